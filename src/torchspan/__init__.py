@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchspan: what Torch-TensorRT does, as OpenTelemetry traces.
+
+Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called. In code::
+
+    from torchspan import TorchspanInstrumentor
+
+    TorchspanInstrumentor().instrument()
+"""
+
+# General layout, in the direction in which the data flow; a folder imports only from those before it:
+#
+#   phase.py, semconv.py   the vocabulary: kinds of work, attributes
+#   probes/                WHERE we hook: rows of data, and pure functions that describe a call
+#   engine/                WHEN something happens: paired callbacks; knows neither torch nor OpenTelemetry
+#   adapters/              HOW a library is hooked: applies the rows, returns the undo
+#   writer/                WHAT becomes of it: spans, through OpenTelemetry's API
+#   instrumentor.py        puts the four together
+#   cli/                   the command `torchspan`
+#
+# sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
+
+from torchspan._version import __version__
+from torchspan.instrumentor import TorchspanInstrumentor
+
+__all__ = ["TorchspanInstrumentor", "__version__"]

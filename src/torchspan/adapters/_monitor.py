@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT's progress phases, through the one progress monitor that a build can have."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from torchspan import semconv
+from torchspan.engine import Engine, Event
+from torchspan.phase import BUILD_PHASE
+
+
+class BuildPhases:
+    """The phases of one build as events below it.
+
+    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the
+    build's event is held here instead of being looked up, and a lock keeps the table. Phases are known by name;
+    a name may come several times, one after the other or nested.
+    """
+
+    def __init__(self, engine: Engine, build: Event) -> None:
+        self._engine = engine
+        self._build = build
+        self._open: dict[str, list[Event]] = {}
+        self._lock = threading.Lock()
+
+    def start(self, name: str, parent: str | None, steps: int) -> None:
+        """A phase begins, below the phase called `parent` or below the build itself."""
+        with self._lock:
+            around = self._open.get(parent or "")
+            facts = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
+            event = self._engine.start(BUILD_PHASE, facts, target=name, parent=around[-1] if around else self._build)
+            if event is not None:
+                event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
+                self._open.setdefault(name, []).append(event)
+
+    def step(self, name: str) -> None:
+        """One step of a phase is done."""
+        with self._lock:
+            events = self._open.get(name)
+            if events:
+                events[-1].additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
+
+    def finish(self, name: str) -> None:
+        """A phase ends; without a beginning there is nothing to end."""
+        with self._lock:
+            events = self._open.get(name)
+            if events:
+                self._engine.finish(events.pop())
+
+    def close(self) -> None:
+        """Close what TensorRT left open, innermost first, and say so."""
+        with self._lock:
+            left = sorted((event for events in self._open.values() for event in events), key=lambda each: -each.start_ns)
+            for event in left:
+                event.additions[semconv.INCOMPLETE] = True
+                self._engine.finish(event)
+            self._open.clear()
+
+
+def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any, BuildPhases]:
+    """A progress monitor that reports to `engine` and hands everything on to `inner`, the monitor already there.
+
+    It can never cancel a build: only `inner` decides, and without one the answer is always True. (An answer of
+    None, or an exception, cancels: measured, against the API's documentation.)
+    """
+    phases = BuildPhases(engine, build)
+    guard = engine.guard
+
+    class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here
+        def __init__(self) -> None:
+            trt.IProgressMonitor.__init__(self)
+
+        def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
+            guard.call("reporting a TensorRT phase", phases.start, phase_name, parent_phase, num_steps)
+            if inner is not None:
+                inner.phase_start(phase_name, parent_phase, num_steps)
+
+        def step_complete(self, phase_name: str, step: int) -> Any:
+            guard.call("counting a TensorRT step", phases.step, phase_name)
+            return True if inner is None else inner.step_complete(phase_name, step)
+
+        def phase_finish(self, phase_name: str) -> None:
+            if inner is not None:
+                inner.phase_finish(phase_name)
+            guard.call("reporting the end of a TensorRT phase", phases.finish, phase_name)
+
+    return ProgressMonitor(), phases

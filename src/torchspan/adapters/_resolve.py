@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a row to the object it names in the libraries that are loaded."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan.probes import Probe
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedProbe:
+    """A row and what became of it here.
+
+    status: `resolved`, `absent` (the version should have it and does not), `out of range` (not expected in this
+        version or package), `library not installed`.
+    detail: one phrase for people.
+    holder, name, original: where the target is bound and what it is; None unless resolved.
+    """
+
+    probe: Probe
+    status: str
+    detail: str = ""
+    holder: Any = None
+    name: str = ""
+    original: Any = None
+
+
+def resolve(probe: Probe, version: str | None, package: str | None) -> ResolvedProbe:
+    """Find the row's target. `version` is None where the library is not loaded; nothing is imported here."""
+    if version is None:
+        return ResolvedProbe(probe, "library not installed")
+    try:
+        holder, name, original = _find(probe)
+    except LookupError as missing:
+        if probe.holds_for(version, package):
+            return ResolvedProbe(probe, "absent", f"{missing.args[0]} is not there")
+        return ResolvedProbe(probe, "out of range", _expected(probe))
+    return ResolvedProbe(probe, "resolved", "", holder, name, original)
+
+
+def _expected(probe: Probe) -> str:
+    parts = [f"{probe.package} only"] if probe.package else []
+    if probe.since:
+        parts.append(f"since {probe.since[0]}.{probe.since[1]}")
+    if probe.until:
+        parts.append(f"until {probe.until[0]}.{probe.until[1]}")
+    return ", ".join(parts)
+
+
+def _find(probe: Probe) -> tuple[Any, str, Any]:
+    holder = sys.modules.get(probe.module)
+    if holder is None:
+        raise LookupError(probe.module)
+    if probe.module == "torch.ops":  # namespaces and operators are made when asked for, by __getattr__
+        return _find_operator(holder, probe)
+    for name in probe.path[:-1]:
+        holder = _attribute(holder, name)
+    last = probe.path[-1]
+    return holder, last, _attribute(holder, last)
+
+
+def _attribute(holder: Any, name: str) -> Any:
+    """`vars`, not `getattr`: Torch-TensorRT's stand-in module for `tensorrt` prints when asked for what it lacks."""
+    if name in vars(holder):
+        return vars(holder)[name]
+    target = vars(holder).get("_target_module")
+    if target is not None and name in vars(target):
+        return vars(target)[name]
+    raise LookupError(name)
+
+
+def _find_operator(operators: Any, probe: Probe) -> tuple[Any, str, Any]:
+    namespace, name = probe.path
+    packet = getattr(getattr(operators, namespace), name, None)
+    if packet is None or not hasattr(packet, "_op") or not hasattr(getattr(packet, "default", None), "_op"):
+        raise LookupError(f"torch.ops.{namespace}.{name}._op")
+    return packet, "_op", packet._op

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrappers: what an observed function becomes.
+
+Plain closures, not proxy objects: they pickle by name like the function they replace, and cost a tenth. Each calls
+the original exactly once with exactly its arguments, whatever happens on our side.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from torchspan import semconv
+from torchspan.engine import Engine, Event
+from torchspan.phase import COMPILE, Phase
+from torchspan.probes import Call, Probe, signature_of
+
+Origins = MutableMapping[Any, Any]
+"""An object made by a compilation -> what stands for that compilation in links."""
+
+
+class Wrapping:
+    """Makes wrappers for rows, around one engine.
+
+    `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
+    as long as an engine lives, which compilation made it; nothing is stored on the engine itself.
+    """
+
+    def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
+        self.engine = engine
+        self.constants = constants
+        self.origins: Origins = weakref.WeakKeyDictionary()
+        engine.wraps_with(Wrapping.run.__code__)
+
+    # --- describing -------------------------------------------------------------------------------------------
+    def _start_facts(self, probe: Probe, call: Call) -> dict[str, Any]:
+        if probe.start is None:
+            return {}
+        return dict(self.engine.guard.call(f"describing {probe.target}", probe.start, call) or {})
+
+    def end_facts(self, probe: Probe, call: Call, result: Any, event: Event) -> None:
+        if probe.end is not None:
+            name = f"describing the result of {probe.target}"
+            add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
+        if probe.share_with is not None:
+            outer = event.nearest(probe.share_with)
+            if outer is not None:
+                add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
+        if probe.produces is not None:
+            self.engine.guard.call(f"remembering {probe.target}", self._remember, probe.produces, call, event)
+
+    def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event) -> None:
+        compilation, made = event.nearest(COMPILE), produces(call)
+        if compilation is not None and compilation.handle is not None and made is not None:
+            self.origins[made] = compilation.handle
+
+    # --- wrappers ---------------------------------------------------------------------------------------------
+    def begin(self, probe: Probe, call: Call, original: Any) -> Event | None:
+        """Open the event of an EVENT row; None where there is nothing to observe."""
+        engine, phase = self.engine, probe.phases[0]
+        if not engine.active or (probe.within and not self._inside(probe.within)):
+            return None
+        facts = {**self.constants.get(phase, {}), **self._start_facts(probe, call)}
+        if getattr(original, "__torchspan_stand_in__", False):
+            facts[semconv.STAND_IN] = True
+        return engine.start(phase, facts)
+
+    def _inside(self, phases: tuple[Phase, ...]) -> bool:
+        current = self.engine.current
+        return current is not None and current.nearest(*phases) is not None
+
+    def event(self, probe: Probe, original: Any) -> Any:
+        signature, phase = signature_of(original), probe.phases[0]
+        add_to_outer = self.facts(probe, original)
+
+        @functools.wraps(original)
+        def observed_event(*args: Any, **kwargs: Any) -> Any:
+            if phase.collapses and self._inside((phase,)):
+                return add_to_outer(*args, **kwargs)
+            call = Call(signature, args, kwargs)
+            event = self.begin(probe, call, original)
+            return original(*args, **kwargs) if event is None else self.run(probe, original, call, event)
+
+        return observed_event
+
+    def run(self, probe: Probe, original: Any, call: Call, event: Event) -> Any:
+        """What `original` returns for the call; `event` ends with it, however it ends."""
+        try:
+            result = original(*call.args, **call.kwargs)
+            self.end_facts(probe, call, result, event)
+        except BaseException as error:
+            self.engine.finish(event, error)
+            raise
+        self.engine.finish(event)
+        return result
+
+    def facts(self, probe: Probe, original: Any) -> Any:
+        signature, engine = signature_of(original), self.engine
+
+        @functools.wraps(original)
+        def observed_facts(*args: Any, **kwargs: Any) -> Any:
+            current = engine.current
+            event = current.nearest(*probe.phases) if current is not None else None
+            if event is None:
+                return original(*args, **kwargs)
+            call = Call(signature, args, kwargs)
+            add_facts(event, self._start_facts(probe, call))
+            result = original(*args, **kwargs)
+            self.end_facts(probe, call, result, event)
+            return result
+
+        return observed_facts
+
+    def step(self, probe: Probe, original: Any) -> Any:
+        engine, name = self.engine, ".".join(probe.path)
+
+        @functools.wraps(original)
+        def observed_step(*args: Any, **kwargs: Any) -> Any:
+            event = engine.current
+            if event is None:
+                return original(*args, **kwargs)
+            start = time.perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                event.steps.add(name, time.perf_counter() - start)
+
+        return observed_step
+
+    def tally(self, probe: Probe, original: Any) -> Any:
+        signature, engine, count = signature_of(original), self.engine, probe.count
+        guard, name = engine.guard, f"counting {probe.target}"
+        if count is None:
+            raise ValueError(f"{probe.target} is a TALLY row without a count")
+
+        @functools.wraps(original)
+        def observed_tally(*args: Any, **kwargs: Any) -> Any:
+            current = engine.current
+            event = current.nearest(*probe.phases) if current is not None else None
+            if event is None:
+                return original(*args, **kwargs)
+            start = time.perf_counter()
+            result = original(*args, **kwargs)
+            duration_s = time.perf_counter() - start
+            guard.call(name, count, event.tally, Call(signature, args, kwargs), result, duration_s)
+            return result
+
+        return observed_tally
+
+
+def add_facts(event: Event, facts: Any) -> None:
+    """Add what was found out later; what was said at the start stands (the outermost call names the entry point)."""
+    for key, value in facts.items():
+        if key not in event.attributes:
+            event.additions[key] = value

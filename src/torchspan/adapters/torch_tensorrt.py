@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch-TensorRT and the TensorRT below it: applies the rows once the library is there."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from torchspan import phase, semconv
+from torchspan.adapters._execute import MODULE, OPERATOR, Execution
+from torchspan.adapters._imports import Undo, when_imported
+from torchspan.adapters._passes import wrap_pass_manager
+from torchspan.adapters._patching import Patches
+from torchspan.adapters._resolve import ResolvedProbe, resolve
+from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters.tensorrt import wrap_build
+from torchspan.engine import Engine
+from torchspan.probes import PROBES, SUPPORTED, Action, Probe, parse_version
+
+logger = logging.getLogger("torchspan")
+
+LIBRARY = "torch_tensorrt"
+DETAILS = ("stages", "passes")
+"""Detail levels, each including those before it."""
+
+
+def install(
+    engine: Engine,
+    *,
+    detail: str = "stages",
+    tensorrt_phases: Callable[[str | None], bool] = lambda _package: False,
+    arrived: Callable[[], None] | None = None,
+) -> Undo:
+    """Hook into Torch-TensorRT as soon as it is imported; `arrived` is called after that. Returns the undo.
+
+    detail: `stages` or `passes`.
+    tensorrt_phases: given the package (`tensorrt`, `tensorrt_rtx`), whether to chain a monitor into engine builds.
+    """
+    return when_imported(LIBRARY, partial(_apply, engine, detail, tensorrt_phases, arrived))
+
+
+def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+    """Every row and what became of it with the libraries that are loaded now; imports and changes nothing."""
+    version, package = _version(LIBRARY), tensorrt_package()
+    return [resolve(probe, version, package) for probe in probes]
+
+
+def tensorrt_package() -> str | None:
+    """`tensorrt` or `tensorrt_rtx`, whichever Torch-TensorRT uses; None before it is imported."""
+    proxy = sys.modules.get("torch_tensorrt._TensorRTProxyModule")
+    return getattr(proxy, "package_name", None) or None
+
+
+def _version(library: str) -> str | None:
+    module = sys.modules.get(library)
+    return None if module is None else str(getattr(module, "__version__", "unknown"))
+
+
+def versions() -> dict[str, str]:
+    """The loaded libraries that a compilation depends on, by import name."""
+    names = ("torch", LIBRARY, tensorrt_package() or "tensorrt")
+    found = {name: _version(name) for name in names}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+def is_supported(version: str) -> bool:
+    """Whether torchspan is tested with this version of Torch-TensorRT."""
+    number = parse_version(version)
+    return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
+
+
+def _apply(
+    engine: Engine,
+    detail: str,
+    tensorrt_phases: Callable[[str | None], bool],
+    arrived: Callable[[], None] | None,
+) -> Undo:
+    wrapping = Wrapping(engine, {phase.COMPILE: _version_facts()})
+    patches = {library: Patches(library) for library in {probe.library for probe in PROBES}}
+    makers = _makers(wrapping, tensorrt_phases=tensorrt_phases(tensorrt_package()))
+    for resolved in resolve_probes():
+        if resolved.status != "resolved":
+            logger.debug("Not hooked: %s (%s%s)", resolved.probe.target, resolved.status, f", {resolved.detail}" * bool(resolved.detail))  # fmt: skip
+        elif DETAILS.index(resolved.probe.detail) <= DETAILS.index(detail) and resolved.probe.action in makers:
+            maker = partial(makers[resolved.probe.action], resolved.probe)
+            engine.guard.call(f"hooking {resolved.probe.target}", _replace, patches, resolved, maker)
+    if arrived is not None:
+        engine.guard.call("reporting an import", arrived)
+
+    def undo() -> None:
+        for each in patches.values():
+            each.undo()
+
+    return undo
+
+
+Maker = Callable[[Probe, Any], Any]
+
+
+def _makers(wrapping: Wrapping, *, tensorrt_phases: bool) -> dict[Action, Maker]:
+    return {
+        Action.EVENT: wrapping.event,
+        Action.FACTS: wrapping.facts,
+        Action.STEP: wrapping.step,
+        Action.TALLY: wrapping.tally,
+        Action.PASSES: partial(wrap_pass_manager, wrapping),
+        Action.BUILD: partial(wrap_build, wrapping, phases=tensorrt_phases),
+        Action.EXECUTE: partial(_wrap_execution, wrapping),
+    }
+
+
+def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+    position = OPERATOR if probe.module == "torch.ops" else MODULE
+    return Execution(wrapping, probe, position).wrap(original)
+
+
+def _replace(patches: dict[str, Patches], resolved: ResolvedProbe, maker: Callable[[Any], Any]) -> None:
+    target = patches[resolved.probe.library]
+    if resolved.probe.module == "torch.ops":
+        # The packet and its overload hold the entry each; loaded programs call the overload.
+        for holder in (resolved.holder, resolved.holder.default):
+            target.replace_attribute(holder, resolved.name, maker)
+    elif len(resolved.probe.path) > 1:
+        target.replace_attribute(resolved.holder, resolved.name, maker)
+    else:
+        target.replace_function(resolved.original, maker(resolved.original))
+
+
+def _version_facts() -> dict[str, Any]:
+    package = tensorrt_package()
+    facts = {
+        semconv.TORCH_VERSION: _version("torch"),
+        semconv.TORCH_TENSORRT_VERSION: _version(LIBRARY),
+        semconv.TENSORRT_PACKAGE: package,
+        semconv.TENSORRT_VERSION: None if package is None else _version(package),
+    }
+    return {key: value for key, value in facts.items() if value is not None}
+
+
+__all__ = ["DETAILS", "install", "is_supported", "resolve_probes", "tensorrt_package", "versions"]

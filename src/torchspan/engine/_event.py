@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One piece of work, from its start to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from torchspan.phase import Phase
+
+Attributes = Mapping[str, Any]
+
+
+class Anchor:
+    """A pair of readings, wall clock and monotonic clock, taken where a tree of events starts.
+
+    Every time within the tree is the wall reading plus monotonic time since then, so that children lie inside
+    their parents whatever is done to the wall clock meanwhile.
+    """
+
+    __slots__ = ("_offset_ns",)
+
+    def __init__(self) -> None:
+        self._offset_ns = time.time_ns() - time.perf_counter_ns()
+
+    def now_ns(self) -> int:
+        """Nanoseconds since the Unix epoch."""
+        return time.perf_counter_ns() + self._offset_ns
+
+
+class Steps:
+    """Short pieces of work that get no event of their own: how often and how long, by name."""
+
+    __slots__ = ("_by_name",)
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, list[float]] = {}
+
+    def add(self, name: str, duration_s: float) -> None:
+        """Count one run of `name` that took `duration_s` seconds."""
+        entry = self._by_name.get(name)
+        if entry is None:
+            entry = self._by_name[name] = [0, 0.0]
+        entry[0] += 1
+        entry[1] += duration_s
+
+    def longest(self, limit: int) -> list[tuple[str, int, float]]:
+        """At most `limit` rows (name, count, seconds), longest first."""
+        rows = ((name, int(count), seconds) for name, (count, seconds) in self._by_name.items())
+        return sorted(rows, key=lambda row: -row[2])[:limit]
+
+    def __bool__(self) -> bool:
+        return bool(self._by_name)
+
+
+class Event:
+    """A piece of work of one phase, as callbacks see it.
+
+    `attributes` are those known at the start; `additions` are gathered until the end. `tally` is scratch space
+    for what is counted per node of a graph and summed up at the end. Neither keeps an observed object alive.
+    """
+
+    __slots__ = (
+        "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
+        "links", "parent", "phase", "scoped", "start_ns", "steps", "tally", "target",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        phase: Phase,
+        target: str | None,
+        attributes: Attributes,
+        parent: Event | None,
+        *,
+        scoped: bool,
+        links: tuple[Any, ...] = (),
+    ) -> None:
+        self.phase = phase
+        self.target = target
+        self.attributes: dict[str, Any] = dict(attributes)
+        self.additions: dict[str, Any] = {}
+        self.tally: dict[str, Any] = {}
+        self.steps = Steps()
+        self.parent = parent
+        self.scoped = scoped
+        self.links = links
+        self.anchor: Anchor = parent.anchor if parent is not None else Anchor()
+        self.start_ns = self.anchor.now_ns()
+        self.end_ns: int | None = None
+        self.error: BaseException | None = None
+        self.innermost = True
+        """Whether `error` was raised in this event's own work rather than passed on by a child."""
+        self.child_error: int | None = None
+        self.handle: Any = None
+        """What stands for this event outside the process (a span context), left by the privileged callback."""
+        self.contexts: list[tuple[Any, Any]] = []
+        """Callbacks that started for this event, each with the context that its start returned."""
+
+    @property
+    def name(self) -> str:
+        """The phase's name, with the target where it has one."""
+        return f"{self.phase.name} {self.target}" if self.target else self.phase.name
+
+    def nearest(self, *phases: Phase) -> Event | None:
+        """This event or the closest one around it that is of one of `phases`."""
+        event: Event | None = self
+        while event is not None and event.phase not in phases:
+            event = event.parent
+        return event

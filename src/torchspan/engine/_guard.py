@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that catches what an observer raises."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+logger = logging.getLogger("torchspan")
+
+T = TypeVar("T")
+
+FAILURES_BEFORE_DISABLING = 3
+"""An observer that failed this often is not called again: it would go on failing, and cost time."""
+
+
+class Guard:
+    """Calls observers so that what they raise never reaches the observed program.
+
+    Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer
+    is known by a `name`; its first failure is logged with the traceback and the consequence, later ones are
+    counted, and after `FAILURES_BEFORE_DISABLING` it is left out.
+    """
+
+    def __init__(self) -> None:
+        self._failures: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often each observer failed, by name."""
+        return dict(self._failures)
+
+    def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
+        """What `observer(*args)` returns; None when it raised or is disabled."""
+        if self._failures and self._failures.get(name, 0) >= FAILURES_BEFORE_DISABLING:
+            return None
+        try:
+            return observer(*args)
+        except Exception:
+            self._failed(name)
+            return None
+
+    def _failed(self, name: str) -> None:
+        with self._lock:
+            count = self._failures[name] = self._failures.get(name, 0) + 1
+        if count == 1:
+            logger.warning("%s failed; the program goes on, with less telemetry.", name, exc_info=True)
+        elif count == FAILURES_BEFORE_DISABLING:
+            logger.warning("%s failed %d times and has been disabled.", name, count)

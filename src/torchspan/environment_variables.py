@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment variables of torchspan, one documented constant each.
+
+An argument given in code wins over a variable, a variable over the default. Variables of OpenTelemetry itself
+(`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`, `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as ever.
+"""
+
+TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"
+"""How much a compilation shows: `stages` (default) or `passes` (each lowering pass as a span of its own)."""
+
+TORCHSPAN_TENSORRT_PHASES = "TORCHSPAN_TENSORRT_PHASES"
+"""TensorRT's own progress phases below the engine build: `on`, `off` or `auto` (default).
+
+They need a progress monitor in the builder's configuration, the one thing that is added to what is observed. `auto`
+adds it under `torchspan run` and `torchspan demo` on TensorRT-RTX, where it was measured to change neither the engine
+nor its build time, and nowhere else."""
+
+TORCHSPAN_FILE = "TORCHSPAN_FILE"
+"""File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`): OTLP as JSON lines.
+
+`%p` stands for the process id, `%t` for the time the process started. Default: `torchspan-%t-%p.jsonl`."""
+
+TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
+"""Bytes at which the exporter stops writing to its file. Default: 268435456 (256 MiB)."""
+
+TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
+"""`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
+
+TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
+"""`text`: exception messages are recorded whole. Default `none`: their first line, every literal replaced by `?`."""
+
+TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"
+"""Set by `torchspan run` for the programs it starts: the folder in which each process says what it observed."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shared vocabulary: which kinds of work are observed.
+
+A phase is a row. Its name is the name of the span that shows it and is part of torchspan's contract:
+fixed, prefixed by the library whose word it is. Where `has_target` is set, the name is followed by a
+*bounded* target (a lowering pass, a build phase of TensorRT), never by a model, subgraph, shape or path.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One kind of work.
+
+    name: what a user sees; also the key under which callbacks select the phase.
+    brief: one sentence for the generated documentation.
+    keep: compile-class work: rare, long and worth keeping whatever the sampling rate, so that its spans
+        carry `torchspan.keep`.
+    collapses: work of this phase nested inside itself is one piece of work (`torch_tensorrt.compile` calls
+        `torch_tensorrt.dynamo.compile`), so the inner call adds its facts to the outer one.
+    has_target: the name is followed by a bounded target.
+    """
+
+    name: str
+    brief: str
+    keep: bool = True
+    collapses: bool = False
+    has_target: bool = False
+
+    @property
+    def short(self) -> str:
+        """The last part of the name: `build_engine` of `tensorrt.build_engine`."""
+        return self.name.rpartition(".")[2]
+
+
+COMPILE = Phase(
+    "torch_tensorrt.compile",
+    "One compilation, from the entry point the user called to the compiled module.",
+    collapses=True,
+)
+TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
+EXPORT = Phase("torch.export", "`torch.export.export` as called by Torch-TensorRT's trace.")
+LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
+DECOMPOSE = Phase("torch_tensorrt.decompose", "Decomposition of the graph into the operators that converters know.")
+LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
+PASS = Phase("torch_tensorrt.pass", "One lowering pass (at detail `passes`).", has_target=True)
+PARTITION = Phase("torch_tensorrt.partition", "Splitting the graph into what runs in TensorRT and what in PyTorch.")
+CONVERT = Phase(
+    "torch_tensorrt.convert",
+    "One subgraph on its way to one TensorRT engine.",
+    collapses=True,
+)
+CACHE_LOOKUP = Phase("torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included.")
+CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.")
+CONSTRUCT_NETWORK = Phase(
+    "torch_tensorrt.construct_network", "Running the converters: from the subgraph to TensorRT's network."
+)
+BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.")
+BUILD_PHASE = Phase("tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True)
+DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.")
+SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.")
+EXECUTE = Phase(
+    "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
+)
+
+PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
+"""Every phase, in the order of a compilation."""
+
+FAILED_CHILD = "failed_child"
+"""Tally key under which the engine leaves, for the event around it, the class of the last exception a child raised."""

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call of an observed function, as the describing functions see it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+
+class Call:
+    """The arguments of one call, by the names of the observed function's own signature.
+
+    Extension types have no signature; for them `get` takes the position as well. A call that does not fit its
+    signature is the program's error to make: it then has no named arguments here and the program gets its
+    TypeError from the function itself.
+    """
+
+    __slots__ = ("_bound", "_signature", "args", "kwargs")
+
+    def __init__(self, signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self._signature = signature
+        self._bound: dict[str, Any] | None = None
+
+    def get(self, name: str, default: Any = None, *, position: int | None = None) -> Any:
+        """The argument `name`, the parameter's own default if it was not passed, or `default`."""
+        if name in self.kwargs:
+            return self.kwargs[name]
+        arguments = self._arguments()
+        if name in arguments:
+            return arguments[name]
+        if position is not None and position < len(self.args):
+            return self.args[position]
+        return default
+
+    def _arguments(self) -> dict[str, Any]:
+        if self._bound is None:
+            self._bound = {}
+            if self._signature is not None:
+                try:
+                    bound = self._signature.bind_partial(*self.args, **self.kwargs)
+                except TypeError:
+                    return self._bound
+                bound.apply_defaults()
+                self._bound = dict(bound.arguments)
+        return self._bound
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    """The signature of `function`, or None where it has none (extension types)."""
+    try:
+        return inspect.signature(function)
+    except (TypeError, ValueError):
+        return None

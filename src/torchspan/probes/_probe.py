@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hook point is: one frozen row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from torchspan.phase import Phase
+from torchspan.probes._call import Call
+
+Facts = Mapping[str, Any]
+Tally = dict[str, Any]
+DescribeStart = Callable[[Call], Facts]
+DescribeEnd = Callable[[Call, Any, Tally], Facts]
+Count = Callable[[Tally, Call, Any, float], None]
+Version = tuple[int, int]
+
+SUPPORTED: tuple[Version, Version] = ((2, 11), (2, 14))
+"""Oldest and newest torch-tensorrt (and -rtx) that torchspan is tested with."""
+
+
+class Action(Enum):
+    """What is done at a hook point."""
+
+    EVENT = "event"
+    """The call is an event of the row's phase."""
+    FACTS = "facts"
+    """The call adds facts to the event of the row's phase around it."""
+    STEP = "step"
+    """The call is counted, with its duration, in whatever event is around it."""
+    TALLY = "tally"
+    """The call is counted, in the row's own way, in the event of the row's phases around it."""
+    PASSES = "passes"
+    """Each lowering pass that the called pass manager runs is an event."""
+    EXECUTE = "execute"
+    """A hot path: rate-limited events, nothing built otherwise."""
+    BUILD = "build"
+    """An event, with TensorRT's progress monitor chained in where that is asked for."""
+    WATCH = "watch"
+    """Nothing is done: the row is here so that a version without this name is noticed."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Probe:
+    """A place we hook.
+
+    library: import name of the library, `torch_tensorrt` or `tensorrt`.
+    target: `module:name` or `module:Class.name`.
+    why: the reason for the hook, shown by `torchspan probes`.
+    phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
+    start, end: pure functions that describe the call; `end` sees the result and the event's tally.
+    count: for TALLY, adds one call to the tally.
+    share: keys that `end` describes and that the nearest event of `share_with` carries too.
+    produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
+    within: only inside an event of one of these phases (a method of torch that others call as well).
+    since, until: versions of the library, both included, that have the target.
+    package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
+    detail: the detail level that switches the row on.
+    """
+
+    library: str
+    target: str
+    why: str
+    action: Action = Action.EVENT
+    phases: tuple[Phase, ...] = ()
+    start: DescribeStart | None = None
+    end: DescribeEnd | None = None
+    count: Count | None = None
+    share: tuple[str, ...] = ()
+    share_with: Phase | None = None
+    produces: Callable[[Call], Any] | None = None
+    within: tuple[Phase, ...] = ()
+    package: str | None = None
+    since: Version | None = None
+    until: Version | None = None
+    detail: str = "stages"
+
+    @property
+    def module(self) -> str:
+        return self.target.partition(":")[0]
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names below the module: `("Class", "name")` or `("name",)`."""
+        return tuple(self.target.partition(":")[2].split("."))
+
+    def holds_for(self, version: str, package: str | None) -> bool:
+        """Whether a library of this version, over this package, is expected to have the target.
+
+        A version without a number might have it.
+        """
+        number = parse_version(version)
+        if self.package is not None and package != self.package:
+            return False
+        if number is None:
+            return True
+        return (self.since is None or self.since <= number) and (self.until is None or number <= self.until)
+
+
+def parse_version(version: str) -> Version | None:
+    """Major and minor of `2.14.1+cu130`, `2.11.0a0+1a2b.nv26.01`, `2.15.0.dev20261101`; None without digits."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else None

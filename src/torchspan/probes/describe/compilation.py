@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entry points, settings, and what a compilation came to."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torchspan import semconv
+from torchspan.phase import FAILED_CHILD
+from torchspan.probes._call import Call
+from torchspan.probes.describe import fallback
+from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, model_class, node_count, operator_name
+from torchspan.semconv import FallbackReason
+
+Facts = dict[str, Any]
+Tally = dict[str, Any]
+
+ENGINE_PREFIX = "_run_on_acc"
+"""How Torch-TensorRT names the subgraphs that become engines."""
+
+
+NOTHING_IN_TENSORRT: Facts = {
+    semconv.OPERATORS_TENSORRT: 0,
+    semconv.COVERAGE: 0.0,
+    semconv.ENGINE_COUNT: 0,
+    semconv.ENGINES_SIZE: 0,
+}
+"""What a compilation came to that left its whole graph to PyTorch."""
+
+
+def settings(holder: Any) -> Facts:
+    """The documented settings that `holder` (a Call or a CompilationSettings) has."""
+    read = holder.get if isinstance(holder, Call) else lambda name: getattr(holder, name, None)
+    facts: Facts = {}
+    for name, attribute in semconv.SETTINGS.items():
+        value = read(name)
+        if attribute.type == "boolean" and isinstance(value, bool):
+            facts[attribute] = value
+        elif attribute.type == "int" and isinstance(value, int) and not isinstance(value, bool):
+            facts[attribute] = value
+        elif attribute.type == "string[]" and value:
+            facts[attribute] = sorted(each if isinstance(each, str) else operator_name(each) for each in value)[
+                :LIST_LIMIT
+            ]
+    return facts
+
+
+def torch_tensorrt_compile(call: Call) -> Facts:
+    """`torch_tensorrt.compile(module, ir=...)`; `kwargs` are settings that the user gave."""
+    return known(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.compile",
+            semconv.IR: call.get("ir"),
+            semconv.MODEL_CLASS: model_class(call.get("module")),
+            **settings(call),
+        }
+    )
+
+
+def dynamo_compile(call: Call) -> Facts:
+    """`torch_tensorrt.dynamo.compile(exported_program, ...)`; every setting is a parameter of it."""
+    return known(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.dynamo.compile",
+            semconv.IR: "dynamo",
+            semconv.MODEL_CLASS: model_class(call.get("exported_program")),
+            **settings(call),
+        }
+    )
+
+
+def torch_compile_backend(call: Call) -> Facts:
+    """The backend of `torch.compile`, called by Dynamo once per graph."""
+    context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
+    compile_id = context.current_compile_id() if context is not None else None
+    return known(
+        {
+            semconv.ENTRY_POINT: "torch.compile",
+            semconv.IR: "torch_compile",
+            semconv.MODEL_CLASS: model_class(call.get("gm")),
+            semconv.COMPILE_ID: None if compile_id is None else str(compile_id),
+            **settings(call.get("settings")),
+        }
+    )
+
+
+def torch_compile_result(call: Call, result: Any, tally: Tally) -> Facts:
+    """A backend that returns the very graph it was given caught a failure and left the graph to PyTorch.
+
+    A graph skipped on purpose comes back lowered, as another object (`_pretraced_backend` in dynamo/backend).
+    """
+    if result is not call.get("gm"):
+        return {}
+    failure = tally.get(FAILED_CHILD)
+    return {
+        semconv.ERROR_TYPE: semconv.OTHER if failure is None else semconv.class_name(failure),
+        semconv.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED],
+        **NOTHING_IN_TENSORRT,
+    }
+
+
+def converter_support(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """`get_graph_converter_support` returns (supported, total)."""
+    supported, total = result
+    return {semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total}
+
+
+def compile_module_settings(call: Call) -> Facts:
+    """The settings of every route meet in `compile_module`."""
+    return settings(call.get("settings"))
+
+
+def compile_module_result(call: Call, result: Any, tally: Tally) -> Facts:
+    """Engines and their bytes; for a graph that was skipped whole, why."""
+    graph = call.get("gm")
+    if result is graph:
+        return _skipped(graph, tally)
+    engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
+    sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
+    return {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
+
+
+def _skipped(graph: Any, tally: Tally) -> Facts:
+    left = fallback.left_in_torch(calls(graph), tally)
+    supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
+    facts = fallback.facts(left)
+    reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
+    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON, []) if each != reason)]
+    return {
+        **facts,
+        semconv.FALLBACK_REASON: reasons,
+        **NOTHING_IN_TENSORRT,
+    }
+
+
+def trace(call: Call) -> Facts:
+    """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`; non-strict unless asked (its documentation)."""
+    shapes, dtypes = inputs(call.get("inputs"), call.get("arg_inputs"), call.get("kwarg_inputs"))
+    return known(
+        {
+            semconv.MODEL_CLASS: model_class(call.get("mod")),
+            semconv.STRICT: bool(call.kwargs.get("strict", False)),
+            semconv.INPUT_SHAPES: shapes,
+            semconv.INPUT_DTYPES: dtypes,
+        }
+    )
+
+
+def export(call: Call) -> Facts:
+    """`torch.export.export(mod, args, ..., strict=)`."""
+    return known({semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: call.get("strict")})
+
+
+def exported(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """Size of an exported program, and its dynamic dimensions."""
+    ranges = [
+        f"{symbol}: [{bounds.lower}, {bounds.upper}]"
+        for symbol, bounds in list(result.range_constraints.items())[:LIST_LIMIT]
+    ]
+    return known({semconv.NODES: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One engine: conversion, network, cache, set-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, operator_name, stand_in
+
+Facts = dict[str, Any]
+Tally = dict[str, Any]
+
+CONVERTERS = "converters"
+"""Tally key: operator -> [count, seconds]."""
+
+KEY_LENGTH = 16
+"""Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
+
+
+def convert(call: Call) -> Facts:
+    """`convert_module(module, inputs, settings, name, engine_cache)`."""
+    shapes, dtypes = inputs(call.get("inputs"))
+    return known(
+        {
+            semconv.ENGINE_NAME: call.get("name") or None,
+            semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
+            semconv.INPUT_SHAPES: shapes,
+            semconv.INPUT_DTYPES: dtypes,
+        }
+    )
+
+
+def interpreted(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """`SerializedInterpreterResult`: the engine's bytes and outputs."""
+    return known(
+        {
+            semconv.ENGINE_SIZE: len(result.serialized_engine),
+            semconv.ENGINE_OUTPUTS: len(result.output_names),
+            semconv.OUTPUT_ALLOCATOR: getattr(result, "requires_output_allocator", None),
+        }
+    )
+
+
+def count_converter(tally: Tally, call: Call, _result: Any, duration_s: float) -> None:
+    """One `run_node(self, n)` of the interpreter; only calls of functions have converters."""
+    node = call.get("n")
+    if node.op != "call_function":
+        return
+    entry = tally.setdefault(CONVERTERS, {}).setdefault(operator_name(node.target), [0, 0.0])
+    entry[0] += 1
+    entry[1] += duration_s
+
+
+def network(call: Call, _result: Any, tally: Tally) -> Facts:
+    """The network that `_construct_trt_network_def(self)` made, and what the converters took."""
+    net = call.get("self").ctx.net
+    slowest = sorted(tally.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
+    return {
+        semconv.NETWORK_LAYERS: net.num_layers,
+        semconv.NETWORK_INPUTS: net.num_inputs,
+        semconv.NETWORK_OUTPUTS: net.num_outputs,
+        semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
+        semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
+        semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
+    }
+
+
+def cache_key(call: Call) -> Facts:
+    """`hash_val`, cut to what is worth comparing."""
+    value = call.get("hash_val")
+    return {} if value is None else {semconv.CACHE_KEY: value[:KEY_LENGTH]}
+
+
+def cache_lookup(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """`pull_cached_engine` returns the refitted engine, or None."""
+    return {semconv.CACHE_RESULT: "miss" if result is None else "hit"}
+
+
+def cache_insert(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """`insert_engine_to_cache` returns whether it did."""
+    return {semconv.CACHE_RESULT: "inserted" if result else "refused"}
+
+
+def setup(call: Call) -> Facts:
+    """`setup_engine(self)` of the module that wraps an engine."""
+    module = call.get("self")
+    serialized = getattr(module, "serialized_engine", None)
+    return known(
+        {
+            semconv.ENGINE_NAME: getattr(module, "name", None) or None,
+            semconv.ENGINE_SIZE: None if serialized is None else len(serialized),
+        }
+    )
+
+
+def was_set_up(call: Call, _result: Any, _tally: Tally) -> Facts:
+    """Which runtime holds the engine: the C++ one is a TorchScript object, the other is written in Python."""
+    engine = engine_of_module(call)
+    return {
+        semconv.RUNTIME: "cpp" if type(engine).__name__ == "ScriptObject" else "python",
+        **stand_in(getattr(engine, "cuda_engine", engine)),
+    }
+
+
+def engine_of_module(call: Call) -> Any:
+    """The engine that a `TorchTensorRTModule` holds and hands to the operator."""
+    return getattr(call.get("self"), "engine", None)
+
+
+def module_itself(call: Call) -> Any:
+    """The older Python runtime's module runs its engine itself."""
+    return call.get("self")

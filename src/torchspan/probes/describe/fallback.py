@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why an operator is left in PyTorch.
+
+Torch-TensorRT adds every cause to one counter (partitioning/_adjacency_partitioner.py), so the cause is found again
+here from the node, its registry entry and the settings. Converters' validators are not run a second time: they
+may be the user's.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import LIST_LIMIT, operator_name
+from torchspan.semconv import FallbackReason
+
+Facts = dict[str, Any]
+Tally = dict[str, Any]
+Left = list[tuple[str, str]]
+
+VERDICTS = "verdicts"
+"""Tally key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
+
+SUPPORTED = "supported"
+UNCOUNTED = "uncounted"
+"""Impure nodes, which stay where they are and which upstream counts neither way."""
+
+
+def count_verdict(tally: Tally, call: Call, supported: Any, _duration_s: float) -> None:
+    """One answer of `is_node_supported(self, submodules, node)`; asked again about a node, the answer is the same."""
+    node = call.get("node")
+    verdicts = tally.setdefault(VERDICTS, {})
+    if node.op != "call_function":
+        return
+    if supported:
+        verdicts[node.name] = SUPPORTED
+    elif node.is_impure():
+        verdicts[node.name] = UNCOUNTED
+    else:
+        verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+
+
+def reason_of(node: Any, torch_executed_ops: Any) -> str:
+    """The class of reason why a node is not supported, in the order in which upstream decides."""
+    if any(_is_complex(each) for each in (node, *node.all_input_nodes)):
+        return FallbackReason.COMPLEX_DTYPE
+    if torch_executed_ops and (node.target in torch_executed_ops or operator_name(node.target) in torch_executed_ops):
+        return FallbackReason.USER_EXCLUDED
+    candidates = list(_converters(node.target))
+    if not candidates:
+        return FallbackReason.NO_CONVERTER
+    if _data_dependent_fallback() and any(getattr(each, "requires_output_allocator", False) for each in candidates):
+        return FallbackReason.DATA_DEPENDENT
+    return FallbackReason.VALIDATOR_REFUSED
+
+
+def _is_complex(node: Any) -> bool:
+    return bool(getattr(getattr(node.meta.get("val"), "dtype", None), "is_complex", False))
+
+
+def _registry() -> Any:
+    module = sys.modules.get("torch_tensorrt.dynamo.conversion._ConverterRegistry")
+    return getattr(module, "DYNAMO_CONVERTERS", None)
+
+
+def _converters(target: Any) -> Iterator[Any]:
+    for registry in getattr(_registry(), "registries", ()):
+        found = registry.get(target, ())
+        yield from found if isinstance(found, (list, tuple)) else (found,)
+
+
+def _data_dependent_fallback() -> bool:
+    return bool(getattr(getattr(_registry(), "compilation_settings", None), "fallback_data_dependent_ops", False))
+
+
+def left_in_torch(nodes: Iterable[Any], tally: Tally) -> Left:
+    """(operator, reason) for each node of the graph that was partitioned and stays in PyTorch.
+
+    A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
+    splitting added (they unpack what an engine returns) have no verdict and are no operators of the model.
+    """
+    found = ((operator_name(node.target), tally.get(VERDICTS, {}).get(node.name, UNCOUNTED)) for node in nodes)
+    return [
+        (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
+        for name, verdict in found
+        if verdict != UNCOUNTED
+    ]
+
+
+def facts(left: Left) -> Facts:
+    """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first."""
+    if not left:
+        return {}
+    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
+    shown = ranked[:LIST_LIMIT]
+    result: Facts = {
+        semconv.FALLBACK_REASON: [reason for reason, _ in Counter(reason for _, reason in left).most_common()],
+        semconv.FALLBACK_OPERATORS: [name for (name, _), _ in shown],
+        semconv.FALLBACK_COUNTS: [count for _, count in shown],
+        semconv.FALLBACK_REASONS: [reason for (_, reason), _ in shown],
+    }
+    if len(ranked) > LIST_LIMIT:
+        result[semconv.FALLBACK_OMITTED] = len(ranked) - LIST_LIMIT
+    return result

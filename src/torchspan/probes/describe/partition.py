@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a partitioner was asked and how it split the graph."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe import fallback
+from torchspan.probes.describe._values import LIST_LIMIT, calls
+from torchspan.probes.describe.compilation import ENGINE_PREFIX
+
+Facts = dict[str, Any]
+Tally = dict[str, Any]
+
+
+def partitioner(name: str) -> Callable[[Call], Facts]:
+    """A description that says which partitioner it is."""
+    return lambda _call: {semconv.PARTITIONER: name}
+
+
+def split(_call: Call, result: Any, tally: Tally) -> Facts:
+    """(partitioned graph, support tester) of the fast and the global partitioner."""
+    graph, support = result
+    verdicts = tally.get(fallback.VERDICTS, {})
+    converted, left = _sides(graph)
+    in_tensorrt, total = sum(node.name in verdicts for node in converted), len(verdicts)
+    ranked = sorted(support.supported_operators.items(), key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
+    return {
+        **subgraphs(_call, graph, tally),
+        semconv.OPERATORS_TOTAL: total,
+        semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
+        semconv.OPERATORS_TENSORRT: in_tensorrt,
+        semconv.COVERAGE: in_tensorrt / total if total else 0.0,
+        semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
+        semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
+        **fallback.facts(fallback.left_in_torch(left, tally)),
+    }
+
+
+def subgraphs(_call: Call, graph: Any, _tally: Tally) -> Facts:
+    """How many pieces there are for TensorRT and for PyTorch; all that the resource partitioner changes.
+
+    The global partitioner leaves PyTorch's operators inline: then there are no pieces of PyTorch to count.
+    """
+    kinds = Counter(name.startswith(ENGINE_PREFIX) for name, _ in _graph_children(graph))
+    return {semconv.SUBGRAPHS_TENSORRT: kinds[True], semconv.SUBGRAPHS_TORCH: kinds[False]}
+
+
+def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:
+    """Children that the graph calls; the global partitioner keeps modules that nothing calls any more."""
+    called = {node.target for node in graph.graph.nodes if node.op == "call_module"}
+    return ((name, child) for name, child in graph.named_children() if name in called and hasattr(child, "graph"))
+
+
+def _sides(graph: Any) -> tuple[list[Any], list[Any]]:
+    """Operators inside engines, and operators left: in PyTorch's pieces or inline."""
+    converted, left = [], list(calls(graph))
+    for name, child in _graph_children(graph):
+        (converted if name.startswith(ENGINE_PREFIX) else left).extend(calls(child))
+    return converted, left
