@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Styled lines on a terminal, plain ones everywhere else.
+
+rich is optional and gives the colours alone: lines are measured and broken here, so that they are the same with it,
+without it and in a pipe. Text never passes through rich's markup: `[CONV]-[/x]` is a name.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+DEFAULT_WIDTH = 80
+_NARROWEST, _WIDEST = 40, 200
+_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→", "|`|-#:|-~x>")
+
+
+class Style(enum.Enum):
+    """The role of a piece of a line; the value is rich's name of its looks."""
+
+    PLAIN = ""
+    DIM = "dim"
+    STRONG = "bold"
+    BAR = "cyan"
+    STAND_IN = "dim cyan"
+    FALLBACK = "yellow"
+    ERROR = "bold red"
+
+
+Line = list[tuple[str, Style]]
+"""One line as pieces of text with their roles, without a newline."""
+
+
+def printable(text: str) -> str:
+    r"""The text with everything that could act on a terminal written out.
+
+    Control characters, escape sequences, line breaks, direction marks and lone surrogates read `\x1b`, `\u202e`.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def cells(text: str) -> int:
+    """Columns that a printable text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_cells(char) for char in text)
+
+
+def _char_cells(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def shorten(text: str, width: int) -> str:
+    """At most `width` columns of the text: start and end, with `…` for the middle."""
+    if cells(text) <= width:
+        return text
+    keep = max(width - 1, 0)
+    front = _take(text, keep - keep // 2)
+    back = _take(text[::-1], keep // 2)[::-1]
+    return f"{front}…{back}" if width > 0 else ""
+
+
+def _take(text: str, width: int) -> str:
+    taken = 0
+    for position, char in enumerate(text):
+        taken += _char_cells(char)
+        if taken > width:
+            return text[:position]
+    return text
+
+
+def pad(text: str, width: int) -> str:
+    """The text with spaces up to `width` columns."""
+    return text + " " * (width - cells(text))
+
+
+class Terminal:
+    """Writes lines to a stream, in the stream's encoding, with colour where a person looks at it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._console = _console(stream)
+        self._is_ascii = not _can_encode(stream, "├█…")
+        self.width = _width(stream)
+
+    def write(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            self._write(self._encodable(line))
+        self._stream.flush()
+
+    def _encodable(self, line: Line) -> Line:
+        encoding = self._stream.encoding or "utf-8"
+        if self._is_ascii:
+            line = [(text.translate(_ASCII), style) for text, style in line]
+        return [(text.encode(encoding, "backslashreplace").decode(encoding), style) for text, style in line]
+
+    def _write(self, line: Line) -> None:
+        if self._console is None:
+            self._stream.write("".join(text for text, _ in line).rstrip() + "\n")
+            return
+        from rich.text import Text
+
+        text = Text.assemble(*((piece, style.value) for piece, style in line))
+        self._console.print(text, soft_wrap=True, highlight=False, markup=False, emoji=False)
+
+
+def _console(stream: TextIO) -> Any:
+    """A console of rich, or None where lines are to be plain: a pipe, NO_COLOR (https://no-color.org), no rich."""
+    if os.environ.get("NO_COLOR"):
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    console = Console(file=stream)
+    return console if console.is_terminal and console.color_system is not None else None
+
+
+def _can_encode(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _width(stream: TextIO) -> int:
+    try:
+        width = int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        width = 0
+    if width <= 0:
+        try:
+            width = os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError, AttributeError):
+            width = DEFAULT_WIDTH
+    return min(max(width or DEFAULT_WIDTH, _NARROWEST), _WIDEST)

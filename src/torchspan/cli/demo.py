@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan demo`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import tempfile
+
+from torchspan.cli import _child
+from torchspan.cli._command import CommandError
+from torchspan.cli.run import add_options, run_program
+from torchspan.sdk import _path
+
+
+class DemoCommand:
+    """Compile two small models and show the trace.
+
+    A small transformer, and a convolutional net with one operator that has no converter, so that a fallback shows.
+    Uses the GPU if there is one; without one, the pipeline is real up to the finished engines, and running them is
+    left to a stand-in.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--output", metavar="FILE", help="keep the traces in FILE (default: they are not kept)")
+        add_options(parser)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        missing = [name for name in ("torch", "torch_tensorrt") if importlib.util.find_spec(name) is None]
+        if missing:
+            raise CommandError(f"needs {' and '.join(missing)}; install with: pip install 'torchspan[demo]'")
+        if arguments.output:
+            return _child.exit_like(self._run(arguments, arguments.output))
+        with tempfile.TemporaryDirectory(prefix="torchspan-demo-") as folder:
+            status = self._run(arguments, f"{_path.escape(folder)}{os.sep}demo.jsonl")
+        print("torchspan: to keep the traces: torchspan demo --output demo.jsonl", file=sys.stderr)
+        return _child.exit_like(status)
+
+    def _run(self, arguments: argparse.Namespace, file: str) -> int:
+        return run_program(
+            [sys.executable, "-m", "torchspan.cli._demo_program"],
+            file=file,
+            names_file=bool(arguments.output),
+            draws=True,
+            detail=arguments.detail,
+            without_gpu=arguments.without_gpu,
+        )

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan probes`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import logging
+import platform
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from torchspan.cli._command import CommandError
+from torchspan.cli._terminal import Line, Style, Terminal, printable
+
+if TYPE_CHECKING:
+    from torchspan.adapters import ResolvedProbe
+
+_STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
+_LIBRARY = "torch_tensorrt"
+
+
+class ProbesCommand:
+    """Show the hook points, what resolved here and what not, and why each is there.
+
+    Imports torch_tensorrt as it is installed here; without a GPU, as torchspan.testing.without_gpu() does.
+    Exit status 1: a hook point that this version should have is absent, or torch_tensorrt is not installed.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """None: the table is one."""
+
+    def run(self, arguments: argparse.Namespace) -> int:  # noqa: ARG002 - the protocol's signature
+        from torchspan import adapters, probes
+
+        _import_library()
+        resolved = adapters.resolve_probes()
+        versions = adapters.versions()
+        terminal = Terminal(sys.stdout)
+        terminal.write(table(resolved, terminal.width))
+        terminal.write(summary(resolved, versions, probes.SUPPORTED, terminal.width))
+        return 0 if all(row.status in ("resolved", "out of range") for row in resolved) else 1
+
+
+def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
+    """Three parts a row: what became of it and the target, what is done there, why."""
+    for row in resolved:
+        probe = row.probe
+        status = row.status if row.status == "resolved" else f"{row.status}{f': {row.detail}' if row.detail else ''}"
+        yield [(printable(probe.target), Style.STRONG)]
+        done = f"{probe.action.value} {', '.join(phase.name for phase in probe.phases)}".rstrip()
+        detail = f" (at detail {probe.detail})" if probe.detail != "stages" else ""
+        yield [
+            ("  ", Style.PLAIN),
+            (printable(status), _STYLES.get(row.status, Style.FALLBACK)),
+            (f"; {done}{detail}", Style.PLAIN),
+        ]
+        for piece in textwrap.wrap(probe.why, width - 2):
+            yield [(f"  {piece}", Style.DIM)]
+
+
+def summary(
+    resolved: Sequence[ResolvedProbe],
+    versions: Mapping[str, str],
+    supported: tuple[tuple[int, int], tuple[int, int]],
+    width: int,
+) -> Iterator[Line]:
+    """How many resolved, the versions here, and whether torchspan is tested with them."""
+    counts = Counter(row.status for row in resolved)
+    text = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+    yield [("", Style.PLAIN)]
+    yield [(f"{len(resolved)} hook points: {text}", Style.STRONG)]
+    here = ", ".join(f"{name} {version}" for name, version in {**versions, "Python": platform.python_version()}.items())
+    for piece in textwrap.wrap(here, width):
+        yield [(piece, Style.PLAIN)]
+    oldest, newest = (".".join(map(str, number)) for number in supported)
+    inside = _is_inside(versions.get(_LIBRARY, ""), supported)
+    verdict = "inside" if inside else "outside"
+    style = Style.PLAIN if inside else Style.FALLBACK
+    yield [(f"torch_tensorrt is {verdict} the range that torchspan is tested with, {oldest} to {newest}", style)]
+
+
+def _is_inside(version: str, supported: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+    from torchspan.probes import parse_version
+
+    number = parse_version(version)
+    return number is not None and supported[0] <= number <= supported[1]
+
+
+def _import_library() -> None:
+    """Import torch_tensorrt, with the stand-in where there is no GPU. Raises CommandError where that fails."""
+    if importlib.util.find_spec(_LIBRARY) is None or importlib.util.find_spec("torch") is None:
+        raise CommandError("torch_tensorrt is not installed here; install it with: pip install 'torchspan[rtx]'")
+    logging.disable(logging.WARNING)  # what the library says about packages that it would like has no place in a table
+    try:
+        torch = importlib.import_module("torch")
+        if not torch.cuda.is_available():
+            from torchspan.testing import without_gpu
+
+            without_gpu()
+        importlib.import_module(_LIBRARY)
+    except Exception as error:
+        raise CommandError(f"torch_tensorrt cannot be imported: {type(error).__name__}: {error}") from error
+    finally:
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan run`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from torchspan import semconv
+from torchspan.cli import _child
+from torchspan.cli._command import CommandError
+from torchspan.cli._environment import RUN_ID, RunOptions, environment
+from torchspan.cli._terminal import Terminal, printable
+from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
+from torchspan.cli.waterfall import Span, read_file, traces
+from torchspan.environment_variables import TORCHSPAN_FILE
+from torchspan.run_report import likely_reason, read_reports
+from torchspan.sdk import _path
+
+_NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")
+
+
+class RunCommand:
+    """Run a program and show what Torch-TensorRT did in it.
+
+    torchspan run [options] -- python app.py arguments...
+
+    The program runs as it would alone: its output, its exit status and its signals pass through. Its traces go to a
+    file (and to what OTEL_TRACES_EXPORTER names), and at the end to stderr as a waterfall. Python processes that it
+    starts are traced too.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.usage = "torchspan run [options] -- program arguments..."
+        parser.add_argument(
+            "--output",
+            metavar="FILE",
+            help="append the traces to FILE (%%p: process id, %%t: time); "
+            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl",
+        )
+        add_options(parser)
+        parser.add_argument("--quiet", action="store_true", help="write the file, draw no waterfall")
+        parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        command = [*arguments.program, *(arguments.rest or ())]
+        if not command:
+            raise CommandError("nothing to run; usage: torchspan run [options] -- program arguments...", 2)
+        wanted = arguments.output or os.environ.get(TORCHSPAN_FILE) or f"torchspan-%t-{os.getpid()}.jsonl"
+        status = run_program(
+            command,
+            file=wanted,
+            names_file=not arguments.output,
+            draws=not arguments.quiet,
+            detail=arguments.detail,
+            without_gpu=arguments.without_gpu,
+        )
+        return _child.exit_like(status)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options that say how a program is traced; `demo` has them too."""
+    parser.add_argument(
+        "--detail", choices=("stages", "passes"), help="stages (default), or each lowering pass as a line of its own"
+    )
+    parser.add_argument(
+        "--without-gpu", action="store_true", help="run Torch-TensorRT's pipeline on a machine without a GPU"
+    )
+
+
+def run_program(
+    command: Sequence[str],
+    *,
+    file: str,
+    names_file: bool,
+    draws: bool,
+    detail: str | None,
+    without_gpu: bool,
+) -> int:
+    """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
+
+    file: where the traces go, `%p` and `%t` allowed. names_file: say on stderr which file that is.
+    Raises CommandError when it cannot be started.
+    """
+    program = _child.find(command[0])
+    site = _site_folder()
+    template = _path.expand_time(_path.absolute(file), _path.start_time())
+    before = {path: Path(path).stat().st_size for path in _path.written_files(template) if Path(path).is_file()}
+    with tempfile.TemporaryDirectory(prefix="torchspan-") as folder:
+        options = RunOptions(template, secrets.token_hex(8), site, folder, detail, without_gpu)
+        environ = environment(os.environ, command, options)
+        status = _child.run(command, environ)
+        sys.stdout.flush()
+        spans, files = _recorded(template, before, options.run_id)
+        if draws and spans:
+            print(file=sys.stderr)
+            write_traces(traces(spans), Terminal(sys.stderr), limit=MOST_TRACES)
+        if not any(span.scope == semconv.SCOPE_NAME for span in spans):
+            _say(_nothing_recorded(spans, folder, environ, program))
+        if names_file and files:
+            _say(f"traces are in {', '.join(map(_relative, files))}")
+    return status
+
+
+def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[list[Span], list[str]]:
+    """The spans of this run and the files that hold them, whichever process wrote them."""
+    spans: list[Span] = []
+    files = []
+    for path in _path.written_files(template):
+        try:
+            # What stood there before is of no interest, and may be long. A file that shrank was replaced.
+            offset = before.get(path, 0)
+            content = read_file(path, offset=offset if Path(path).stat().st_size >= offset else 0)
+        except OSError as error:
+            _say(f"cannot read {path}: {error.strerror}")
+            continue
+        write_problems(path, content)
+        own = [span for span in content.spans if span.resource.get(RUN_ID) == run_id]
+        if own:
+            spans += own
+            files.append(path)
+    return spans, files
+
+
+def _nothing_recorded(spans: Sequence[Span], folder: str, environ: Mapping[str, str], program: str) -> str:
+    what = "nothing of Torch-TensorRT was recorded" if spans else "nothing was recorded"
+    return f"{what}: {likely_reason(read_reports(folder), environ, program, sys.executable)}"
+
+
+def _site_folder() -> str:
+    """The folder of OpenTelemetry's `sitecustomize`. Raises CommandError when parts of OpenTelemetry are missing."""
+    missing = [name for name in _NEEDED if not _is_installed(name)]
+    if not missing and not importlib.metadata.entry_points(group="opentelemetry_configurator"):
+        missing = ["opentelemetry-distro"]
+    if missing:
+        raise CommandError(f"needs {', '.join(missing)}; install with: pip install 'torchspan[cli]'")
+    spec = importlib.util.find_spec("opentelemetry.instrumentation.auto_instrumentation")
+    if spec is None or not spec.submodule_search_locations:
+        raise CommandError("opentelemetry-instrumentation lacks auto_instrumentation; install a newer one")
+    return str(Path(next(iter(spec.submodule_search_locations))).absolute())
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _relative(path: str) -> str:
+    """The path as seen from the current folder, where that is inside it."""
+    inside = os.path.relpath(path)
+    return path if inside.startswith(os.pardir) else inside
+
+
+def _say(message: str) -> None:
+    print(f"torchspan: {printable(message)}", file=sys.stderr, flush=True)

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The at most five lines under a waterfall: where the time went, what fell back and why, what the cache did."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall._reader import Span
+from torchspan.cli.waterfall._tree import Node, Trace
+from torchspan.cli.waterfall._units import duration, plural, share, times
+
+MOST_ANSWERS = 5
+_LARGEST = 3
+_LIBRARIES = ("torch_tensorrt.", "tensorrt.", "torch.")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A name that may be shortened and a number that may not."""
+
+    name: str
+    number: str = ""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One line: what it answers, the parts in order of weight, and a text after them.
+
+    omitted: noun for parts that find no room, so that they are counted instead of shown; None: all are shown.
+    note: said where there is room for it.
+    """
+
+    head: str
+    parts: tuple[Part, ...]
+    tail: str = ""
+    omitted: tuple[str, str] | None = None
+    note: str = ""
+    style: Style = Style.PLAIN
+
+
+class _Why:
+    """A reason class in words, and what would change it."""
+
+    def __init__(self, reason: str, remedy: str) -> None:
+        self.reason = reason
+        self.remedy = remedy
+
+
+_R = semconv.FallbackReason
+_WHY = {
+    _R.NO_CONVERTER: _Why("no converter", "register one, or replace the op"),
+    _R.VALIDATOR_REFUSED: _Why("refused by its converter", "other dtype, shape or argument"),
+    _R.USER_EXCLUDED: _Why("excluded by you", "take it out of torch_executed_ops"),
+    _R.COMPLEX_DTYPE: _Why("complex numbers", "compute with real ones"),
+    _R.DATA_DEPENDENT: _Why("data-dependent shape", "fallback_data_dependent_ops=False"),
+    _R.MIN_BLOCK_SIZE: _Why("group smaller than min_block_size", "lower it"),
+    _R.NO_SUPPORTED_OPERATORS: _Why("nothing in the graph has a converter", "register converters"),
+    _R.COMPILE_FAILED: _Why("conversion or build failed", "mend the error, then compile again"),
+}
+
+
+def answers(trace: Trace) -> list[Answer]:
+    """At most five, none of them empty: time, fallback (a line for each reason), cache, error."""
+    nodes = list(trace.nodes())
+    around = [*_time(nodes), *_cache(nodes), *_error(nodes)]
+    fallback = _fallback(nodes)
+    room = MOST_ANSWERS - len(around)
+    if len(fallback) > room:
+        rest = plural(len(fallback) - room + 1, "further reason")
+        fallback = [*fallback[: room - 1], Answer("Fallback", (), f"{rest}; see the lines above", style=Style.FALLBACK)]
+    return sorted(
+        [*around, *fallback], key=lambda answer: ("Own time", "Fallback", "Cache", "Error").index(answer.head)
+    )
+
+
+def _time(nodes: list[Node]) -> list[Answer]:
+    spent: Counter[str] = Counter()
+    for node, name, ns in _pieces(nodes):
+        if not _has_stand_in(node):
+            spent[name] += round(ns)
+    total = spent.total()
+    if len(nodes) < 2 or not total:
+        return []
+    largest = tuple(Part(name, f"{duration(ns)} {share(ns, total)}") for name, ns in spent.most_common(_LARGEST) if ns)
+    stand_in = any(node.is_stand_in for node in nodes)
+    return [Answer("Own time", largest, note="; stand-in left out" if stand_in else "")]
+
+
+def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[Node, str, float]]:
+    """Every span's own time, divided into the steps that it names and the rest."""
+    for node in nodes:
+        own: float = node.self_ns()
+        for step in _labels.steps(node.span):
+            ns = min(step.ns, own)
+            own -= ns
+            yield node, step.name, ns
+        yield node, _short(node.span), own
+
+
+def _has_stand_in(node: Node) -> bool:
+    above: Node | None = node
+    while above is not None:
+        if above.is_stand_in:
+            return True
+        above = above.parent
+    return False
+
+
+def _short(span: Span) -> str:
+    name = str(_labels.target(span) or span.name)
+    return next((name.removeprefix(prefix) for prefix in _LIBRARIES if name.startswith(prefix)), name)
+
+
+def _fallback(nodes: list[Node]) -> list[Answer]:
+    by_reason: dict[str, Counter[str]] = {}
+    for node in nodes:
+        if not _is_outermost_fallback(node):
+            continue
+        reasons = _labels.strings(node.span.attributes, semconv.FALLBACK_REASON)
+        for reason, name, count in _fallen(node):
+            by_reason.setdefault(reason, Counter())[name] += count
+        for reason in reasons:
+            by_reason.setdefault(reason, Counter())
+    settings = _settings(nodes)
+    return [
+        Answer(
+            "Fallback",
+            tuple(Part(name, times(count)) for name, count in operators.most_common()),
+            _why(reason, settings, has_operators=bool(operators)),
+            ("more kind", "more kinds"),
+            style=Style.FALLBACK,
+        )
+        for reason, operators in sorted(by_reason.items(), key=lambda item: -item[1].total())
+    ]
+
+
+def _is_outermost_fallback(node: Node) -> bool:
+    """Whether no span above says the same: a compilation repeats what its partition found."""
+    if semconv.FALLBACK_REASON not in node.span.attributes:
+        return False
+    above = node.parent
+    while above is not None:
+        if semconv.FALLBACK_REASON in above.span.attributes:
+            return False
+        above = above.parent
+    return True
+
+
+def _fallen(node: Node) -> list[tuple[str, str, int]]:
+    a = node.span.attributes
+    names, reasons = _labels.strings(a, semconv.FALLBACK_OPERATORS), _labels.strings(a, semconv.FALLBACK_REASONS)
+    counts = _labels.numbers(a, semconv.FALLBACK_COUNTS)
+    if not len(names) == len(reasons) == len(counts):
+        return []
+    return [
+        (reason, _labels.operator(name), int(count)) for reason, name, count in zip(reasons, names, counts, strict=True)
+    ]
+
+
+def _settings(nodes: list[Node]) -> dict[str, object]:
+    return next((node.span.attributes for node in nodes if node.span.name == phase.COMPILE.name), {})
+
+
+def _why(reason: str, settings: dict[str, object], *, has_operators: bool) -> str:
+    why = _WHY.get(reason)
+    if why is None:
+        text = reason
+    elif reason == _R.MIN_BLOCK_SIZE and semconv.SETTINGS["min_block_size"] in settings:
+        text = f"group smaller than min_block_size={settings[semconv.SETTINGS['min_block_size']]}; {why.remedy}"
+    else:
+        text = f"{why.reason}; {why.remedy}"
+    return f": {text}" if has_operators else text
+
+
+def _cache(nodes: list[Node]) -> list[Answer]:
+    results = Counter(str(node.span.attributes[semconv.CACHE_RESULT]) for node in nodes if _is_cache(node))
+    if results:
+        known = {"hit": "hits", "miss": "misses"}
+        counted = [plural(count, result, known.get(result, result)) for result, count in sorted(results.items())]
+        return [Answer("Cache", (), ", ".join(counted) + (": built anew" if not results["hit"] else ""))]
+    settings = _settings(nodes)
+    keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
+    if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
+        if not any(settings.get(key) for key in keys):
+            return [Answer("Cache", (), "off; cache_built_engines, reuse_cached_engines turn it on")]
+        return [Answer("Cache", (), "on, but no lookup was seen")]
+    return []
+
+
+def _is_cache(node: Node) -> bool:
+    return semconv.CACHE_RESULT in node.span.attributes
+
+
+def _error(nodes: list[Node]) -> list[Answer]:
+    failed = [node for node in nodes if _labels.error(node.span)[0]]
+    above = {id(node.parent) for node in failed}
+    innermost = [node for node in failed if id(node) not in above]
+    if not innermost:
+        return []
+    kind, message = _labels.error(innermost[0].span)
+    name = _short(innermost[0].span)
+    more = f" (+ {len(innermost) - 1} more)" if len(innermost) > 1 else ""
+    text = f"{kind} in {name}{more}"
+    return [Answer("Error", (Part(f"{text}: {message}" if message else text),), style=Style.ERROR)]

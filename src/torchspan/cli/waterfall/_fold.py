@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which lines a trace is shown with, so that thousands of spans stay readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall._tree import Node, Trace
+
+MOST_LINES = 160
+"""Lines at which a trace is folded more tightly; about four screens."""
+
+DEEPEST = 20
+_FINE = 0.005  # of the trace: a pass or a builder phase below that is folded with its like
+_TIGHTENINGS = ((6, 3, 40), (3, 2, 16), (2, 1, 8), (1, 0, 4))
+"""Per attempt: equal siblings that are left alone, those shown when there are more, and lines below one span."""
+
+
+@dataclass
+class Fold:
+    """Siblings that share one line. name: theirs, or empty where they differ."""
+
+    name: str
+    nodes: list[Node]
+
+
+@dataclass
+class Row:
+    """A line: one node or a fold, and the rows below it; without rows, what is below is counted on the line."""
+
+    item: Node | Fold
+    rows: list[Row]
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The nodes that share the line."""
+        return self.item.nodes if isinstance(self.item, Fold) else [self.item]
+
+    def hidden_below(self) -> int:
+        """Spans inside those of this line that no line shows."""
+        return 0 if self.rows else sum(1 for node in self.nodes for _ in node.below()) - len(self.nodes)
+
+    def count(self) -> int:
+        return 1 + sum(row.count() for row in self.rows)
+
+
+def rows(trace: Trace) -> list[Row]:
+    """The rows of a trace: everything where that is readable, else with equal siblings and then small ones folded.
+
+    A span with an error, or with one below it, is folded last.
+    """
+    roots = trace.roots
+    notable = _with_error(roots)
+    fine_ns = round((trace.end_ns - trace.start_ns) * _FINE)
+    result: list[Row] = []
+    for alone, shown, most in _TIGHTENINGS:
+        result = _rows(roots, _Limits(alone, shown, most, fine_ns, notable), DEEPEST)
+        if sum(row.count() for row in result) <= MOST_LINES:
+            break
+    return result
+
+
+@dataclass(frozen=True)
+class _Limits:
+    alone: int
+    shown: int
+    most: int
+    fine_ns: int
+    notable: set[int]
+
+    def is_fine(self, node: Node) -> bool:
+        """Whether the node is a detail that took next to no time."""
+        is_short = node.span.duration_ns < self.fine_ns and id(node) not in self.notable
+        return is_short and _labels.is_fine(node.span)
+
+
+def _rows(nodes: list[Node], limits: _Limits, depth: int) -> list[Row]:
+    if depth == 0:
+        return [Row(Fold("", nodes), [])] if nodes else []
+    folds: dict[int, Fold] = {}
+    _fold_fine(nodes, limits, folds)
+    _fold_equal([node for node in nodes if id(node) not in folds], limits, folds)
+    items = _fold_small(_with_folds(nodes, folds), limits)
+    return [
+        Row(item, [] if isinstance(item, Fold) or limits.is_fine(item) else _rows(item.children, limits, depth - 1))
+        for item in items
+    ]
+
+
+def _fold_fine(nodes: list[Node], limits: _Limits, folds: dict[int, Fold]) -> None:
+    groups: dict[str, list[Node]] = {}
+    for node in nodes:
+        if limits.is_fine(node):
+            groups.setdefault(node.span.name.partition(" ")[0], []).append(node)
+    for name, group in groups.items():
+        if len(group) > 2:
+            _fold(name, group, folds)
+
+
+def _fold_equal(nodes: list[Node], limits: _Limits, folds: dict[int, Fold]) -> None:
+    groups: dict[str, list[Node]] = {}
+    for node in nodes:
+        groups.setdefault(node.span.name, []).append(node)
+    for name, group in groups.items():
+        if len(group) > limits.alone:
+            kept = {id(node) for node in [node for node in group if id(node) in limits.notable][: max(limits.shown, 1)]}
+            kept |= {id(node) for node in group[: limits.shown]}
+            _fold(name, [node for node in group if id(node) not in kept], folds)
+
+
+def _fold(name: str, nodes: list[Node], folds: dict[int, Fold]) -> None:
+    """Note for each of the nodes the fold that stands for it; one node alone stands for itself."""
+    if len(nodes) > 1:
+        fold = Fold(name, nodes)
+        folds.update((id(node), fold) for node in nodes)
+
+
+def _with_folds(nodes: list[Node], folds: dict[int, Fold]) -> list[Node | Fold]:
+    """The nodes in order, each fold in the place of its first node."""
+    items: list[Node | Fold] = []
+    for node in nodes:
+        fold = folds.get(id(node))
+        if fold is None:
+            items.append(node)
+        elif fold.nodes[0] is node:
+            items.append(fold)
+    return items
+
+
+def _fold_small(items: list[Node | Fold], limits: _Limits) -> list[Node | Fold]:
+    if len(items) <= limits.most:
+        return items
+    ranked = sorted(items, key=lambda item: _weight(item, limits), reverse=True)
+    kept = {id(item) for item in ranked[: limits.most - 1]}
+    small = [item for item in items if id(item) not in kept]
+    nodes = [node for item in small for node in (item.nodes if isinstance(item, Fold) else [item])]
+    return [item for item in items if id(item) in kept] + [Fold("", nodes)]
+
+
+def _weight(item: Node | Fold, limits: _Limits) -> tuple[bool, int]:
+    nodes = item.nodes if isinstance(item, Fold) else [item]
+    return any(id(node) in limits.notable for node in nodes), sum(node.span.duration_ns for node in nodes)
+
+
+def _with_error(roots: Iterable[Node]) -> set[int]:
+    notable: set[int] = set()
+    for root in roots:
+        for node in root.below():
+            if _labels.error(node.span)[0]:
+                above: Node | None = node
+                while above is not None and id(above) not in notable:
+                    notable.add(id(above))
+                    above = above.parent
+    return notable

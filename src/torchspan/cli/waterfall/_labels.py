@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one line of the waterfall says about one span."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall._reader import Attributes, Span
+from torchspan.cli.waterfall._tree import Node
+from torchspan.cli.waterfall._units import duration, plural, size, times
+
+SEPARATOR = " · "
+_NOTABLE_STEP = 0.05
+_TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
+_SUBJECTS = (semconv.CACHE_RESULT, semconv.ENGINE_NAME, semconv.MODEL_CLASS)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One statement, with its role on the line."""
+
+    text: str
+    style: Style = Style.DIM
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Short pieces of work inside a span: name, how often, nanoseconds."""
+
+    name: str
+    count: int
+    ns: float
+
+
+def subject(span: Span) -> str:
+    """Which engine, model or outcome the span is about; empty where it has none."""
+    return next((str(span.attributes[key]) for key in _SUBJECTS if span.attributes.get(key)), "")
+
+
+def label(node: Node) -> tuple[str, str]:
+    """The span's name and its subject; the subject is empty where the line above has said it."""
+    own = subject(node.span)
+    return _name(node), "" if node.parent is not None and subject(node.parent.span) == own else own
+
+
+def is_fine(span: Span) -> bool:
+    """Whether the span is a detail (a lowering pass, a phase of TensorRT's builder) of the one above it."""
+    return any(key in span.attributes for key in _TARGETS)
+
+
+def _name(node: Node) -> str:
+    """The span's name; below a span of the same kind its target alone, `Timing tactics`."""
+    is_nested = node.parent is not None and any(
+        key in node.span.attributes and key in node.parent.span.attributes for key in _TARGETS
+    )
+    return target(node.span) if is_nested else node.span.name
+
+
+def target(span: Span) -> str:
+    """The pass or builder phase that the span's name ends in; empty where there is none."""
+    return next((str(span.attributes[key]) for key in _TARGETS if span.attributes.get(key)), "")
+
+
+def facts(node: Node) -> list[Fact]:
+    """The numbers that matter, fallback and errors; what the parent's line says already is left out."""
+    said = set(_facts(node.parent)) if node.parent is not None else set()
+    return [fact for fact in _facts(node) if fact not in said or fact.style is Style.ERROR]
+
+
+def steps(span: Span) -> list[Steps]:
+    """The steps that the span carries as attributes; none where the lists do not fit together."""
+    names = strings(span.attributes, semconv.STEP_NAMES)
+    counts = numbers(span.attributes, semconv.STEP_COUNTS)
+    durations = numbers(span.attributes, semconv.STEP_DURATIONS)
+    if not len(names) == len(counts) == len(durations):
+        return []
+    return [Steps(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
+
+
+def strings(attributes: Attributes, key: str) -> list[str]:
+    """The attribute as a list of texts; empty where it is something else."""
+    value = attributes.get(key)
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def numbers(attributes: Attributes, key: str) -> list[float]:
+    """The attribute as a list of finite, non-negative numbers; empty where it is something else."""
+    value = attributes.get(key)
+    if not isinstance(value, list) or not all(_is_number(item) for item in value):
+        return []
+    return list(value)
+
+
+def number(attributes: Attributes, key: str) -> float | None:
+    """The attribute as a finite, non-negative number; None where it is something else."""
+    value = attributes.get(key)
+    return value if _is_number(value) else None
+
+
+def operator(name: str) -> str:
+    """`aten.special_i1e` of `torch.ops.aten.special_i1e.default`."""
+    return name.removeprefix("torch.ops.").removesuffix(".default")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _facts(node: Node) -> list[Fact]:
+    span = node.span
+    found = [Fact(text) for text in (*_operators(span), *_engines(span), *_graphs(span), *_runs(span), *_steps(span))]
+    found += _fallback(span)
+    if span.attributes.get(semconv.INCOMPLETE) is True:
+        found.append(Fact("its end was not seen", Style.FALLBACK))
+    if span.end_ns < span.start_ns:
+        found.append(Fact("ends before it starts", Style.FALLBACK))
+    return found + _error(span)
+
+
+def _operators(span: Span) -> list[str]:
+    a = span.attributes
+    found = []
+    total, inside = number(a, semconv.OPERATORS_TOTAL), number(a, semconv.OPERATORS_TENSORRT)
+    if total is not None and inside is not None:
+        found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
+    elif total is not None:
+        found.append(plural(int(total), "op"))
+    left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
+    if left is not None and right is not None:
+        found.append(f"subgraphs: {left:.0f} TensorRT, {right:.0f} PyTorch")
+    operators = number(a, semconv.ENGINE_OPERATORS)
+    if operators is not None:
+        found.append(plural(int(operators), "op"))
+    return found
+
+
+def _engines(span: Span) -> list[str]:
+    a = span.attributes
+    found = []
+    engines, total = number(a, semconv.ENGINE_COUNT), number(a, semconv.ENGINES_SIZE)
+    if engines is not None:
+        planned = " planned" if a.get(semconv.SETTINGS["dryrun"]) is True else ""
+        found.append(plural(int(engines), "engine") + planned)
+    if total is not None and engines:
+        found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
+    layers, bytes_ = number(a, semconv.NETWORK_LAYERS), number(a, semconv.ENGINE_SIZE)
+    if layers is not None:
+        found.append(plural(int(layers), "layer"))
+    if bytes_ is not None:
+        found.append(size(bytes_))
+    return found
+
+
+def _graphs(span: Span) -> list[str]:
+    a = span.attributes
+    before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES))
+    if before is not None and after is not None:
+        return [f"{before:.0f} → {after:.0f} nodes" if before != after else plural(int(after), "node")]
+    return [plural(int(nodes), "node")] if nodes is not None else []
+
+
+def _runs(span: Span) -> list[str]:
+    a = span.attributes
+    found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True else []
+    folded = number(a, semconv.EXECUTE_FOLDED)
+    if folded:
+        total, longest = number(a, semconv.EXECUTE_FOLDED_SUM) or 0, number(a, semconv.EXECUTE_FOLDED_MAX) or 0
+        found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+    return found
+
+
+def _steps(span: Span) -> list[str]:
+    if span.attributes.get(semconv.STAND_IN) is True:
+        return []  # the steps of a stand-in mean as little as its duration
+    return [
+        f"{step.name} {duration(step.ns)}{f' ({times(step.count)})' if step.count > 1 else ''}"
+        for step in steps(span)
+        if step.ns >= _NOTABLE_STEP * max(span.duration_ns, 1)
+    ]
+
+
+def _fallback(span: Span) -> list[Fact]:
+    reasons = strings(span.attributes, semconv.FALLBACK_REASON)
+    if not reasons:
+        return []
+    names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATORS)]
+    if span.name == phase.COMPILE.name or not names:
+        return [Fact("fallback: " + ", ".join(reasons), Style.FALLBACK)]
+    counts = numbers(span.attributes, semconv.FALLBACK_COUNTS)
+    listed = _counted(names, counts)
+    omitted = number(span.attributes, semconv.FALLBACK_OMITTED)
+    more = f", {plural(int(omitted), 'more kind')}" if omitted else ""
+    return [Fact(f"in PyTorch: {', '.join(listed)}{more}", Style.FALLBACK)]
+
+
+def _counted(names: Sequence[str], counts: Sequence[float]) -> list[str]:
+    if len(names) != len(counts):
+        return list(names)
+    return [f"{name} {times(count)}" for name, count in zip(names, counts, strict=True)]
+
+
+def _error(span: Span) -> list[Fact]:
+    kind, message = error(span)
+    return [Fact(f"{kind}: {message}" if message else kind, Style.ERROR)] if kind else []
+
+
+def error(span: Span) -> tuple[str, str]:
+    """Class and message of the exception that passed the span (the message where it was raised); empty without one."""
+    event = next((event for event in span.events if event.name == "exception"), None)
+    kind = span.attributes.get(semconv.ERROR_TYPE)
+    if not span.is_error and kind is None:
+        return "", ""
+    if event is None:
+        return str(kind or "error"), span.status_message
+    kind = kind or event.attributes.get(semconv.EXCEPTION_TYPE) or "error"
+    message = str(event.attributes.get(semconv.EXCEPTION_MESSAGE) or span.status_message)
+    return str(kind), message.removeprefix(f"{kind}: ")

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans to trees, with the time that each span spent outside its children.
+
+Nothing here recurses: a file may hold a chain of thousands of spans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from torchspan import semconv
+from torchspan.cli.waterfall._reader import Span
+
+
+@dataclass(eq=False)
+class Node:
+    """A span in its tree. `parent` is None for what the trace starts with, also when its parent is not in the file."""
+
+    span: Span
+    parent: Node | None = None
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether a stand-in for the GPU did this, so that its duration means nothing."""
+        return self.span.attributes.get(semconv.STAND_IN) is True
+
+    def below(self) -> Iterator[Node]:
+        """The node itself and every one below it, parents first."""
+        pending = [self]
+        while pending:
+            node = pending.pop()
+            yield node
+            pending.extend(reversed(node.children))
+
+    def self_ns(self) -> int:
+        """Nanoseconds in which the span ran and none of its children did."""
+        covered, reached = 0, self.span.start_ns
+        for child in self.children:  # by start
+            start = max(child.span.start_ns, reached)
+            end = min(child.span.end_ns, self.span.end_ns)
+            if end > start:
+                covered += end - start
+                reached = end
+        return max(self.span.duration_ns - covered, 0)
+
+
+@dataclass
+class Trace:
+    """The trees of one trace id, in the order of their start."""
+
+    trace_id: str
+    roots: list[Node]
+
+    def nodes(self) -> Iterator[Node]:
+        """Every node, parents first."""
+        for root in self.roots:
+            yield from root.below()
+
+    @property
+    def start_ns(self) -> int:
+        return min(node.span.start_ns for node in self.nodes())
+
+    @property
+    def end_ns(self) -> int:
+        return max(node.span.start_ns + node.span.duration_ns for node in self.nodes())
+
+
+def traces(spans: Iterable[Span]) -> list[Trace]:
+    """One tree or several for each trace id, by start.
+
+    A span whose parent is not among the spans is a root. Spans that are each other's parents (different spans with
+    the same ids) are shown from the earliest on.
+    """
+    by_trace: dict[str, list[Span]] = {}
+    for span in sorted(spans, key=lambda span: (span.start_ns, -span.duration_ns)):
+        by_trace.setdefault(span.trace_id, []).append(span)
+    return [Trace(trace_id, _roots(members)) for trace_id, members in by_trace.items()]
+
+
+def _roots(spans: list[Span]) -> list[Node]:
+    nodes = [Node(span) for span in spans]
+    by_id: dict[str, Node] = {}
+    for node in nodes:
+        by_id.setdefault(node.span.span_id, node)
+    for node in nodes:
+        parent = by_id.get(node.span.parent_id)
+        if parent is not None and parent is not node:
+            node.parent = parent
+    _cut_cycles(nodes)
+    roots: list[Node] = []
+    for node in nodes:
+        (roots if node.parent is None else node.parent.children).append(node)
+    return roots
+
+
+def _cut_cycles(nodes: list[Node]) -> None:
+    """Make the earliest node of each ring of parents a root."""
+    grounded: set[int] = set()
+    for start in nodes:  # by start, so that the first node of a ring met here is its earliest
+        path: dict[int, Node] = {}
+        node: Node | None = start
+        while node is not None and id(node) not in grounded:
+            if id(node) in path:
+                ring = list(path.values())[list(path).index(id(node)) :]
+                min(ring, key=lambda member: member.span.start_ns).parent = None
+                break
+            path[id(node)] = node
+            node = node.parent
+        grounded.update(path)

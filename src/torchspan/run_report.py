@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an instrumented process tells `torchspan run` what it saw, so that an empty run can say why it is empty.
+
+One file `<pid>.json` per process in the folder that TORCHSPAN_RUN_REPORT names. Standard library only: the writing
+side runs in every process below `torchspan run`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchspan.environment_variables import TORCHSPAN_RUN_REPORT
+
+
+@dataclass
+class RunReport:
+    """What one process observed. Set the attributes, then `write()`; both as often as there is news.
+
+    executable: the Python interpreter.
+    libraries: name and version of the observed libraries that were imported.
+    rows: hook points that the process knew of; resolved: those that it found and hooked.
+    spans: spans that were started and recorded; unsampled: those that the sampler refused.
+    """
+
+    folder: str
+    pid: int = field(default_factory=os.getpid)
+    executable: str = field(default_factory=lambda: sys.executable)
+    libraries: dict[str, str] = field(default_factory=dict)
+    rows: int = 0
+    resolved: int = 0
+    spans: int = 0
+    unsampled: int = 0
+
+    @classmethod
+    def from_environment(cls) -> RunReport | None:
+        """A new report, or None when this process does not run under `torchspan run`."""
+        folder = os.environ.get(TORCHSPAN_RUN_REPORT)
+        return cls(folder) if folder else None
+
+    def write(self) -> None:
+        """Replace this process's file as a whole. Raises nothing: a report is never worth a failure.
+
+        In a forked child the report is written under the child's process id.
+        """
+        self.pid = os.getpid()
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "folder"}
+        path = Path(self.folder, f"{self.pid}.json")
+        temporary = path.with_suffix(".new")
+        with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
+            temporary.write_text(json.dumps(values), encoding="utf-8")
+            temporary.replace(path)
+
+
+def read_reports(folder: str) -> list[RunReport]:
+    """The reports in a folder, by process id; a file that is no report is left out."""
+    reports = []
+    for path in Path(folder).glob("*.json"):
+        with contextlib.suppress(OSError, LookupError, ValueError, TypeError, AttributeError):
+            text = path.read_text(encoding="utf-8")
+            reports.append(_report(folder, json.loads(text)))
+    return sorted(reports, key=lambda report: report.pid)
+
+
+def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
+    """Why a run recorded nothing, as a clause without a full stop.
+
+    environ: what the program was started with. started: its command as found on this machine.
+    interpreter: the Python in which torchspan is installed.
+    """
+    if not reports:
+        return _reason_without_reports(environ, started, interpreter)
+    libraries = {name for report in reports for name in report.libraries}
+    spans = sum(report.spans for report in reports)
+    unsampled = sum(report.unsampled for report in reports)
+    if spans and environ.get("OTEL_CONFIG_FILE"):
+        return (
+            f"OTEL_CONFIG_FILE is set, which takes the place of OTEL_TRACES_EXPORTER, so {spans} spans went elsewhere"
+        )
+    if spans:
+        how = "it ended without shutting OpenTelemetry down (os._exit or a signal), or the file could not be written"
+        return f"{spans} spans were recorded, but none reached the file: {how}"
+    if unsampled:
+        sampler = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
+        return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
+    if "torch_tensorrt" not in libraries:
+        return "torch_tensorrt was never imported"
+    if not any(report.resolved for report in reports):
+        rows = max(report.rows for report in reports)
+        return f"none of the {rows} hook points resolved in this installation; see: torchspan probes"
+    return "torch_tensorrt was imported, but nothing was compiled or run with it"
+
+
+def _reason_without_reports(environ: Mapping[str, str], started: str, interpreter: str) -> str:
+    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
+    disabled = {name.strip() for name in environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    if disabled & {"torchspan", "*"}:
+        return "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+    if Path(started).name.startswith("python") and Path(started).absolute() != Path(interpreter).absolute():
+        return f"another Python interpreter was started: {started}, while torchspan is installed in {interpreter}"
+    return (
+        "no Python process with torchspan in it was started "
+        "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
+    )
+
+
+def _report(folder: str, values: Mapping[str, Any]) -> RunReport:
+    return RunReport(
+        folder,
+        pid=int(values["pid"]),
+        executable=str(values["executable"]),
+        libraries={str(name): str(version) for name, version in values["libraries"].items()},
+        rows=int(values["rows"]),
+        resolved=int(values["resolved"]),
+        spans=int(values["spans"]),
+        unsampled=int(values["unsampled"]),
+    )

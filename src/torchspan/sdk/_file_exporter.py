@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans to a file, as OTLP JSON lines."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Sequence
+from typing import Any
+
+try:
+    from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+except ImportError as error:
+    raise ImportError(
+        f"torchspan's file exporter needs the OpenTelemetry SDK and its JSON encoder ({error}); "
+        "install them with: pip install 'torchspan[otlp]'"
+    ) from error
+
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
+from torchspan.sdk import _path
+from torchspan.sdk._append_file import AppendFile, FileIsFullError
+
+DEFAULT_PATH = "torchspan-%t-%p.jsonl"
+DEFAULT_MAX_SIZE = 256 * 1024 * 1024
+"""Bytes: about half a million spans; more is no longer pleasant to open in any viewer."""
+
+_INT64 = range(-(2**63), 2**63)
+_logger = logging.getLogger("torchspan.sdk")
+
+
+class FileSpanExporter(SpanExporter):
+    """Appends each batch of spans to a file, as one line of OTLP JSON.
+
+    path: the file; `%p` stands for the process id (a forked child has a file of its own), `%t` for the time at
+        which this exporter was made, `%%` for a percent sign. A relative path belongs to the folder that is
+        current now. Default: TORCHSPAN_FILE, else `torchspan-%t-%p.jsonl`.
+    max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+
+    Folders are created, an existing file is appended to, and several processes may write one file. The lines are
+    what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
+    https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
+
+    Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
+    warning each, with the consequence, and every batch that is not written is a FAILURE.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None) -> None:
+        default_path, default_max_size = _from_environment()
+        self._template = _path.absolute(default_path if path is None else os.fspath(path))
+        self._max_size = default_max_size if max_size is None else max_size
+        self._time = _path.start_time()
+        self._file = AppendFile(lambda: self.path, self._max_size)
+        self._is_shut_down = False
+        self._is_full = False
+        self._has_warned = False
+
+    @property
+    def path(self) -> str:
+        """The file that this process writes."""
+        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Write one line; SUCCESS means that it is in the file."""
+        if self._is_shut_down or self._is_full:
+            return SpanExportResult.FAILURE
+        if not spans:
+            return SpanExportResult.SUCCESS
+        try:
+            self._file.append(_line(spans))
+        except FileIsFullError:
+            self._is_full = True
+            self._warn(
+                f"torchspan: {self.path} has reached its limit of {self._max_size} bytes. What this process records "
+                f"from now on is not written to it. A larger limit: {TORCHSPAN_FILE_MAX_SIZE}=<bytes>."
+            )
+        except OSError as error:
+            self._warn(
+                f"torchspan: cannot write {self.path}: {error.strerror or error}. Spans are lost until it can be "
+                f"written. Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
+            )
+        except Exception as error:
+            self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
+        else:
+            return SpanExportResult.SUCCESS
+        return SpanExportResult.FAILURE
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
+        """Nothing to do: every batch is in the file when `export` returns."""
+        return True
+
+    def shutdown(self) -> None:
+        """Close the file. Every batch after that is a FAILURE."""
+        self._is_shut_down = True
+        self._file.close()
+
+    def _warn(self, message: str) -> None:
+        # Once: a full disk would otherwise add a line to the program's output at every batch.
+        if not self._has_warned:
+            self._has_warned = True
+            _logger.warning("%s", message)
+
+
+def _line(spans: Sequence[ReadableSpan]) -> bytes:
+    request = encode_spans(spans).to_dict()
+    _mend(request)
+    return json.dumps(request, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _mend(value: Any) -> None:
+    """Turn integers beyond 64 bits into strings: OTLP has none, and one of them makes a reader refuse the line.
+
+    `torch.initial_seed()` is such a number every other time.
+    """
+    if isinstance(value, list):
+        for item in value:
+            _mend(item)
+    elif isinstance(value, dict):
+        number = value.get("intValue")
+        if number is not None and int(number) not in _INT64:
+            value["stringValue"] = str(value.pop("intValue"))
+        for item in value.values():
+            if isinstance(item, (dict, list)):
+                _mend(item)
+
+
+def _from_environment() -> tuple[str, int]:
+    """Path and size limit as the environment names them: the only place of `sdk` that reads it."""
+    path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
+    text = os.environ.get(TORCHSPAN_FILE_MAX_SIZE, "").strip()
+    if not text:
+        return path, DEFAULT_MAX_SIZE
+    try:
+        size = int(text)
+    except ValueError:
+        size = 0
+    if size > 0:
+        return path, size
+    _logger.warning(
+        "torchspan: %s=%r is not a positive number of bytes; %d is used.",
+        TORCHSPAN_FILE_MAX_SIZE,
+        text,
+        DEFAULT_MAX_SIZE,
+    )
+    return path, DEFAULT_MAX_SIZE

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import subprocess
+import sys
+
+import pytest
+
+from torchspan import cli
+from torchspan.adapters import ResolvedProbe
+from torchspan.cli._terminal import cells, printable, shorten
+from torchspan.cli.probes import summary, table
+from torchspan.cli.waterfall import _units as units
+from torchspan.phase import COMPILE
+from torchspan.probes import Action, Probe
+
+
+def test_importing_the_command_line_imports_nothing_that_is_observed_and_no_sdk():
+    program = (
+        "import sys, torchspan.cli; print([m for m in ('torch', 'torch_tensorrt', 'tensorrt') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
+
+    assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+@pytest.mark.parametrize("word", cli.COMMANDS)
+def test_every_command_explains_itself(word, capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main([word, "--help"])
+
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: torchspan {word}")
+
+
+def test_an_unknown_command_is_a_usage_error(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        cli.main(["shwo"])
+
+    assert exit_.value.code == 2
+    assert "invalid choice: 'shwo'" in capsys.readouterr().err
+
+
+def text(lines):
+    return "\n".join("".join(piece for piece, _ in line) for line in lines)
+
+
+ROWS = [
+    ResolvedProbe(
+        Probe(
+            library="torch_tensorrt",
+            target="torch_tensorrt._compile:compile",
+            why="the entry point most programs call, and a reason that is longer than one line of this terminal",
+            phases=(COMPILE,),
+        ),
+        "resolved",
+    ),
+    ResolvedProbe(
+        Probe(library="torch_tensorrt", target="m:f", why="gone", action=Action.STEP, detail="passes"),
+        "absent",
+        "f is not there",
+    ),
+    ResolvedProbe(
+        Probe(library="tensorrt", target="m:g", why="old", action=Action.WATCH, until=(2, 12)),
+        "out of range",
+        "until 2.12",
+    ),
+]
+
+
+def test_the_table_of_hook_points_says_what_resolved_and_why_each_is_there():
+    assert text(table(ROWS, 60)) == (
+        "torch_tensorrt._compile:compile\n"
+        "  resolved; event torch_tensorrt.compile\n"
+        "  the entry point most programs call, and a reason that is\n"
+        "  longer than one line of this terminal\n"
+        "m:f\n"
+        "  absent: f is not there; step (at detail passes)\n"
+        "  gone\n"
+        "m:g\n"
+        "  out of range: until 2.12; watch\n"
+        "  old"
+    )
+
+
+def test_the_summary_says_how_many_resolved_and_whether_the_version_is_supported():
+    versions = {"torch": "2.14.1", "torch_tensorrt": "2.15.0"}
+    lines = text(summary(ROWS, versions, ((2, 11), (2, 14)), 80)).splitlines()
+
+    assert lines[1] == "3 hook points: 1 resolved, 1 absent, 1 out of range"
+    assert lines[2].startswith("torch 2.14.1, torch_tensorrt 2.15.0, Python 3.")
+    assert lines[3] == "torch_tensorrt is outside the range that torchspan is tested with, 2.11 to 2.14"
+
+
+@pytest.mark.parametrize(
+    ("ns", "expected"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (12_345, "12.3 µs"),
+        (999_600, "1.00 ms"),
+        (1_234_567, "1.23 ms"),
+        (99_949_000_000, "99.9 s"),
+        (99_950_000_000, "1 m 40 s"),
+        (3_599_499_000_000, "59 m 59 s"),
+        (3_600_000_000_000, "1 h 00 m"),
+        (99 * 3_600_000_000_000, "99 h 00 m"),
+        (1_800_000_000_000_000_000, "20833 d"),
+    ],
+)
+def test_durations_have_three_digits_and_a_unit(ns, expected):
+    assert units.duration(ns) == expected
+    assert len(expected) <= 9
+
+
+def test_texts_are_measured_and_shortened_in_columns():
+    assert (cells("abc"), cells("推論"), cells("e\u0301")) == (3, 4, 1)
+    assert shorten("abcdefghij", 7) == "abc…hij"
+    assert shorten("推論推論推論", 7) == "推…論"
+    assert shorten("abc", 0) == ""
+
+
+def test_what_could_act_on_a_terminal_is_written_out():
+    assert printable("a\x1b[2J\u202e\udc80\tä推") == "a\\x1b[2J\\u202e\\udc80\\tä推"

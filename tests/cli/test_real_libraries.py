@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two commands that import torch_tensorrt, once each, as a first-time user would run them."""
+
+import re
+
+
+def test_the_demo_shows_a_fallback_and_its_reason_and_leaves_nothing_behind(shell):
+    result = shell("demo", timeout=300)
+
+    assert (result.returncode, result.stdout) == (0, "")
+    err = result.stderr
+    assert "8 of 9 ops in TensorRT · 2 engines" in err
+    assert "Fallback  aten.special_i1e \N{MULTIPLICATION SIGN}1: no converter; register one, or replace the op" in err
+    assert re.findall(r"^(?:small transformer|conv net)\b", err, re.MULTILINE) == ["small transformer", "conv net"]
+    assert len(re.findall(r"^Own time  ", err, re.MULTILINE)) == 2
+    assert err.endswith("torchspan: to keep the traces: torchspan demo --output demo.jsonl\n")
+    assert max(len(line) for line in err.splitlines()) <= 80
+    assert list(shell.folder.iterdir()) == []
+
+
+def test_every_hook_point_that_this_installation_should_have_resolves(shell):
+    result = shell("probes", timeout=300)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r"^\d+ hook points: \d+ resolved", result.stdout, re.MULTILINE)
+    assert "torch_tensorrt is inside the range that torchspan is tested with, 2.11 to 2.14" in result.stdout

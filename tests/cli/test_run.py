@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan run` with small programs that make spans with the OpenTelemetry API."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+TRACED = """
+import os, sys, time
+from opentelemetry import trace
+with trace.get_tracer("torchspan").start_as_current_span(os.environ.get("SPAN", "work")):
+    pass
+"""
+
+
+@pytest.fixture
+def program(shell):
+    """Write `app.py` into the program's folder."""
+
+    def write(text):
+        (shell.folder / "app.py").write_text(TRACED + text)
+        return [sys.executable, "app.py"]
+
+    return write
+
+
+def drawn(err):
+    """stderr with what differs from run to run replaced."""
+    err = re.sub(r"[0-9a-f]{32}", "ID", err)
+    err = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "DATE", err)
+    return re.sub(r" +[\d.]+ [µm]?s$", " TIME", err, flags=re.MULTILINE)
+
+
+WATERFALL = """\
+
+trace ID · DATE · 1 span
+work                                                  ████████████████ TIME
+"""
+
+
+def test_output_input_arguments_and_status_are_the_programs_own(shell, program):
+    command = program('print(sys.argv[1:], sys.stdin.read(), os.getcwd()); print("err", file=sys.stderr); sys.exit(3)')
+    result = shell("run", "--output", "my trace.jsonl", "--", *command, "--quiet", "a b", "--", "-x", input="typed")
+
+    assert result.returncode == 3
+    assert result.stdout == f"['--quiet', 'a b', '--', '-x'] typed {shell.folder}\n"
+    assert drawn(result.stderr) == "err\n" + WATERFALL
+    assert [file.name for file in shell.folder.iterdir() if file.suffix == ".jsonl"] == ["my trace.jsonl"]
+
+
+def test_without_output_the_file_is_named_after_time_and_process_and_its_name_printed(shell, program):
+    result = shell("run", "--", *program(""))
+
+    (file,) = shell.folder.glob("*.jsonl")
+    assert re.fullmatch(r"torchspan-\d{8}T\d{6}Z-\d+\.jsonl", file.name)
+    assert drawn(result.stderr) == f"{WATERFALL}torchspan: traces are in {file.name}\n"
+
+
+def test_quiet_draws_nothing_and_still_names_the_file(shell, program):
+    result = shell("run", "--quiet", "--", *program(""))
+
+    assert result.stderr == f"torchspan: traces are in {next(shell.folder.glob('*.jsonl')).name}\n"
+    assert shell("run", "--quiet", "--output", "x", "--", *program("")).stderr == ""
+
+
+def test_an_existing_file_is_appended_to_and_only_this_run_is_shown(shell, program):
+    shell("run", "--quiet", "--output", "x.jsonl", "--", *program(""), env={**os.environ, "SPAN": "earlier"})
+    result = shell("run", "--output", "x.jsonl", "--", *program(""))
+
+    assert drawn(result.stderr) == WATERFALL
+    names = re.findall(r'"name":"(earlier|work)"', (shell.folder / "x.jsonl").read_text())
+    assert names == ["earlier", "work"]
+
+
+def test_children_inherit_and_a_file_for_each_process_is_read_as_well(shell, program):
+    child = f"import subprocess; subprocess.run([{sys.executable!r}, 'child.py'], check=True)"
+    (shell.folder / "child.py").write_text(TRACED.replace('"work"', '"child"'))
+    result = shell("run", "--output", "%p.jsonl", "--", *program(child))
+
+    assert len(list(shell.folder.glob("*.jsonl"))) == 2
+    assert sorted(re.findall(r"^(?:work|child)", result.stderr, re.MULTILINE)) == ["child", "work"]
+
+
+def test_traces_go_to_the_users_exporter_too(shell, program):
+    result = shell("run", "--output", "x", "--", *program(""), env={**os.environ, "OTEL_TRACES_EXPORTER": "console"})
+
+    assert json.loads(result.stdout)["name"] == "work"
+    assert drawn(result.stderr) == WATERFALL
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
+def test_a_program_that_died_of_a_signal_is_shown_and_the_caller_sees_the_signal(shell, program, name):
+    command = program(f"trace.get_tracer_provider().force_flush(); import signal; os.kill(os.getpid(), signal.{name})")
+    result = shell("run", "--output", "x", "--", *command)
+
+    assert result.returncode == -getattr(signal, name)
+    assert drawn(result.stderr) == WATERFALL
+
+
+WAITS = """
+import signal
+trace.get_tracer_provider().force_flush()
+def stop(number, frame):
+    print("got", number, flush=True)
+    sys.exit(7)
+for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    signal.signal(number, stop)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_sent_to_run_reaches_the_program(shell, program, number):
+    command = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run"]
+    with subprocess.Popen(
+        [*command, "--output", "x", "--", *program(WAITS)],
+        cwd=shell.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as run:
+        assert run.stdout.readline() == "ready\n"
+        run.send_signal(number)
+        out, err = run.communicate(timeout=60)
+
+    assert (out, run.returncode) == (f"got {int(number)}\n", 7)
+    assert drawn(err) == WATERFALL
+
+
+def test_run_outlives_control_c_and_shows_what_was_recorded(shell, program):
+    """The whole group gets SIGINT, as from a terminal; the program dies of it."""
+    command = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run"]
+    waits = "trace.get_tracer_provider().force_flush(); print('ready', flush=True); time.sleep(60)"
+    with subprocess.Popen(
+        [*command, "--output", "x", "--", *program(waits)],
+        cwd=shell.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    ) as run:
+        assert run.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        os.killpg(run.pid, signal.SIGINT)
+        _, err = run.communicate(timeout=60)
+
+    assert run.returncode == -signal.SIGINT
+    assert drawn(err).endswith(WATERFALL)
+
+
+def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(torchspan, tmp_path):
+    script = tmp_path / "app.py"
+    script.touch()
+
+    assert torchspan("run", "--", "no-such-program") == (127, "", "torchspan run: no-such-program: command not found\n")
+    assert torchspan("run", "--", f"{tmp_path}/none") == (127, "", f"torchspan run: {tmp_path}/none: no such file\n")
+    assert torchspan("run", "--", tmp_path) == (126, "", f"torchspan run: {tmp_path}: is a folder\n")
+    assert torchspan("run", "--", script) == (
+        126,
+        "",
+        f"torchspan run: {script}: not executable; to run it with Python: torchspan run -- python {script}\n",
+    )
+
+
+def test_nothing_to_run_is_a_usage_error(torchspan):
+    message = "torchspan run: nothing to run; usage: torchspan run [options] -- program arguments...\n"
+
+    assert torchspan("run") == (2, "", message)
+    assert torchspan("run", "--") == (2, "", message)
+
+
+def test_a_program_without_torch_tensorrt_says_that_it_was_never_imported(shell):
+    result = shell("run", "--", sys.executable, "-c", "print('hello')")
+
+    assert (result.returncode, result.stdout) == (0, "hello\n")
+    assert result.stderr == "torchspan: nothing was recorded: torch_tensorrt was never imported\n"
+    assert list(shell.folder.iterdir()) == []
+
+
+def test_python_without_site_says_that_no_python_with_torchspan_was_started(shell):
+    result = shell("run", "--", sys.executable, "-S", "-c", "")
+
+    assert result.stderr == (
+        "torchspan: nothing was recorded: no Python process with torchspan in it was started "
+        "(another Python interpreter, or python with -S, -I or -E, or no Python at all)\n"
+    )
+
+
+def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_others(shell, program):
+    command = program("")
+    (shell.folder / "app.py").write_text(TRACED.replace('"torchspan"', '"app"'))
+    result = shell("run", "--output", "x", "--", *command)
+
+    assert drawn(result.stderr) == (
+        f"{WATERFALL}torchspan: nothing of Torch-TensorRT was recorded: torch_tensorrt was never imported\n"
+    )
+
+
+def test_a_file_that_cannot_be_written_is_said_and_the_program_runs(shell, program):
+    (shell.folder / "file").touch()
+    result = shell("run", "--output", "file/x.jsonl", "--", *program("print('ran')"))
+
+    assert (result.returncode, result.stdout) == (0, "ran\n")
+    assert f"torchspan: cannot write {shell.folder}/file/x.jsonl: {shell.folder}/file is not a folder." in result.stderr
+
+
+COUNTS = """
+import signal
+count = 0
+def interrupted(number, frame):
+    global count
+    count += 1
+signal.signal(signal.SIGINT, interrupted)
+print("ready", flush=True)
+while not count:
+    time.sleep(0.01)
+time.sleep(0.5)
+print(f"interrupted {count} time(s)", flush=True)
+"""
+
+
+def test_control_c_on_a_terminal_reaches_the_program_once(shell, program):
+    spawn = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) >> 8)"
+    run = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run", "--quiet"]
+    with subprocess.Popen(
+        [sys.executable, "-c", spawn, *run, "--output", "x", "--", *program(COUNTS)],
+        cwd=shell.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as terminal:
+        assert terminal.stdout.readline() == b"ready\r\n"
+        terminal.stdin.write(b"\x03")
+        terminal.stdin.flush()
+        out = terminal.stdout.read()
+
+    assert (out, terminal.returncode) == (b"^Cinterrupted 1 time(s)\r\n", 0)

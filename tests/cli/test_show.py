@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF001
+# The multiplication sign is part of the expected output.
+
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+
+from torchspan import semconv as s
+from torchspan.semconv import FallbackReason
+
+FALLBACK = {
+    s.FALLBACK_REASON: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
+    s.FALLBACK_OPERATORS: ["torch.ops.aten.special_i1e.default", "torch.ops.aten.mul.Tensor"],
+    s.FALLBACK_COUNTS: [1, 2],
+    s.FALLBACK_REASONS: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
+}
+
+
+@pytest.fixture
+def compilation(recording):
+    """A compilation as torchspan records it: a fallback, two engines, steps, a stand-in for the GPU."""
+    main = recording.span("main", 0, 2000, scope="app")
+    settings = {"min_block_size": 5, "cache_built_engines": False, "reuse_cached_engines": False}
+    compiled = recording.span(
+        "torch_tensorrt.compile",
+        100,
+        1900,
+        {
+            s.MODEL_CLASS: "ConvNet",
+            s.OPERATORS_TOTAL: 61,
+            s.OPERATORS_TENSORRT: 58,
+            s.ENGINE_COUNT: 2,
+            s.ENGINES_SIZE: 18_510_172,
+            **FALLBACK,
+            **{s.SETTINGS[name]: value for name, value in settings.items()},
+        },
+        parent=main,
+    )
+    traced = recording.span("torch_tensorrt.trace", 100, 500, {s.MODEL_CLASS: "ConvNet", s.NODES: 123}, parent=compiled)
+    recording.span("torch.export", 110, 480, {s.MODEL_CLASS: "ConvNet", s.NODES: 123}, parent=traced)
+    recording.span("torch_tensorrt.lower", 500, 600, {s.NODES_BEFORE: 123, s.NODES_AFTER: 98}, parent=compiled)
+    partition = {s.OPERATORS_TOTAL: 61, s.OPERATORS_TENSORRT: 58, s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 1}
+    recording.span("torch_tensorrt.partition", 600, 620, {**partition, **FALLBACK}, parent=compiled)
+    for number in range(2):
+        start = 620 + 600 * number
+        engine = {s.ENGINE_NAME: f"_run_on_acc_{2 * number}"}
+        size = {s.ENGINE_SIZE: 9_255_086}
+        steps = {s.STEP_NAMES: ["deallocate_module"], s.STEP_COUNTS: [1], s.STEP_DURATIONS: [0.15]}
+        operators = {s.ENGINE_OPERATORS: 29}
+        convert = recording.span(
+            "torch_tensorrt.convert", start, start + 600, {**engine, **operators, **size, **steps}, parent=compiled
+        )
+        layers = {s.NETWORK_LAYERS: 80}
+        recording.span("torch_tensorrt.construct_network", start, start + 20, layers, parent=convert)
+        recording.span("tensorrt.build_engine", start + 20, start + 400, {**layers, **size}, parent=convert)
+        stand_in = {**engine, s.STAND_IN: True}
+        recording.span("torch_tensorrt.setup_engine", start + 400, start + 405, stand_in, parent=convert)
+    return recording
+
+
+AT_80_COLUMNS = """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 14 spans
+main                                                  ████████████████    2.00 s
+└─ torch_tensorrt.compile · ConvNet                   ██████████████      1.80 s
+   │  58 of 61 ops in TensorRT · 2 engines, 18.5 MB together
+   │  fallback: no_converter, min_block_size
+   ├─ torch_tensorrt.trace  123 nodes                 ███                 400 ms
+   │  └─ torch.export                                 ███                 370 ms
+   ├─ torch_tensorrt.lower  123 → 98 nodes                █               100 ms
+   ├─ torch_tensorrt.partition                            ▏              20.0 ms
+   │     subgraphs: 2 TensorRT, 1 PyTorch
+   │     in PyTorch: aten.special_i1e ×1, aten.mul.Tensor ×2
+   ├─ torch_tensorrt.convert · _run_on_acc_0              █████           600 ms
+   │  │  29 ops · 9.26 MB · deallocate_module 150 ms
+   │  ├─ torch_tensorrt.construct_network  80 layers      ▏              20.0 ms
+   │  ├─ tensorrt.build_engine  80 layers                  ███            380 ms
+   │  └─ torch_tensorrt.setup_engine                          ▏         stand-in
+   └─ torch_tensorrt.convert · _run_on_acc_2                   █████      600 ms
+      │  29 ops · 9.26 MB · deallocate_module 150 ms
+      ├─ torch_tensorrt.construct_network  80 layers           ▏         20.0 ms
+      ├─ tensorrt.build_engine  80 layers                      ███        380 ms
+      └─ torch_tensorrt.setup_engine                              ▏     stand-in
+Own time  build_engine 760 ms 38 %, export 370 ms 19 %, deallo…odule 300 ms 15 %
+Fallback  aten.mul.Tensor ×2: group smaller than min_block_size=5; lower it
+Fallback  aten.special_i1e ×1: no converter; register one, or replace the op
+Cache     off; cache_built_engines, reuse_cached_engines turn it on
+"""
+
+
+def test_a_compilation_at_80_columns(compilation, torchspan):
+    status, out, err = torchspan("show", compilation.path)
+
+    assert (status, err) == (0, "")
+    assert out == AT_80_COLUMNS
+    assert max(map(len, out.splitlines())) == 80
+
+
+def test_a_compilation_at_120_columns(compilation, torchspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+
+    assert (
+        torchspan("show", compilation.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · app.py · 2026-11-21 10:42:40Z · 14 spans
+main                                                                                  ████████████████████████    2.00 s
+└─ torch_tensorrt.compile · ConvNet                                                    ██████████████████████     1.80 s
+   │  58 of 61 ops in TensorRT · 2 engines, 18.5 MB together · fallback: no_converter, min_block_size
+   ├─ torch_tensorrt.trace  123 nodes                                                  █████                      400 ms
+   │  └─ torch.export                                                                  ████                       370 ms
+   ├─ torch_tensorrt.lower  123 → 98 nodes                                                  █                     100 ms
+   ├─ torch_tensorrt.partition                                                               ▏                   20.0 ms
+   │     subgraphs: 2 TensorRT, 1 PyTorch · in PyTorch: aten.special_i1e ×1, aten.mul.Tensor ×2
+   ├─ torch_tensorrt.convert · _run_on_acc_0                                                 ███████              600 ms
+   │  │  29 ops · 9.26 MB · deallocate_module 150 ms
+   │  ├─ torch_tensorrt.construct_network  80 layers                                         ▏                   20.0 ms
+   │  ├─ tensorrt.build_engine  80 layers                                                    █████                380 ms
+   │  └─ torch_tensorrt.setup_engine                                                              ▏             stand-in
+   └─ torch_tensorrt.convert · _run_on_acc_2                                                        ███████       600 ms
+      │  29 ops · 9.26 MB · deallocate_module 150 ms
+      ├─ torch_tensorrt.construct_network  80 layers                                                ▏            20.0 ms
+      ├─ tensorrt.build_engine  80 layers                                                           █████         380 ms
+      └─ torch_tensorrt.setup_engine                                                                     ▏      stand-in
+Own time  build_engine 760 ms 38 %, export 370 ms 19 %, deallocate_module 300 ms 15 %; stand-in left out
+Fallback  aten.mul.Tensor ×2: group smaller than min_block_size=5; lower it
+Fallback  aten.special_i1e ×1: no converter; register one, or replace the op
+Cache     off; cache_built_engines, reuse_cached_engines turn it on
+"""
+    )
+
+
+def test_a_pipe_gets_the_same_80_columns_without_colour(compilation, shell):
+    result = shell("show", compilation.path)
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, AT_80_COLUMNS, "")
+
+
+def test_a_terminal_that_knows_no_unicode_gets_ascii(compilation, shell):
+    result = shell("show", compilation.path, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+
+    assert (
+        result.stdout.splitlines()[:8]
+        == """\
+trace abc00000000000000000000000000001 - 2026-11-21 10:42:40Z - 14 spans
+main                                                  ################    2.00 s
+`- torch_tensorrt.compile - ConvNet                   ##############      1.80 s
+   |  58 of 61 ops in TensorRT - 2 engines, 18.5 MB together
+   |  fallback: no_converter, min_block_size
+   |- torch_tensorrt.trace  123 nodes                 ###                 400 ms
+   |  `- torch.export                                 ###                 370 ms
+   |- torch_tensorrt.lower  123 > 98 nodes                #               100 ms
+""".splitlines()
+    )
+
+
+def on_a_terminal(path, monkeypatch, **environ):
+    """What `torchspan show` writes to a terminal of 80 columns."""
+    from torchspan.cli._terminal import Terminal
+    from torchspan.cli.show import write_traces
+    from torchspan.cli.waterfall import read_file, traces
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "80")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    reader, writer = pty.openpty()
+    with os.fdopen(writer, "w", encoding="utf-8") as stream:
+        write_traces(traces(read_file(path).spans), Terminal(stream), limit=None)
+    text = b""
+    try:
+        while chunk := os.read(reader, 65536):
+            text += chunk
+    except OSError:  # Linux says so when the other end is closed
+        pass
+    os.close(reader)
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_a_terminal_gets_colour_and_no_color_takes_it_away(recording, monkeypatch):
+    recording.span("work", 0, 100)
+
+    assert on_a_terminal(recording.path, monkeypatch) == (
+        "\x1b[1mtrace abc00000000000000000000000000001\x1b[0m\x1b[2m · 2026-11-21 10:42:40Z · 1 span\x1b[0m\n"
+        "\x1b[1mwork\x1b[0m                                                  \x1b[36m████████████████\x1b[0m    100 ms\n"
+    )
+    assert on_a_terminal(recording.path, monkeypatch, NO_COLOR="1") == (
+        "trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span\n"
+        "work                                                  ████████████████    100 ms\n"
+    )
+
+
+def test_without_rich_the_waterfall_is_the_same_without_colour(recording, monkeypatch):
+    recording.span("work", 0, 100)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+
+    assert "\x1b" not in on_a_terminal(recording.path, monkeypatch)
+
+
+def test_names_that_look_like_markup_are_names(recording, monkeypatch):
+    recording.span("[CONV]-[/x] [red]", 0, 1, {s.ENGINE_NAME: "[bold]:smile:[/]"})
+
+    assert "[CONV]-[/x] [red]\x1b[0m · [bold]:smile:[/]" in on_a_terminal(recording.path, monkeypatch)
+
+
+def test_escape_sequences_and_line_breaks_are_written_out(recording, torchspan):
+    evil = "\x1b]0;title\x07 a\nb \u202e \x9b31m"
+    recording.span("x\x1b[2J", 0, 1, {s.ENGINE_NAME: evil, s.FALLBACK_REASON: ["\x1b[31m"]}, error=("E\r", "\x1b[0m"))
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+x\\x1b[2J · \\x1b]0;title\\x07 a\\nb \\u202e \\x9b31m       ████████████████   1.00 ms
+   fallback: \\x1b[31m · E\\r: \\x1b[0m
+Fallback  \\x1b[31m
+Error     E\\r in x\\x1b[2J: \\x1b[0m
+"""
+    )
+
+
+def test_wide_characters_keep_the_columns(recording, torchspan):
+    recording.span("推論", 0, 10, {s.MODEL_CLASS: "模型"})
+
+    assert torchspan("show", recording.path)[1].splitlines()[1] == (
+        "推論 · 模型                                           ████████████████   10.0 ms"
+    )
+
+
+def test_a_long_name_gives_way_and_no_number_does(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 1000, {s.MODEL_CLASS: "M" * 70, s.ENGINE_COUNT: 3})
+    recording.span("n" * 90, 0, 999, {s.ENGINE_SIZE: 123_456_789, s.NETWORK_LAYERS: 4321}, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+torch_tensorrt.compile                                ████████████████    1.00 s
+│  MMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMMM
+│  3 engines
+└─ nnnnnnnnnnnnnnnnnnnnnnnnn…nnnnnnnnnnnnnnnnnnnnnnnn ████████████████    999 ms
+      4321 layers · 123 MB
+Own time  nnnnnnnnnnnnnnnnn…nnnnnnnnnnnnnnnnn 999 ms 100 %, compile 1.00 ms <1 %
+"""
+    )
+
+
+def test_an_error_is_named_on_each_span_and_told_where_it_was_raised(recording, torchspan):
+    message = "Conversion of function ? not supported: " + "a long explanation of what to do about it, " * 3
+    root = recording.span("torch_tensorrt.compile", 0, 100, error=("RuntimeError", None))
+    recording.span("torch_tensorrt.convert", 0, 90, parent=root, error=("RuntimeError", message))
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+torch_tensorrt.compile  RuntimeError                  ████████████████    100 ms
+└─ torch_tensorrt.convert                             ██████████████     90.0 ms
+      RuntimeError: Conversion of function ? not supported: a long explanation
+      of what to do about it, a long explanation of what to do about it, a long
+      explanation of what to do about it,
+Own time  convert 90.0 ms 90 %, compile 10.0 ms 10 %
+Error     RuntimeError in convert: Conversion…planation of what to do about it,
+"""
+    )
+
+
+def test_runs_that_were_folded_by_the_rate_limit_are_counted(recording, torchspan):
+    folded = {s.EXECUTE_FOLDED: 940, s.EXECUTE_FOLDED_SUM: 1.2, s.EXECUTE_FOLDED_MAX: 0.003}
+    recording.span("handle request", 0, 2000, folded, scope="app")
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+handle request                                        ████████████████    2.00 s
+   + 940 runs, 1.20 s in all, longest 3.00 ms
+"""
+    )
+
+
+def test_what_the_cache_did_is_one_line(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    for number, result in enumerate(["hit", "hit", "miss"]):
+        start = 10 * number
+        recording.span("torch_tensorrt.engine_cache.lookup", start, start + 5, {s.CACHE_RESULT: result}, parent=root)
+    recording.span("torch_tensorrt.engine_cache.insert", 50, 60, {s.CACHE_RESULT: "inserted"}, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 5 spans
+torch_tensorrt.compile                                ████████████████    100 ms
+├─ torch_tensorrt.engine_cache.lookup · hit           █                  5.00 ms
+├─ torch_tensorrt.engine_cache.lookup · hit            █                 5.00 ms
+├─ torch_tensorrt.engine_cache.lookup · miss             █               5.00 ms
+└─ torch_tensorrt.engine_cache.insert · inserted              ██         10.0 ms
+Own time  compile 75.0 ms 75 %, engin…okup 15.0 ms 15 %, engin…sert 10.0 ms 10 %
+Cache     2 hits, 1 inserted, 1 miss
+"""
+    )
+
+
+def test_each_reason_for_a_fallback_has_its_line_and_five_lines_are_the_most(recording, torchspan):
+    reasons = [value for name, value in vars(FallbackReason).items() if name.isupper()]
+    attributes = {
+        s.FALLBACK_REASON: reasons,
+        s.FALLBACK_OPERATORS: [f"torch.ops.aten.op{number}.default" for number in range(len(reasons))],
+        s.FALLBACK_COUNTS: list(range(len(reasons), 0, -1)),
+        s.FALLBACK_REASONS: reasons,
+    }
+    root = recording.span("torch_tensorrt.compile", 0, 100, attributes)
+    recording.span("torch_tensorrt.partition", 0, 50, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+torch_tensorrt.compile                                ████████████████    100 ms
+│  fallback: no_converter, validator_refused, user_excluded, complex_dtype,
+│  data_dependent, min_block_size, no_supported_operators, compile_failed
+└─ torch_tensorrt.partition                           ████████           50.0 ms
+Own time  compile 50.0 ms 50 %, partition 50.0 ms 50 %
+Fallback  aten.op0 ×8: no converter; register one, or replace the op
+Fallback  aten.op1 ×7: refused by its converter; other dtype, shape or argument
+Fallback  aten.op2 ×6: excluded by you; take it out of torch_executed_ops
+Fallback  5 further reasons; see the lines above
+"""
+    )
+
+
+def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, torchspan):
+    recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED]})
+
+    assert torchspan("show", recording.path)[1].splitlines()[-1] == (
+        "Fallback  conversion or build failed; mend the error, then compile again"
+    )
+
+
+def test_many_equal_siblings_share_a_line_but_not_those_that_failed(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 300)
+    for number in range(300):
+        error = ("RuntimeError", "no luck") if number == 200 else None
+        attributes = {s.ENGINE_NAME: f"_run_on_acc_{number}", s.ENGINE_SIZE: 1_000_000}
+        convert = recording.span("torch_tensorrt.convert", number, number + 1, attributes, parent=root, error=error)
+        recording.span("tensorrt.build_engine", number, number + 0.5, parent=convert)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 601 spans
+torch_tensorrt.compile                                ████████████████    300 ms
+├─ torch_tensorrt.convert · _run_on_acc_0  1.00 MB    ▏                  1.00 ms
+│  └─ tensorrt.build_engine                           ▏                   500 µs
+├─ torch_tensorrt.convert · _run_on_acc_1  1.00 MB    ▏                  1.00 ms
+│  └─ tensorrt.build_engine                           ▏                   500 µs
+├─ torch_tensorrt.convert · _run_on_acc_2  1.00 MB    ▏                  1.00 ms
+│  └─ tensorrt.build_engine                           ▏                   500 µs
+├─ torch_tensorrt.convert ×296                        ████████████████    296 ms
+│     1.00 ms each · 296 MB together · 296 spans inside
+└─ torch_tensorrt.convert · _run_on_acc_200                     ▏        1.00 ms
+   │  1.00 MB · RuntimeError: no luck
+   └─ tensorrt.build_engine                                     ▏         500 µs
+Own time  convert 150 ms 50 %, build_engine 150 ms 50 %
+Error     RuntimeError in convert: no luck
+"""
+    )
+
+
+def test_short_passes_share_a_line(recording, torchspan):
+    root = recording.span("torch_tensorrt.lower", 0, 1000)
+    for number, ms in enumerate([400, 1, 2, 3, 100]):
+        start = 150 * number
+        name = f"pass_{number}"
+        recording.span(f"torch_tensorrt.pass {name}", start, start + ms, {s.PASS_NAME: name}, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 6 spans
+torch_tensorrt.lower                                  ████████████████    1.00 s
+├─ torch_tensorrt.pass pass_0                         ██████              400 ms
+├─ torch_tensorrt.pass ×3  1.00 ms to 3.00 ms each      █████            6.00 ms
+└─ torch_tensorrt.pass pass_4                                  ██         100 ms
+Own time  lower 497 ms 50 %, pass_0 400 ms 40 %, pass_4 100 ms 10 %
+"""
+    )
+
+
+def test_spans_of_different_names_beyond_a_screenful_are_counted(recording, torchspan):
+    root = recording.span("main", 0, 5000, scope="app")
+    for number in range(5000):
+        recording.span(f"step {number}", number, number + (50 if number == 77 else 1), parent=root, scope="app")
+    lines = torchspan("show", recording.path)[1].splitlines()
+
+    assert len(lines) < 50
+    assert any("step 77 " in line for line in lines)
+    assert lines[-2] == "└─ … 4961 more spans  1.00 ms each                    ████████████████    4.96 s"
+
+
+def test_a_chain_of_5000_spans_ends_at_a_readable_depth(recording, torchspan):
+    parent = None
+    for number in range(5000):
+        parent = recording.span("deeper", number / 10, 1000 - number / 10, parent=parent, scope="app")
+    status, out, _ = torchspan("show", recording.path)
+
+    assert status == 0
+    assert (
+        out.splitlines()[20:]
+        == """\
+…                         └─ deeper                   ████████████████    996 ms
+…                         └─ … 1 more span            ████████████████    996 ms
+…                            4979 spans inside
+Own time  deeper 1.00 s 100 %
+""".splitlines()
+    )
+    assert max(map(len, out.splitlines())) == 80
+
+
+def test_many_traces_are_counted_and_the_telling_ones_drawn(recording, torchspan):
+    for number in range(40):
+        recording.span("handle request", 10 * number, 10 * number + 1 + number / 100, scope="app")
+    recording.span("torch_tensorrt.compile", 1000, 1001, {s.KEEP: True})
+    out = torchspan("show", recording.path)[1]
+
+    assert out.count("\ntrace ") + 1 == 10
+    assert "\ntorch_tensorrt.compile " in out
+    assert (
+        out.split("\n\n")[-1]
+        == """\
+31 more traces; --trace ID shows one:
+  handle request ×31  1.00 ms to 1.30 ms  first abc00000000000000000000000000001
+"""
+    )
+
+
+def test_one_trace_by_the_start_of_its_id(recording, torchspan):
+    recording.span("first", 0, 1)
+    recording.span("second", 0, 1)
+
+    out = torchspan("show", recording.path, "--trace", "ABC00000000000000000000000000003")[1]
+    assert [line.split()[0] for line in out.splitlines()] == ["trace", "second"]
+    assert torchspan("show", recording.path, "--trace", "ff") == (
+        2,
+        "",
+        (
+            f"torchspan show: {recording.path} has no trace ff; "
+            "it has abc00000000000000000000000000001, abc00000000000000000000000000003\n"
+        ),
+    )
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(recording):
+    for number in range(3000):
+        recording.span(f"span {number}", 0, number + 1)
+    pipeline = (
+        f"{sys.executable} -c 'import sys; from torchspan.cli import main; sys.exit(main())' show {recording.path}"
+    )
+    result = subprocess.run(
+        f"({pipeline} --trace abc) | head -1", shell=True, capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+
+
+def test_a_stand_in_is_marked_and_none_of_its_times_is_shown(recording, torchspan):
+    root = recording.span("main", 0, 100, scope="app")
+    steps = {s.STEP_NAMES: ["prepare"], s.STEP_COUNTS: [1], s.STEP_DURATIONS: [0.08]}
+    stand_in = {s.ENGINE_NAME: "_run_on_acc_0", s.STAND_IN: True}
+    recording.span("torch_tensorrt.execute", 10, 90, {**stand_in, **steps}, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+main                                                  ████████████████    100 ms
+└─ torch_tensorrt.execute · _run_on_acc_0              ░░░░░░░░░░░░░    stand-in
+Own time  main 20.0 ms 100 %; stand-in left out
+"""
+    )
