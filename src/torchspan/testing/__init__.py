@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run torch_tensorrt's real pipeline on a machine without a GPU, in torchspan's own tests and in yours.
+
+    import torchspan.testing
+
+    torchspan.testing.without_gpu()  # before torch_tensorrt is imported, for example in conftest.py
+    import torch_tensorrt
+
+Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK.
+
+General layout: `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them, `_import_hook` finds
+the moment. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt;
+`_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other.
+"""
+
+from __future__ import annotations
+
+import os
+
+from torchspan.testing import _switch
+from torchspan.testing._errors import NeedsGpuError, TooLateError, UnknownEngineError, WithoutGpuError
+from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TORCH, TORCH_TENSORRT, Replacement
+
+__all__ = [
+    "NeedsGpuError",
+    "Replacement",
+    "TooLateError",
+    "UnknownEngineError",
+    "WithoutGpuError",
+    "is_without_gpu",
+    "replacements",
+    "without_gpu",
+]
+
+
+def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
+    """From here on this process uses no GPU: what needs one is replaced, for as long as the process lives.
+
+    torch_tensorrt's trace, lowering, partitioning and conversion, TensorRT's build with its engine bytes, and
+    torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs the subgraph an engine was
+    built from in PyTorch on the CPU, so its numbers are right. Programs that say "cuda" run as written. CUDA is not
+    initialised.
+
+    Call it before torch_tensorrt is imported; torch may be imported already, and is not imported by this. A second call
+    changes nothing but `engine_dir`.
+
+    engine_dir: a folder in which engines are kept with the graphs they were built from, so that other processes that name
+        the same folder can load them. The files are pickles, which run code when read: use a folder of your own. Without it
+        an engine runs only in the process that built it.
+
+    Raises TooLateError if torch_tensorrt is imported already or CUDA is initialised. Afterwards, what nothing can stand in
+    for raises NeedsGpuError, and an engine of another process UnknownEngineError.
+    """
+    _switch.switch_on(engine_dir)
+
+
+def is_without_gpu() -> bool:
+    """Whether `without_gpu()` was called in this process."""
+    return _switch.is_on()
+
+
+def replacements() -> tuple[Replacement, ...]:
+    """Each thing that `without_gpu()` replaces, in the order of replacing. Rows for other versions are included."""
+    return TORCH + TORCH_TENSORRT
+
+
+def _table() -> str:
+    rows = (
+        f"{row.module}: {', '.join(row.names)}\n    {row.kind}: {row.does}\n    why: {row.why}"
+        for row in replacements()
+    )
+    during, limits = (f"{title}\n\n" + "\n".join(f"- {x}" for x in lines) for title, lines in _NOTES)
+    return "\n".join(("What is replaced:\n", *rows, "", during, "", limits, ""))
+
+
+_NOTES = (("While torch_tensorrt is being imported:", DURING_IMPORT), ("Limits:", LIMITS))
+
+if without_gpu.__doc__ is not None:  # python -OO
+    without_gpu.__doc__ = f"{without_gpu.__doc__.rstrip()}\n\n{_table()}"

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan.testing` raises: one base type, and one type for each thing a caller can do about it."""
+
+from __future__ import annotations
+
+
+class WithoutGpuError(RuntimeError):
+    """Base of everything that `torchspan.testing` raises of its own accord.
+
+    A RuntimeError, because that is what PyTorch raises when a CUDA call finds no GPU: programs that catch it go on.
+    """
+
+
+class TooLateError(WithoutGpuError):
+    """`without_gpu()` was called after torch_tensorrt was imported, or after CUDA was initialised."""
+
+
+class NeedsGpuError(WithoutGpuError):
+    """The program called something that only a GPU can do and for which there is no stand-in.
+
+    call: what was called, as a dotted name where it is known.
+    """
+
+    def __init__(self, call: str, advice: str = "") -> None:
+        self.call = call
+        super().__init__(
+            f"{call} needs a GPU. This process runs without one (torchspan.testing.without_gpu()), and nothing here can "
+            f"stand in for it. {advice or _DEFAULT_ADVICE}"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:  # the message is no argument: exceptions cross process borders
+        return (_rebuilt, (self.call, str(self)))
+
+
+class UnknownEngineError(WithoutGpuError):
+    """Engine bytes were deserialised of which this process does not know the graph they were built from."""
+
+
+_DEFAULT_ADVICE = (
+    "Run this part on a machine with a GPU, or guard it with `if not torchspan.testing.is_without_gpu()`; "
+    "torchspan.testing.replacements() lists what runs."
+)
+
+
+def _rebuilt(call: str, message: str) -> NeedsGpuError:
+    error = NeedsGpuError(call)
+    error.args = (message,)
+    return error

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch_tensorrt's and TensorRT's own functions, as far as they need a stand-in or have to be listened to."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os.path
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from torchspan.testing import _engines
+from torchspan.testing._reference import Reference
+from torchspan.testing._runtime import Engine, Refitter, refitting_to, tensorrt
+
+# A GPU would not see these: its inputs are on the device. Dynamo breaks the graph at a call of a logger's method.
+_ABOUT_INPUTS = ("Input tensor is not on a CUDA device", "Detected input ")
+
+
+@contextmanager
+def hidden_during_import() -> Iterator[None]:
+    """While the body of torch_tensorrt runs: no C++ runtime, and no plugin package that cannot be imported.
+
+    With the C++ runtime hidden, torch_tensorrt takes its Python runtime, as in an installation without the library.
+    """
+    isfile, find_spec = os.path.isfile, importlib.util.find_spec
+
+    @functools.wraps(isfile)
+    def isfile_but_for_the_runtime(path: Any) -> bool:
+        return "libtorchtrt" not in str(path) and isfile(path)
+
+    @functools.wraps(find_spec)
+    def find_spec_or_none(name: str, package: str | None = None) -> Any:
+        try:
+            return find_spec(name, package)
+        except (ImportError, AttributeError, ValueError):
+            if name.startswith("tensorrt.plugin"):
+                return None
+            raise
+
+    os.path.isfile = isfile_but_for_the_runtime
+    importlib.util.find_spec = find_spec_or_none
+    try:
+        yield
+    finally:
+        if os.path.isfile is isfile_but_for_the_runtime:
+            os.path.isfile = isfile
+        if importlib.util.find_spec is find_spec_or_none:
+            importlib.util.find_spec = find_spec
+
+
+def device_to(original: Any, _call: str) -> Any:
+    """`torch_tensorrt.Device.to`: tensors for this device are made on the CPU."""
+
+    @functools.wraps(original)
+    def to(_self: Any, _target: Any) -> torch.device:
+        return torch.device("cpu")
+
+    return to
+
+
+def device_from(original: Any, _call: str) -> Any:
+    """`torch_tensorrt.Device._from`: the device of a tensor "on the GPU" is the CPU, and means the GPU here."""
+
+    @functools.wraps(original.__func__)
+    def _from(cls: Any, device: Any) -> Any:
+        if isinstance(device, torch.device) and device.type == "cpu":
+            return cls(gpu_id=0)
+        return original.__func__(cls, device)
+
+    return classmethod(_from)
+
+
+def construct_network(original: Any, _call: str) -> Any:
+    """`TRTInterpreter._construct_trt_network_def`: afterwards the network is known to describe this graph."""
+
+    @functools.wraps(original)
+    def _construct_trt_network_def(self: Any) -> Any:
+        result = original(self)
+        _engines.constructed(self.ctx.net, Reference.of_interpreter(self))
+        return result
+
+    return _construct_trt_network_def
+
+
+def build_serialized(original: Any, _call: str) -> Any:
+    """`Builder.build_serialized_network`: the engine's bytes are known to come from this network."""
+
+    @functools.wraps(original)
+    def build_serialized_network(self: Any, network: Any, config: Any) -> Any:
+        plan = original(self, network, config)
+        if plan is not None:
+            _engines.built(network, bytes(plan))
+        return plan
+
+    return build_serialized_network
+
+
+def build_engine(original: Any, _call: str) -> Any:
+    """`Builder.build_engine_with_config`: builds the bytes for real, deserialises them into the stand-in."""
+
+    @functools.wraps(original)
+    def build_engine_with_config(self: Any, network: Any, config: Any) -> Any:
+        plan = self.build_serialized_network(network, config)
+        return None if plan is None else _deserialized(plan)
+
+    return build_engine_with_config
+
+
+def deserialize(original: Any, _call: str) -> Any:
+    """`Runtime.deserialize_cuda_engine`: an Engine; None for bytes that are no engine, as TensorRT answers."""
+
+    @functools.wraps(original)
+    def deserialize_cuda_engine(_self: Any, serialized_engine: Any) -> Engine | None:
+        return _deserialized(serialized_engine)
+
+    return deserialize_cuda_engine
+
+
+def _deserialized(plan: Any) -> Engine | None:
+    data = bytes(plan)
+    reference = _engines.find(data)
+    return None if reference is None else Engine(data, reference)
+
+
+def set_flag(original: Any, _call: str) -> Any:
+    """`IBuilderConfig.set_flag`, without the flags that need a CUDA driver to build with."""
+    flags = tensorrt().BuilderFlag
+    names = ("REFIT", "REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN")
+    ignored = {getattr(flags, name) for name in names if name in flags.__members__}
+
+    @functools.wraps(original)
+    def set_flag(self: Any, flag: Any) -> None:
+        if flag not in ignored:
+            original(self, flag)
+
+    return set_flag
+
+
+def refitter(_original: Any, _call: str) -> Any:
+    """`tensorrt.Refitter`."""
+    return Refitter
+
+
+def refit_engine(original: Any, _call: str) -> Any:
+    """`_refit_single_trt_engine_with_gm`: the one place through which every refit goes, with the graph it refits to."""
+
+    @functools.wraps(original)
+    def _refit_single_trt_engine_with_gm(new_gm: torch.fx.GraphModule, *args: Any, **kwargs: Any) -> Any:
+        with refitting_to(new_gm):
+            return original(new_gm, *args, **kwargs)
+
+    return _refit_single_trt_engine_with_gm
+
+
+def quiet_about_inputs(original: Any, _call: str) -> Any:
+    """`logger.warning` of a runtime module, without what it says about inputs on the CPU."""
+
+    @functools.wraps(original)
+    def warning(message: Any, *args: Any, **kwargs: Any) -> None:
+        if not str(message).startswith(_ABOUT_INPUTS):
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+            original(message, *args, **kwargs)
+
+    sys.modules["torch._dynamo"].config.ignore_logging_functions.add(warning)
+    return warning

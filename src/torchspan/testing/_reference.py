@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine was built from: the subgraph, run by PyTorch on the CPU wherever TensorRT would run the engine."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One input or output of the network. dtype is the name of a `tensorrt.DataType`; a dynamic dimension is -1."""
+
+    is_input: bool
+    dtype: str
+    shape: Shape
+
+
+@dataclass
+class Reference:
+    """A private copy of the subgraph with its own weights, the network's bindings, and the optimization profiles.
+
+    profiles: input name -> one (min, opt, max) per profile.
+    """
+
+    graph: torch.fx.GraphModule
+    bindings: dict[str, Binding]
+    profiles: dict[str, list[tuple[Shape, Shape, Shape]]]
+
+    @classmethod
+    def of_interpreter(cls, interpreter: Any) -> Reference:
+        """Of a TRTInterpreter whose network has just been constructed."""
+        network = interpreter.ctx.net
+        tensors = [(True, network.get_input(i)) for i in range(network.num_inputs)]
+        tensors += [(False, network.get_output(i)) for i in range(network.num_outputs)]
+        bindings = {t.name: Binding(is_input, t.dtype.name, tuple(t.shape)) for is_input, t in tensors}
+        specs = zip(interpreter._input_names, interpreter.input_specs, strict=False)  # what is bound counts
+        return cls(private_copy(interpreter.module), bindings, {name: _profiles(interpreter, s) for name, s in specs})
+
+    def with_weights_of(self, graph: torch.fx.GraphModule) -> Reference:
+        """The same network with the weights (and constants) of `graph`, as a refit makes it."""
+        return Reference(private_copy(graph), self.bindings, self.profiles)
+
+    def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """The outputs for `inputs`, both in the order of the network.
+
+        No mode of the program reaches inside, and no operator in here is recorded: an engine is one opaque call.
+        """
+        with _opaque():
+            return self._run(inputs)
+
+    def output_shapes(self, inputs: Sequence[tuple[Shape, torch.dtype]]) -> list[Shape]:
+        """The shapes of the outputs for inputs of these shapes, without computing them."""
+        with _opaque(), FakeTensorMode(allow_non_fake_inputs=True):
+            outputs = self._run([torch.empty(shape, dtype=dtype) for shape, dtype in inputs])
+        return [tuple(int(size) for size in output.shape) for output in outputs]
+
+    def weights_digest(self) -> bytes:
+        digest = hashlib.sha256()
+        for _, _, tensor in _tensors(self.graph):
+            data = tensor.detach().cpu().contiguous()
+            digest.update(data.reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.digest()
+
+    def _run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        placeholders = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
+        outputs = self.graph(*(_argument(node, value) for node, value in zip(placeholders, inputs, strict=True)))
+        return [torch.as_tensor(o) for o in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
+
+
+@contextmanager
+def _opaque() -> Iterator[None]:
+    with (
+        _disable_current_modes(),
+        torch._C.DisableTorchFunction(),
+        torch.no_grad(),
+        torch.autocast("cpu", enabled=False),
+    ):
+        torch.autograd._enable_record_function(False)  # this thread's only
+        try:
+            yield
+        finally:
+            torch.autograd._enable_record_function(True)
+
+
+def _argument(placeholder: torch.fx.Node, value: torch.Tensor) -> Any:
+    """TensorRT takes numbers as tensors; the graph takes them as numbers."""
+    is_number = isinstance(placeholder.meta.get("val"), (torch.SymInt, int, torch.SymFloat, float))
+    return value.item() if is_number else value
+
+
+def _profiles(interpreter: Any, spec: Any) -> list[tuple[Shape, Shape, Shape]]:
+    if not isinstance(spec.shape, dict):
+        shape = tuple(spec.shape)
+        return [(shape, shape, shape)]
+    if hasattr(interpreter, "_per_profile_shapes"):  # since 2.14 there may be several
+        return [(tuple(low), tuple(opt), tuple(high)) for low, opt, high in interpreter._per_profile_shapes(spec)]
+    return [(tuple(spec.shape["min_shape"]), tuple(spec.shape["opt_shape"]), tuple(spec.shape["max_shape"]))]
+
+
+def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
+    """A GraphModule with its own graph and its own weights: an engine keeps what it was built with."""
+    graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    copies: dict[int, torch.Tensor] = {}  # a tensor of two names stays one
+    with _disable_current_modes():  # torch.compile's backend is called in a fake mode, which would clone fakes
+        for owner, name, tensor in _tensors(graph):
+            copied = copies.setdefault(id(tensor), tensor.detach().clone())
+            owner._parameters.pop(name, None)
+            owner._buffers.pop(name, None)
+            owner.__dict__.pop(name, None)
+            owner.register_buffer(name, copied)
+    return graph
+
+
+def _tensors(graph: torch.fx.GraphModule) -> Iterator[tuple[torch.nn.Module, str, torch.Tensor]]:
+    """Owner, name and value of each tensor that the graph reads by name, each once."""
+    for target in dict.fromkeys(node.target for node in graph.graph.nodes if node.op == "get_attr"):
+        path, _, name = str(target).rpartition(".")
+        owner = graph.get_submodule(path)
+        value = getattr(owner, name)
+        if isinstance(value, torch.Tensor):
+            yield owner, name, value

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT's runtime half on CPU memory: engine, execution context, runtime configuration, refitter.
+
+The builder half is real. torch_tensorrt's own Python runtime is real too: it binds the addresses of CPU tensors, and
+`ExecutionContext.execute_async_v3` reads and writes there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from torchspan.testing import _engines
+from torchspan.testing._errors import NeedsGpuError
+from torchspan.testing._reference import Reference, Shape
+
+_REFITTED = b"torchspan-refitted"
+_refit = threading.local()
+
+
+def tensorrt() -> Any:
+    """The module that torch_tensorrt calls `tensorrt`, whichever package it is."""
+    return sys.modules["tensorrt"]
+
+
+class StandIn:
+    """Base of what stands in for a TensorRT object: what the real interface has and this lacks raises NeedsGpuError."""
+
+    __torchspan_stand_in__ = True
+    interface = ""
+
+    def __getattr__(self, name: str) -> Any:
+        real = vars(getattr(tensorrt(), self.interface)).get(name) if not name.startswith("__") else None
+        if real is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        call = f"tensorrt.{self.interface}.{name}"
+        if isinstance(real, property):
+            raise NeedsGpuError(call)
+
+        def refuse(*_args: Any, **_kwargs: Any) -> Any:
+            raise NeedsGpuError(call)
+
+        return refuse
+
+
+class Engine(StandIn):
+    """Stands in for `tensorrt.ICudaEngine`: answers from the network it was built from."""
+
+    interface = "ICudaEngine"
+    name = "torchspan stand-in"
+    refittable = True
+    num_layers = num_aux_streams = 0
+    device_memory_size = device_memory_size_v2 = 0
+    streamable_weights_size = weight_streaming_budget_v2 = 0
+
+    def __init__(self, plan: bytes, reference: Reference) -> None:
+        self.plan, self.reference = plan, reference
+
+    @property
+    def num_io_tensors(self) -> int:
+        return len(self.reference.bindings)
+
+    @property
+    def num_optimization_profiles(self) -> int:
+        return max((len(p) for p in self.reference.profiles.values()), default=1)
+
+    def names(self, is_input: bool) -> list[str]:
+        return [name for name, binding in self.reference.bindings.items() if binding.is_input is is_input]
+
+    def torch_dtype(self, name: str) -> torch.dtype:
+        dtypes = sys.modules["torch_tensorrt"].dtype
+        dtype: torch.dtype = dtypes._from(self.get_tensor_dtype(name)).to(torch.dtype)
+        return dtype
+
+    def get_tensor_name(self, index: int) -> str:
+        return list(self.reference.bindings)[index]
+
+    def get_tensor_mode(self, name: str) -> Any:
+        mode = tensorrt().TensorIOMode
+        return mode.INPUT if self.reference.bindings[name].is_input else mode.OUTPUT
+
+    def get_tensor_dtype(self, name: str) -> Any:
+        return getattr(tensorrt().DataType, self.reference.bindings[name].dtype)
+
+    def get_tensor_shape(self, name: str) -> Any:
+        shape = self.reference.bindings[name].shape
+        return tensorrt().Dims(shape) if shape else ()  # Dims(()) is one dimension of size zero to the binding
+
+    def get_tensor_profile_shape(self, name: str, profile_index: int) -> tuple[Shape, Shape, Shape]:
+        profiles = self.reference.profiles[name]
+        return profiles[min(profile_index, len(profiles) - 1)]  # a static input has one shape for all of them
+
+    def is_shape_inference_io(self, name: str) -> bool:
+        del name
+        return False
+
+    def get_aliased_input_tensor(self, name: str) -> None:
+        """Nothing: what torch_tensorrt declared at build time holds."""
+
+    def get_weight_streaming_automatic_budget(self) -> int:
+        return 0
+
+    def serialize(self) -> bytes:
+        return self.plan
+
+    def serialize_with_config(self, config: Any) -> bytes:
+        del config
+        return self.plan
+
+    def create_serialization_config(self) -> SerializationConfig:
+        return SerializationConfig()
+
+    def create_runtime_config(self) -> RuntimeConfig:
+        return RuntimeConfig()
+
+    def create_execution_context(self, *_args: Any, **_kwargs: Any) -> ExecutionContext:
+        return ExecutionContext(self)
+
+
+class SerializationConfig(StandIn):
+    """Stands in for `tensorrt.ISerializationConfig`: flags are taken and change nothing."""
+
+    interface = "ISerializationConfig"
+    flags = 0
+
+    def set_flag(self, flag: Any) -> bool:
+        del flag
+        return True
+
+    clear_flag = get_flag = set_flag
+
+
+class RuntimeConfig(StandIn):
+    """Stands in for TensorRT-RTX's `tensorrt.IRuntimeConfig`: strategies are kept, CUDA graphs are refused."""
+
+    interface = "IRuntimeConfig"
+    dynamic_shapes_kernel_specialization_strategy: Any = None
+
+    def __init__(self) -> None:
+        self._cuda_graph_strategy: Any = None
+
+    @property
+    def cuda_graph_strategy(self) -> Any:
+        return self._cuda_graph_strategy
+
+    @cuda_graph_strategy.setter
+    def cuda_graph_strategy(self, strategy: Any) -> None:
+        if strategy != tensorrt().CudaGraphStrategy.DISABLED:
+            raise NeedsGpuError("tensorrt.IRuntimeConfig.cuda_graph_strategy", "Leave CUDA graphs disabled.")
+        self._cuda_graph_strategy = strategy
+
+    def set_execution_context_allocation_strategy(self, strategy: Any) -> None:
+        self.execution_context_allocation_strategy = strategy
+
+    def get_execution_context_allocation_strategy(self) -> Any:
+        return self.execution_context_allocation_strategy
+
+    def create_runtime_cache(self) -> RuntimeCache:
+        return RuntimeCache()
+
+    def set_runtime_cache(self, cache: Any) -> bool:
+        self.runtime_cache = cache
+        return True
+
+    def get_runtime_cache(self) -> Any:
+        return self.runtime_cache
+
+
+class RuntimeCache(StandIn):
+    """Stands in for TensorRT-RTX's `tensorrt.IRuntimeCache`: empty, so that no file is written for it."""
+
+    interface = "IRuntimeCache"
+
+    def serialize(self) -> None:
+        return None
+
+    def deserialize(self, data: Any) -> bool:
+        del data
+        return True
+
+
+class ExecutionContext(StandIn):
+    """Stands in for `tensorrt.IExecutionContext`: shape inference and execution on CPU memory."""
+
+    interface = "IExecutionContext"
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.active_optimization_profile = 0
+        self._shapes: dict[str, Shape] = {}
+        self._addresses: dict[str, int] = {}
+        self._allocators: dict[str, Any] = {}
+        self._inferred: dict[tuple[Shape, ...], list[Shape]] = {}
+
+    @property
+    def profiler(self) -> None:
+        return None
+
+    @profiler.setter
+    def profiler(self, profiler: Any) -> None:
+        del profiler
+        raise NeedsGpuError("tensorrt.IExecutionContext.profiler", "TensorRT's layer times exist on a GPU only.")
+
+    def set_input_shape(self, name: str, shape: Any) -> bool:
+        self._shapes[name] = tuple(int(size) for size in shape)
+        return True
+
+    def set_tensor_address(self, name: str, address: int) -> bool:
+        self._addresses[name] = address
+        return True
+
+    def set_output_allocator(self, name: str, allocator: Any) -> bool:
+        self._allocators[name] = allocator
+        return True
+
+    def set_optimization_profile_async(self, index: int, stream: int) -> bool:
+        del stream
+        self.active_optimization_profile = index
+        return True
+
+    def set_device_memory(self, address: int, size: int) -> None:
+        """Nothing: the reference allocates for itself."""
+
+    def infer_shapes(self) -> list[str]:
+        return []
+
+    def is_stream_capturable(self, stream: int) -> bool:
+        del stream
+        return False
+
+    def get_tensor_shape(self, name: str) -> Shape:
+        """The shape of an input as set, of an output as inferred from the inputs'; -1 where an input's is not known yet."""
+        static = self._shape(name)
+        inputs = self.engine.names(is_input=True)
+        if -1 not in static or name in inputs:
+            return static
+        key = tuple(self._shape(n) for n in inputs)
+        if any(-1 in shape for shape in key):
+            return static
+        if key not in self._inferred:
+            dtypes = [self.engine.torch_dtype(n) for n in inputs]
+            self._inferred[key] = self.engine.reference.output_shapes(list(zip(key, dtypes, strict=True)))
+        return self._inferred[key][self.engine.names(is_input=False).index(name)]
+
+    def execute_async_v3(self, stream_handle: int) -> bool:
+        """Runs at once, and has finished when it returns.
+
+        Raises NeedsGpuError for an engine that also writes to its inputs: its graph does not say what.
+        """
+        inputs = [self._tensor(name, self._shape(name)) for name in self.engine.names(is_input=True)]
+        outputs, names = self.engine.reference.run(inputs), self.engine.names(is_input=False)
+        if len(outputs) != len(names):
+            raise NeedsGpuError("Running an engine with more outputs than its graph (a KV-cache update)")
+        for name, output in zip(names, outputs, strict=True):
+            self._deliver(name, output.to(self.engine.torch_dtype(name)), stream_handle)
+        return True
+
+    def _shape(self, name: str) -> Shape:
+        return self._shapes.get(name, tuple(self.engine.reference.bindings[name].shape))
+
+    def _deliver(self, name: str, output: torch.Tensor, stream: int) -> None:
+        allocator = self._allocators.get(name)
+        if allocator is not None:
+            size = output.numel() * output.element_size()
+            self._addresses[name] = allocator.reallocate_output_async(name, 0, size, 256, stream)
+            allocator.notify_shape(name, tuple(output.shape))
+        self._tensor(name, tuple(output.shape)).copy_(output)
+
+    def _tensor(self, name: str, shape: Shape) -> torch.Tensor:
+        """The memory bound to `name` as a tensor; it is the caller's, who keeps it alive during the call."""
+        dtype = self.engine.torch_dtype(name)
+        size = math.prod(shape) * dtype.itemsize
+        if not size:
+            return torch.empty(shape, dtype=dtype)
+        memory = (ctypes.c_byte * size).from_address(self._addresses[name])
+        return torch.frombuffer(memory, dtype=dtype).reshape(shape)
+
+
+@contextmanager
+def refitting_to(graph: torch.fx.GraphModule) -> Iterator[None]:
+    """Refitters used in this thread until the end of the context refit to the weights of `graph`."""
+    outer, _refit.graph = getattr(_refit, "graph", None), graph
+    try:
+        yield
+    finally:
+        _refit.graph = outer
+
+
+class Refitter(StandIn):
+    """Stands in for `tensorrt.Refitter`: the engine goes on with the graph that torch_tensorrt is refitting to.
+
+    The engine's bytes change with the weights, so that they can be told apart and found again.
+    """
+
+    interface = "Refitter"
+
+    def __init__(self, engine: Engine, logger: Any) -> None:
+        del logger
+        self.engine = engine
+
+    def get_all_weights(self) -> list[str]:
+        return []
+
+    def get_missing_weights(self) -> list[str]:
+        return []
+
+    def set_named_weights(self, name: str, *_args: Any) -> bool:
+        del name
+        return True
+
+    def refit_cuda_engine(self) -> bool:
+        """Raises NeedsGpuError for a refit that torch_tensorrt does not do: there is no graph to take the weights from."""
+        graph = getattr(_refit, "graph", None)
+        if graph is None:
+            raise NeedsGpuError("tensorrt.Refitter.refit_cuda_engine", "Refit through torch_tensorrt.")
+        engine, reference = self.engine, self.engine.reference.with_weights_of(graph)
+        engine.plan = engine.plan.partition(_REFITTED)[0] + _REFITTED + reference.weights_digest()
+        engine.reference = reference
+        _engines.keep(engine.plan, reference)
+        return True

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns the rows of `_replacements.py` into replaced names, once per process and at the right moments."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torchspan.testing._errors import TooLateError
+from torchspan.testing._import_hook import AroundImport
+from torchspan.testing._replacements import TORCH, TORCH_TENSORRT, Replacement
+
+_MISSING = object()
+_lock = threading.Lock()
+_is_on = False
+_engine_dir: Path | None = None
+
+applied: dict[str, Any] = {}
+"""Dotted name -> what it was replaced with, for every name replaced so far."""
+
+
+def switch_on(engine_dir: str | os.PathLike[str] | None) -> None:
+    global _is_on, _engine_dir
+    with _lock:
+        if not _is_on:
+            _check_in_time()
+            AroundImport({"torch": _around_torch, "torch_tensorrt": _around_torch_tensorrt}).install()
+            if "torch" in sys.modules:
+                _apply(TORCH)
+            _is_on = True
+        if engine_dir is not None:
+            _engine_dir = Path(engine_dir).absolute()
+            if "torchspan.testing._engines" in sys.modules:
+                _share_engines()
+
+
+def is_on() -> bool:
+    return _is_on
+
+
+def _check_in_time() -> None:
+    mend = (
+        "Call torchspan.testing.without_gpu() first thing in the program (or in conftest.py), or set TORCHSPAN_WITHOUT_GPU=1 "
+        "and start it with `opentelemetry-instrument` or `torchspan run`."
+    )
+    if "torch_tensorrt" in sys.modules:
+        where = getattr(sys.modules["torch_tensorrt"], "__file__", None) or "this process"
+        raise TooLateError(
+            "torchspan.testing.without_gpu() was called after torch_tensorrt had been imported "
+            f"(from {where}): the GPU was asked for during that import. {mend}"
+        )
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        raise TooLateError(
+            f"torchspan.testing.without_gpu() was called after CUDA had been initialised: tensors may be on a GPU. {mend}"
+        )
+
+
+@contextmanager
+def _around_torch() -> Iterator[None]:
+    yield
+    _apply(TORCH)
+
+
+@contextmanager
+def _around_torch_tensorrt() -> Iterator[None]:
+    # torch is imported by now or by the body; these modules import it themselves.
+    from torchspan.testing._library import hidden_during_import
+
+    _share_engines()
+    with hidden_during_import():
+        yield
+    _apply(TORCH_TENSORRT)
+
+
+def _share_engines() -> None:
+    if _engine_dir is not None:
+        from torchspan.testing import _engines
+
+        _engines.share(_engine_dir)
+
+
+def _apply(rows: tuple[Replacement, ...]) -> None:
+    torch: Any = sys.modules["torch"]
+    if not hasattr(torch._C, "_CudaDeviceProperties"):  # a CPU build of torch: torch_tensorrt's annotations name it
+        torch._C._CudaDeviceProperties = type("_CudaDeviceProperties", (), {})
+    for row in rows:
+        module = _module(row.module)
+        if module is None:
+            continue
+        maker = _maker(row.maker)
+        for name in row.names:
+            _replace(module, name, row, maker)
+
+
+def _module(name: str) -> ModuleType | None:
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:  # of another version
+        return None
+
+
+def _maker(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(f"torchspan.testing.{module}"), name)
+
+
+def _replace(module: ModuleType, path: str, row: Replacement, maker: Any) -> None:
+    *owners, name = path.split(".")
+    owner: Any = module
+    for part in owners:
+        owner = getattr(owner, part, None)
+    original = _MISSING if owner is None else _get(owner, name)
+    if original is _MISSING:
+        return
+    call = f"{row.module}.{path}"
+    new = maker(original, call)
+    if row.kind in {"answers", "refuses"}:
+        _mark(new)
+    setattr(owner, name, new)
+    home: Any = sys.modules.get(str(getattr(original, "__module__", "")))
+    if home is not None and getattr(home, name, None) is original:  # re-exported: torch.cuda.memory, torch.cuda.streams
+        setattr(home, name, new)
+    applied[call] = new
+
+
+def _get(owner: Any, name: str) -> Any:
+    """As getattr, except that a class method keeps its `__func__` and a module proxy is not asked for what it lacks."""
+    owner = getattr(owner, "_target_module", owner)  # torch_tensorrt's `tensorrt` proxy prints what it does not find
+    return getattr(owner, name, _MISSING)
+
+
+def _mark(new: Any) -> None:
+    """Tell observers that no GPU and no TensorRT runtime stands behind this name."""
+    new.__torchspan_stand_in__ = True

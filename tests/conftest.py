@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every test shares: the pipeline without a GPU, and a place where spans arrive."""
+
+import os
+import tempfile
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import torchspan.testing
+from support.emitted import EMITTED
+from torchspan import TorchspanInstrumentor
+
+# torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
+os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
+for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_"))]:
+    del os.environ[variable]
+torchspan.testing.without_gpu()
+
+
+@pytest.fixture
+def exporter():
+    """Spans as they end."""
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def provider(exporter):
+    """A real tracer provider; everything that arrives is also held against the attribute table at the end."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider.add_span_processor(SimpleSpanProcessor(EMITTED))
+    return provider
+
+
+@pytest.fixture
+def tracer(provider):
+    """The user's own tracer."""
+    return provider.get_tracer("user")
+
+
+@pytest.fixture
+def instrument(provider):
+    """Switches the bridge on, as often as a test likes; it is off again after the test."""
+    instrumentor = TorchspanInstrumentor()
+
+    def switch_on(**options):
+        instrumentor.uninstrument() if instrumentor.is_instrumented_by_opentelemetry else None
+        instrumentor.instrument(tracer_provider=provider, **options)
+        return instrumentor
+
+    yield switch_on
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_over():
+    """No test leaves the bridge on, or a span current."""
+    from opentelemetry import trace
+
+    yield
+    assert not TorchspanInstrumentor().is_instrumented_by_opentelemetry
+    assert trace.get_current_span() is trace.INVALID_SPAN
+
+
+def pytest_collection_modifyitems(config, items):
+    """The attribute table is compared with what was emitted when everything else has run."""
+    last = [item for item in items if item.get_closest_marker("last")]
+    items[:] = [item for item in items if item not in last] + last
+    config.stash[COLLECTED] = len(items)
+
+
+COLLECTED = pytest.StashKey[int]()

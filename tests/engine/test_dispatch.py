@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+import contextvars
+import threading
+
+import pytest
+
+from torchspan import phase
+from torchspan.engine import Callback, Engine
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+def recorder(name, seen):
+    return Callback(
+        name,
+        lambda event: seen.append(f"{name} start {event.name}") or name,
+        lambda event, context: seen.append(f"{name} end {event.name}"),
+    )
+
+
+def test_the_privileged_callback_starts_first_and_ends_last(engine, seen):
+    engine.register(recorder("first", seen))
+    engine.register(recorder("second", seen))
+    engine.register(recorder("writer", seen), privileged=True)
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == [
+        "writer start torch_tensorrt.compile",
+        "first start torch_tensorrt.compile",
+        "second start torch_tensorrt.compile",
+        "second end torch_tensorrt.compile",
+        "first end torch_tensorrt.compile",
+        "writer end torch_tensorrt.compile",
+    ]
+
+
+def test_a_second_privileged_callback_is_refused(engine, seen):
+    engine.register(recorder("writer", seen), privileged=True)
+    with pytest.raises(ValueError, match="writer is already"):
+        engine.register(recorder("other", seen), privileged=True)
+
+
+def test_a_callback_hears_of_its_phases_only(engine, seen):
+    start = lambda event: seen.append(event.phase.name)
+    engine.register(Callback("builds", start, lambda *_: None, frozenset({phase.BUILD_ENGINE})))
+    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.finish(engine.start(phase.BUILD_ENGINE, {}))
+    assert seen == ["tensorrt.build_engine"]
+
+
+def test_the_end_gets_what_its_start_returned(engine, seen):
+    engine.register(Callback("pair", lambda _event: "from start", lambda _event, context: seen.append(context)))
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["from start"]
+
+
+def test_a_pair_that_has_started_ends_after_its_callback_was_removed(engine, seen):
+    undo = engine.register(recorder("removed", seen))
+    event = engine.start(phase.COMPILE, {})
+    undo()
+    engine.finish(event)
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["removed start torch_tensorrt.compile", "removed end torch_tensorrt.compile"]
+
+
+def test_an_event_is_current_until_it_ends(engine):
+    outer = engine.start(phase.COMPILE, {})
+    inner = engine.start(phase.PARTITION, {})
+    assert engine.current is inner
+    assert inner.parent is outer
+    engine.finish(inner)
+    assert engine.current is outer
+    engine.finish(outer)
+    assert engine.current is None
+
+
+def test_a_child_given_its_parent_is_nobodys_current_event(engine):
+    build = engine.start(phase.BUILD_ENGINE, {})
+    reported = engine.start(phase.BUILD_PHASE, {}, target="Timing tactics", parent=build)
+    assert reported.name == "tensorrt.phase Timing tactics"
+    assert engine.current is build
+    engine.finish(reported)
+    engine.finish(build)
+
+
+def test_a_context_copied_by_a_task_does_not_revive_an_event_that_has_ended(engine):
+    event = engine.start(phase.COMPILE, {})
+    copied = contextvars.copy_context()
+    engine.finish(event)
+    assert copied.run(lambda: engine.current) is None
+    assert copied.run(lambda: engine.start(phase.PARTITION, {}).parent) is None
+
+
+def test_another_thread_has_no_current_event(engine):
+    event = engine.start(phase.COMPILE, {})
+    found = []
+    thread = threading.Thread(target=lambda: found.append(engine.current))
+    thread.start()
+    thread.join()
+    engine.finish(event)
+    assert found == [None]
+
+
+def test_events_fired_inside_a_callback_reach_no_callback(engine, seen):
+    def fire(event):
+        seen.append(event.phase.name)
+        assert engine.start(phase.PARTITION, {}) is None
+
+    engine.register(Callback("fires", fire, lambda *_: None))
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["torch_tensorrt.compile"]
+
+
+def test_an_inactive_engine_opens_nothing(engine):
+    engine.active = False
+    assert engine.start(phase.COMPILE, {}) is None
+    assert engine.current is None
+
+
+def test_children_lie_inside_their_parents_when_the_wall_clock_is_set_back(engine, monkeypatch):
+    parent = engine.start(phase.COMPILE, {})
+    monkeypatch.setattr("time.time_ns", lambda: 0)
+    child = engine.start(phase.PARTITION, {})
+    engine.finish(child)
+    engine.finish(parent)
+    assert parent.start_ns <= child.start_ns <= child.end_ns <= parent.end_ns
+
+
+def test_a_callback_that_raises_fails_alone_and_is_disabled_after_the_third_time(engine, seen, caplog):
+    def fails(_event):
+        raise RuntimeError("observer's own")
+
+    engine.register(Callback("broken", fails, lambda *_: None))
+    engine.register(recorder("healthy", seen))
+    for _ in range(5):
+        engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen.count("healthy start torch_tensorrt.compile") == 5
+    assert engine.guard.failures == {"broken": 3}
+    assert [record.getMessage() for record in caplog.records] == [
+        "broken failed; the program goes on, with less telemetry.",
+        "broken failed 3 times and has been disabled.",
+    ]
+
+
+def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_has_started(engine, seen):
+    def interrupted(_event):
+        raise KeyboardInterrupt
+
+    engine.register(recorder("earlier", seen))
+    engine.register(Callback("interrupted", interrupted, lambda *_: None))
+    with pytest.raises(KeyboardInterrupt):
+        engine.start(phase.COMPILE, {})
+    assert engine.current is None
+    assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]

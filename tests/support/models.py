@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models of the tests: real ones with random weights, small enough to build in a second or two."""
+
+import torch
+
+
+def bert():
+    """BERT with two layers, from transformers' own configuration. Takes ids of shape (batch, 16)."""
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128
+    )
+    return transformers.BertModel(config).eval()
+
+
+class ConvNet(torch.nn.Module):
+    """Convolution, normalisation, pooling, linear: everything has a converter. Takes (2, 3, 16, 16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = torch.nn.BatchNorm2d(8)
+        self.linear = torch.nn.Linear(8 * 64, 10)
+
+    def forward(self, x):
+        x = torch.nn.functional.max_pool2d(torch.relu(self.norm(self.conv(x))), 2)
+        return self.linear(x.flatten(1))
+
+
+class Fallback(torch.nn.Module):
+    """One operator in the middle has no converter. Takes (2, 3, 16, 16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 8, 3)
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = torch.special.i1e(torch.relu(self.conv(x)))
+        return self.linear(x.mean((2, 3)))
+
+
+class Mlp(torch.nn.Module):
+    """Two linear layers. Takes (batch, 16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(16, 32)
+        self.second = torch.nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.second(torch.relu(self.first(x)))
+
+
+def image():
+    return torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16)
+
+
+def seeded(model_class):
+    """The model with the same weights every time."""
+    torch.manual_seed(0)
+    return model_class().eval()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.cuda as a benchmark uses it."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import importlib.util
+import pickle
+import time
+
+import pytest
+import torch
+
+import torchspan.testing
+from torchspan.testing import _replacements
+
+
+def test_the_program_sees_a_gpu_and_the_libraries_do_not():
+    assert torch.cuda.is_available() and torch.cuda.device_count() == 1
+    library = torch.utils._device.__dict__ | {"__name__": "torch_tensorrt.dynamo.utils"}
+    assert eval("torch.cuda.is_available()", {**library, "torch": torch}) is False
+    assert eval("torch.cuda.device_count()", {"__name__": "transformers.utils", "torch": torch}) == 0
+    assert eval("torch.cuda.is_available()", {"__name__": "transformers_of_mine", "torch": torch}) is True
+
+
+def test_cuda_is_never_initialised():
+    torch.cuda.init()
+    torch.cuda.set_device("cuda:0")
+    assert not torch.cuda.is_initialized()
+
+
+def test_the_device_has_a_name_a_capability_and_memory():
+    properties = torch.cuda.get_device_properties(0)
+    assert (properties.major, properties.minor) == torch.cuda.get_device_capability() == (8, 9)
+    assert properties.name == torch.cuda.get_device_name("cuda") == "torchspan stand-in"
+    free, total = torch.cuda.mem_get_info()
+    assert 0 < free < total == properties.total_memory
+    assert torch.cuda.current_device() == 0 and torch.cuda.is_bf16_supported()
+    with torch.cuda.device(0), torch.cuda.device_of(torch.ones(1)):
+        assert torch.ones(1, device="cuda").device.type == "cpu"
+
+
+def test_a_timing_loop_with_events_measures_the_hosts_time():
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start.record()
+    time.sleep(0.02)
+    end.record()
+    end.synchronize()
+    assert end.query() and 20 <= start.elapsed_time(end) < 2000
+
+
+def test_events_without_timing_or_record_are_refused_as_by_cuda():
+    timed = torch.cuda.Event(enable_timing=True)
+    with pytest.raises(ValueError, match="enable_timing"):
+        timed.elapsed_time(torch.cuda.Event())
+    with pytest.raises(ValueError, match="must be recorded"):
+        timed.elapsed_time(timed)
+
+
+def test_streams_nest_and_belong_to_their_thread():
+    default, mine, other = torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream(priority=-1)
+    assert torch.cuda.current_stream() == default and mine != other
+    with torch.cuda.stream(mine):
+        assert torch.cuda.current_stream() is mine
+        with other, torch.cuda.stream(None):
+            assert torch.cuda.current_stream() is other
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            assert pool.submit(torch.cuda.current_stream).result() == default
+    mine.wait_stream(torch.cuda.current_stream())
+    mine.wait_event(mine.record_event())
+    assert torch.cuda.current_stream() == default and mine.query() and default.cuda_stream == 0
+    torch.cuda.set_stream(mine)
+    assert torch.cuda.current_stream() is mine
+    torch.cuda.set_stream(default)
+    torch.ones(1).record_stream(mine)
+
+
+def test_memory_statistics_are_empty():
+    torch.cuda.reset_peak_memory_stats()
+    torch.cuda.empty_cache()
+    assert torch.cuda.max_memory_allocated() == torch.cuda.memory_reserved("cuda") == 0
+    assert torch.cuda.memory_stats() == {} and torch.cuda.memory.memory_allocated() == 0
+
+
+def test_seeds_for_cuda_seed_what_stands_in_for_it():
+    torch.cuda.manual_seed_all(7)
+    first = torch.randn(3, device="cuda")
+    state = torch.cuda.get_rng_state()
+    second = torch.randn(3, device="cuda")
+    torch.cuda.manual_seed(7)
+    assert torch.equal(torch.randn(3, device="cuda"), first) and torch.cuda.initial_seed() == 7
+    torch.cuda.set_rng_state(state)
+    assert torch.equal(torch.randn(3, device="cuda"), second)
+    with torch.random.fork_rng():
+        torch.seed()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: torch.cuda.CUDAGraph(), "torch.cuda.CUDAGraph"),
+        (lambda: torch.cuda.graph(None), "torch.cuda.graph"),
+        (lambda: torch.cuda.memory_snapshot(), "torch.cuda.memory_snapshot"),
+        (lambda: torch.cuda.memory.memory_snapshot(), "torch.cuda.memory_snapshot"),
+        (lambda: torch.cuda.utilization(), "torch.cuda.utilization"),
+        (lambda: torch.cuda.make_graphed_callables(torch.nn.ReLU(), ()), "torch.cuda.make_graphed_callables"),
+        (lambda: torch.cuda.ExternalStream(1), "torch.cuda.ExternalStream"),
+        (lambda: torch.cuda.cudart(), "torch.cuda.cudart"),
+        (lambda: torch.cuda.jiterator._create_jit_fn("x"), "torch.cuda.jiterator._create_jit_fn"),
+    ],
+)
+def test_what_has_no_stand_in_raises_one_error_that_names_the_call(call, name):
+    with pytest.raises(torchspan.testing.NeedsGpuError) as raised:
+        call()
+    assert raised.value.call == name
+    assert str(raised.value).startswith(f"{name} needs a GPU") and "is_without_gpu()" in str(raised.value)
+
+
+def test_the_error_keeps_its_message_across_processes():
+    error = torchspan.testing.NeedsGpuError("torch.cuda.graph", "Leave it.")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.call, str(again)) == (type(error), error.call, str(error))
+    assert isinstance(error, torchspan.testing.WithoutGpuError) and isinstance(error, RuntimeError)
+
+
+def test_every_public_name_of_torch_cuda_is_replaced_or_left_alone_on_purpose():
+    replaced = {name for row in _replacements.TORCH if row.module == "torch.cuda" for name in row.names}
+    public = set(torch.cuda.__all__)
+    assert public - replaced - set(_replacements.LEFT_ALONE) == set()
+    assert not replaced & set(_replacements.LEFT_ALONE)
+
+
+def test_transformers_takes_its_cpu_branches():
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed")
+    from transformers.utils import is_torch_cuda_available
+
+    assert not is_torch_cuda_available()

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines outlive their compile: save, load, copy, cache, refit."""
+
+from __future__ import annotations
+
+import copy
+import io
+import sys
+
+import pytest
+import torch
+import torch_tensorrt
+from testing.models import Mlp, engines, seeded
+
+import torchspan.testing
+from torchspan.testing import _engines, _switch
+from torchspan.testing._reference import Binding, Reference
+from torchspan.testing._runtime import Engine
+
+VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
+REFITTABLE = {"min_block_size": 1, "immutable_weights": False}
+
+
+def other_weights():
+    torch.manual_seed(1)
+    return Mlp().eval().cuda()
+
+
+def compiled_from(program, x, **settings):
+    return torch_tensorrt.dynamo.compile(program, arg_inputs=[x], **{"min_block_size": 1, **settings})
+
+
+@pytest.fixture
+def x():
+    return torch.randn(2, 16, device="cuda")
+
+
+@torch.no_grad()
+# The warning is torch_tensorrt's, when it does not retrace.
+@pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node:UserWarning")
+@pytest.mark.skipif(VERSION < (2, 13), reason="saving runs the runtime module on fake tensors up to 2.12")
+@pytest.mark.parametrize("retrace", [True, False])
+def test_a_saved_module_loads_and_runs(tmp_path, x, retrace):
+    model = seeded(Mlp)
+    trt = compiled_from(torch.export.export(model, (x,)), x)
+    torch_tensorrt.save(trt, str(tmp_path / "m.ep"), arg_inputs=[x], retrace=retrace)
+    loaded = torch_tensorrt.load(str(tmp_path / "m.ep")).module()
+    torch.testing.assert_close(loaded(x), model(x))
+
+
+@torch.no_grad()
+@pytest.mark.skipif(VERSION < (2, 14), reason="engine modules cannot be pickled: locks of 2.13, Dims of 2.12")
+def test_copies_and_pickles_of_a_compiled_module_run(x):
+    model = seeded(Mlp)
+    trt = compiled_from(torch.export.export(model, (x,)), x)
+    torch.testing.assert_close(copy.deepcopy(trt)(x), model(x))
+    file = io.BytesIO()
+    torch.save(trt, file)
+    file.seek(0)
+    torch.testing.assert_close(torch.load(file, weights_only=False)(x), model(x))
+
+
+@torch.no_grad()
+def test_refitting_changes_the_numbers_and_the_bytes(x):
+    model, new = seeded(Mlp), other_weights()
+    # Up to 2.12 only modules of the Python runtime can be refitted, and have to be asked for.
+    settings = {} if VERSION >= (2, 13) else {"use_python_runtime": True}
+    trt = compiled_from(torch.export.export(model, (x,)), x, immutable_weights=False, **settings)
+    before = bytes(engines(trt)[0].serialized_engine)
+    refitted = torch_tensorrt.dynamo.refit_module_weights(trt, torch.export.export(new, (x,)), arg_inputs=[x])
+    torch.testing.assert_close(refitted(x), new(x))
+    assert bytes(engines(refitted)[0].serialized_engine) != before
+    torch.testing.assert_close(copy.deepcopy(refitted)(x), new(x))
+
+
+@torch.no_grad()
+def test_a_mutable_module_follows_its_weights_and_shapes(x):
+    model, new = seeded(Mlp), other_weights()
+    mutable = torch_tensorrt.MutableTorchTensorRTModule(model, **REFITTABLE)
+    torch.testing.assert_close(mutable(x), seeded(Mlp)(x))
+    mutable.load_state_dict(new.state_dict())
+    torch.testing.assert_close(mutable(x), new(x))
+    y = torch.randn(5, 16, device="cuda")
+    torch.testing.assert_close(mutable(y), new(y))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("strip", [False, True])
+def test_a_cache_hit_with_other_weights_returns_their_numbers(tmp_path, x, strip, monkeypatch):
+    builds = []
+    builder = sys.modules["tensorrt"].Builder
+    build = builder.build_serialized_network
+    monkeypatch.setattr(builder, "build_serialized_network", lambda *args: builds.append(1) or build(*args))
+    cache = {"cache_built_engines": True, "reuse_cached_engines": True, "engine_cache_dir": str(tmp_path)}
+    for model in (seeded(Mlp), other_weights()):
+        program = torch.export.export(model, (x,))
+        trt = compiled_from(program, x, **REFITTABLE, **cache, strip_engine_weights=strip)
+        if not strip:
+            torch.testing.assert_close(trt(x), model(x))
+    assert builds == [1]
+
+
+def test_bytes_that_are_no_engine_are_answered_as_by_tensorrt():
+    trt = sys.modules["tensorrt"]
+    assert trt.Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(b"not an engine") is None
+
+
+def test_an_engine_that_also_writes_to_its_inputs_is_refused():
+    graph = torch.fx.symbolic_trace(Mlp())
+    bindings = {
+        name: Binding(is_input, "FLOAT", (2, 16)) for name, is_input in (("x", True), ("a", False), ("b", False))
+    }
+    context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
+    x = torch.zeros(2, 16)
+    context.set_tensor_address("x", x.data_ptr())
+    with pytest.raises(torchspan.testing.NeedsGpuError, match="more outputs than its graph"):
+        context.execute_async_v3(0)
+
+
+def test_an_engine_of_another_process_says_what_to_do():
+    runtime = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER)
+    with pytest.raises(torchspan.testing.UnknownEngineError, match=r"built in another process.*engine_dir=") as raised:
+        runtime.deserialize_cuda_engine(b"vtrt" + bytes(100))
+    assert isinstance(raised.value, torchspan.testing.WithoutGpuError)
+
+
+def test_the_stand_ins_say_so_and_lack_what_the_real_thing_lacks(x):
+    (module,) = engines(compiled_from(torch.export.export(seeded(Mlp), (x,)), x))
+    runtime = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER)
+    assert runtime.deserialize_cuda_engine.__torchspan_stand_in__
+    engine = runtime.deserialize_cuda_engine(module.serialized_engine)
+    context = engine.create_execution_context()
+    assert type(engine).__torchspan_stand_in__ and type(context).__torchspan_stand_in__
+    assert type(engine.create_runtime_config()).__torchspan_stand_in__
+    assert engine.num_io_tensors == 2 and engine.get_tensor_name(0) == "x"
+    assert not hasattr(engine, "no_such_method") and not hasattr(context, "__array__")
+    with pytest.raises(torchspan.testing.NeedsGpuError, match=r"tensorrt.ICudaEngine.profiling_verbosity"):
+        _ = engine.profiling_verbosity
+    with pytest.raises(torchspan.testing.NeedsGpuError, match=r"tensorrt.IExecutionContext.execute_v2"):
+        context.execute_v2([])
+    with pytest.raises(torchspan.testing.NeedsGpuError, match=r"Refitter.refit_cuda_engine"):
+        sys.modules["tensorrt"].Refitter(engine, None).refit_cuda_engine()
+
+
+@torch.no_grad()
+@pytest.mark.skipif(VERSION < (2, 14), reason="engine modules cannot be pickled: locks of 2.13, Dims of 2.12")
+def test_an_engine_folder_carries_engines_between_processes(python, tmp_path, monkeypatch):
+    monkeypatch.setattr(_engines, "_folder", None)
+    monkeypatch.setattr(_switch, "_engine_dir", None)
+    torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
+    model, x = seeded(Mlp), torch.arange(32.0, device="cuda").reshape(2, 16)
+    trt = compiled_from(torch.export.export(model, (x,)), x)
+    torch.save((trt, x, model(x)), tmp_path / "model.pt")
+    program = """
+import torchspan.testing
+torchspan.testing.without_gpu(engine_dir="engines")
+import torch, torch_tensorrt
+module, x, expected = torch.load("model.pt", weights_only=False)
+print(torch.allclose(module(x), expected))
+"""
+    assert python(program).splitlines()[-1] == "True"
+    assert [p.suffix for p in (tmp_path / "engines").iterdir()] == [".pt"]
