@@ -34,9 +34,7 @@ class _Session:
         self._undo: list[Undo] = [self.engine.register(self.writer.callback, privileged=True)]
         phases = _PhasesWanted(settings.tensorrt_phases, under_run=self._report is not None)
         self._undo.append(
-            adapters.install(
-                self.engine, detail=settings.detail, tensorrt_phases=phases, arrived=self._library_arrived
-            )
+            adapters.install(self.engine, detail=settings.detail, tensorrt_phases=phases, arrived=self._library_arrived)
         )
         if self._report is not None:
             self._report_until_exit()

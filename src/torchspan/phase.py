@@ -53,7 +53,9 @@ CONVERT = Phase(
     "One subgraph on its way to one TensorRT engine.",
     collapses=True,
 )
-CACHE_LOOKUP = Phase("torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included.")
+CACHE_LOOKUP = Phase(
+    "torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included."
+)
 CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.")
 CONSTRUCT_NETWORK = Phase(
     "torch_tensorrt.construct_network", "Running the converters: from the subgraph to TensorRT's network."

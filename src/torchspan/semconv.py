@@ -11,10 +11,13 @@ about the observation itself. Keys without a prefix of ours are those of the Ope
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from torchspan import phase
 from torchspan.phase import Phase
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 AttributeType = Literal["string", "int", "double", "boolean", "string[]", "int[]", "double[]"]
 
@@ -32,6 +35,8 @@ class Attribute(str):
     event that carries the key instead. `at_start` says that a sampler can see it.
     """
 
+    __slots__ = ("at_start", "brief", "event", "on", "type")
+
     type: AttributeType
     brief: str
     on: tuple[Phase, ...]
@@ -46,7 +51,7 @@ class Attribute(str):
         *on: Phase,
         event: str | None = None,
         at_start: bool = False,
-    ) -> Attribute:
+    ) -> Self:
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
         return self

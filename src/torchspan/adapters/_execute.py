@@ -32,9 +32,7 @@ class Execution:
 
     def wrap(self, original: Any) -> Any:
         """`original` for the hot path: unless the engine says so, one test more than the bare call."""
-        closure = self._engine.hot.closure(
-            self._engine, original, self._observe, self._runs.has_run, self._position
-        )
+        closure = self._engine.hot.closure(self._engine, original, self._observe, self._runs.has_run, self._position)
         return functools.wraps(original)(closure)
 
     def _observe(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -51,7 +49,14 @@ class Execution:
         return self._engine.hot.fold(original, args, kwargs)
 
     def _event(
-        self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any, *, first: bool
+        self,
+        original: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        trt_engine: Any,
+        tensors: Any,
+        *,
+        first: bool,
     ) -> Any:
         facts = dict(self._engine.guard.call("describing a run", execution.execute, trt_engine, tensors) or {})
         facts[semconv.EXECUTE_FIRST] = first

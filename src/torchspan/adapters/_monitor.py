@@ -29,7 +29,7 @@ class BuildPhases:
         """A phase begins, below the phase called `parent` or below the build itself."""
         with self._lock:
             around = self._open.get(parent or "")
-            facts = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
+            facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
             event = self._engine.start(BUILD_PHASE, facts, target=name, parent=around[-1] if around else self._build)
             if event is not None:
                 event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
@@ -52,7 +52,9 @@ class BuildPhases:
     def close(self) -> None:
         """Close what TensorRT left open, innermost first, and say so."""
         with self._lock:
-            left = sorted((event for events in self._open.values() for event in events), key=lambda each: -each.start_ns)
+            left = sorted(
+                (event for events in self._open.values() for event in events), key=lambda each: -each.start_ns
+            )
             for event in left:
                 event.additions[semconv.INCOMPLETE] = True
                 self._engine.finish(event)

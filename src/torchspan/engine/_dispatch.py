@@ -96,6 +96,9 @@ class Engine:
             for callback in self._listeners(phase):
                 context = self.guard.call(callback.name, callback.start, event)
                 event.contexts.append((callback, context))
+        except BaseException as interrupt:  # the program's own: what has started is closed before it passes
+            self.finish(event, interrupt)
+            raise
         finally:
             self._busy.now = False
         if scoped:

@@ -103,7 +103,7 @@ class Event:
         return f"{self.phase.name} {self.target}" if self.target else self.phase.name
 
     def nearest(self, *phases: Phase) -> Event | None:
-        """This event or the closest one around it that is of one of `phases`."""
+        """The closest event of one of `phases`, from this one outwards."""
         event: Event | None = self
         while event is not None and event.phase not in phases:
             event = event.parent

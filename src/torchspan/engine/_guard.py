@@ -40,13 +40,14 @@ class Guard:
         try:
             return observer(*args)
         except Exception:
-            self._failed(name)
+            count = self._count_failure(name)
+            if count == 1:
+                logger.exception("%s failed; the program goes on, with less telemetry.", name)
+            elif count == FAILURES_BEFORE_DISABLING:
+                logger.error("%s failed %d times and has been disabled.", name, count)  # noqa: TRY400 - said once
             return None
 
-    def _failed(self, name: str) -> None:
+    def _count_failure(self, name: str) -> int:
         with self._lock:
-            count = self._failures[name] = self._failures.get(name, 0) + 1
-        if count == 1:
-            logger.warning("%s failed; the program goes on, with less telemetry.", name, exc_info=True)
-        elif count == FAILURES_BEFORE_DISABLING:
-            logger.warning("%s failed %d times and has been disabled.", name, count)
+            self._failures[name] = self._failures.get(name, 0) + 1
+            return self._failures[name]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from opentelemetry import context as context_api
-from opentelemetry import trace
+from opentelemetry.trace import Span, get_current_span
 from opentelemetry.trace.propagation import _SPAN_KEY  # the public getter costs more than the budget of this path
 
 from torchspan import semconv
@@ -54,12 +54,12 @@ class SpanHotPath:
 
     def trace(self) -> Hashable | None:
         """The trace id of the current span if it records."""
-        span = trace.get_current_span()
+        span = get_current_span()
         return span.get_span_context().trace_id if span.is_recording() else None
 
     def fold(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Add the run to count, sum and maximum on the current span; a run that raises is not counted."""
-        span = trace.get_current_span()
+        span = get_current_span()
         if not span.is_recording():
             return original(*args, **kwargs)
         start = time.perf_counter()
@@ -67,7 +67,7 @@ class SpanHotPath:
         self._add(span, time.perf_counter() - start)
         return result
 
-    def _add(self, span: trace.Span, duration_s: float) -> None:
+    def _add(self, span: Span, duration_s: float) -> None:
         entry = self._folded.setdefault(span, [0, 0.0, 0.0])
         entry[:] = [entry[0] + 1, entry[1] + duration_s, max(entry[2], duration_s)]
         span.set_attributes(

@@ -15,10 +15,10 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
-from torchspan._version import __version__
 from torchspan.engine import Callback, Event
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._hot import SpanHotPath
+from torchspan.writer._tracer import TracerSource
 
 VALUE_LIMIT = 2048
 """Characters of the longest attribute value, lists counted whole."""
@@ -36,7 +36,7 @@ class _Open:
 class SpanWriter:
     """The engine's privileged callback: every event is a span.
 
-    The tracer is resolved per event from the provider, because users set theirs late. The parent is the current
+    The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
     of its own, with a link. Nothing is exported here, and exporting is never traced.
 
@@ -45,7 +45,7 @@ class SpanWriter:
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, capture_text: bool = False) -> None:
-        self._provider = tracer_provider
+        self._tracers = TracerSource(tracer_provider)
         self._capture_text = capture_text
         self.recorded = 0
         """Spans started that record."""
@@ -53,9 +53,6 @@ class SpanWriter:
         """Spans started that the sampler refused."""
         self.hot = SpanHotPath()
         self.callback = Callback("writing spans", self._start, self._end)
-
-    def _tracer(self) -> trace.Tracer:
-        return trace.get_tracer(semconv.SCOPE_NAME, __version__, self._provider, semconv.SCHEMA_URL)
 
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open | None:
@@ -65,7 +62,7 @@ class SpanWriter:
         attributes = dict(event.attributes)
         if event.phase.keep:
             attributes[semconv.KEEP] = True
-        span = self._tracer().start_span(
+        span = self._tracers.get().start_span(
             event.name, context, attributes=bounded(attributes), links=links, start_time=event.start_ns
         )
         event.handle = span.get_span_context()

@@ -35,9 +35,9 @@ def settings(holder: Any) -> Facts:
     facts: Facts = {}
     for name, attribute in semconv.SETTINGS.items():
         value = read(name)
-        if attribute.type == "boolean" and isinstance(value, bool):
-            facts[attribute] = value
-        elif attribute.type == "int" and isinstance(value, int) and not isinstance(value, bool):
+        if (attribute.type == "boolean" and isinstance(value, bool)) or (
+            attribute.type == "int" and type(value) is int
+        ):
             facts[attribute] = value
         elif attribute.type == "string[]" and value:
             facts[attribute] = sorted(each if isinstance(each, str) else operator_name(each) for each in value)[
@@ -113,10 +113,9 @@ def compile_module_settings(call: Call) -> Facts:
 
 def compile_module_result(call: Call, result: Any, tally: Tally) -> Facts:
     """Engines and their bytes; for a graph that was skipped whole, why."""
-    graph = call.get("gm")
-    if result is graph:
-        return _skipped(graph, tally)
     engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
+    if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
+        return _skipped(result, tally)
     sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
     return {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
 

@@ -57,8 +57,14 @@ def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _sides(graph: Any) -> tuple[list[Any], list[Any]]:
-    """Operators inside engines, and operators left: in PyTorch's pieces or inline."""
-    converted, left = [], list(calls(graph))
+    """Operators inside engines, and operators left: in PyTorch's pieces or inline.
+
+    Splitting adds nodes at the top that unpack what a piece returns, and may call them as nodes are called that
+    moved into a piece; what is in a piece is counted there.
+    """
+    converted: dict[str, Any] = {}
+    left: dict[str, Any] = {}
     for name, child in _graph_children(graph):
-        (converted if name.startswith(ENGINE_PREFIX) else left).extend(calls(child))
-    return converted, left
+        (converted if name.startswith(ENGINE_PREFIX) else left).update((node.name, node) for node in calls(child))
+    left.update((node.name, node) for node in calls(graph) if node.name not in converted and node.name not in left)
+    return list(converted.values()), list(left.values())

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Literals that every expected tree shares."""
+
+import tensorrt_rtx
+import torch
+import torch_tensorrt
+
+from support.tree import TEXT
+
+VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
+
+
+def by_version(values):
+    """The literal for the installed version; `values` maps (major, minor) to what is expected from then on."""
+    return values[max(version for version in values if version <= VERSION)]
+
+
+KEEP = {"torchspan.keep": True}
+STAND_IN = {"torchspan.stand_in": True}
+
+VERSIONS = {
+    "torch.version": torch.__version__,
+    "torch_tensorrt.version": torch_tensorrt.__version__,
+    "tensorrt.package": "tensorrt_rtx",
+    "tensorrt.version": tensorrt_rtx.__version__,
+}
+
+SETTINGS = {
+    "torch_tensorrt.settings.min_block_size": 1,
+    "torch_tensorrt.settings.workspace_size": 0,
+    "torch_tensorrt.settings.num_avg_timing_iters": 1,
+    "torch_tensorrt.settings.require_full_compilation": False,
+    "torch_tensorrt.settings.use_fast_partitioner": True,
+    "torch_tensorrt.settings.enable_resource_partitioning": False,
+    "torch_tensorrt.settings.pass_through_build_failures": False,
+    "torch_tensorrt.settings.dryrun": False,
+    "torch_tensorrt.settings.lazy_engine_init": False,
+    "torch_tensorrt.settings.cache_built_engines": False,
+    "torch_tensorrt.settings.reuse_cached_engines": False,
+    "torch_tensorrt.settings.immutable_weights": True,
+    "torch_tensorrt.settings.strip_engine_weights": False,
+    "torch_tensorrt.settings.refit_identical_engine_weights": False,
+    "torch_tensorrt.settings.enable_weight_streaming": False,
+    "torch_tensorrt.settings.hardware_compatible": False,
+    "torch_tensorrt.settings.version_compatible": False,
+    "torch_tensorrt.settings.offload_module_to_cpu": False,
+    "torch_tensorrt.settings.truncate_double": False,
+    "torch_tensorrt.settings.disable_tf32": False,
+    "torch_tensorrt.settings.use_fp32_acc": False,
+    "torch_tensorrt.settings.enable_autocast": False,
+    "torch_tensorrt.settings.decompose_attention": False,
+    "torch_tensorrt.settings.use_distributed_mode_trace": False,
+    **by_version({(2, 11): {}, (2, 13): {"torch_tensorrt.settings.fallback_data_dependent_ops": False}}),
+}
+"""The library's defaults, but for `min_block_size`, which the tests set to 1."""
+
+BUILDER = {
+    "tensorrt.builder.flags": ("TF32",),
+    "tensorrt.builder.optimization_level": 3,
+    "tensorrt.builder.avg_timing_iterations": 1,
+    "tensorrt.builder.max_aux_streams": -1,
+    "tensorrt.builder.optimization_profiles": 0,
+    "tensorrt.builder.workspace_size": 68719476736,
+}
+
+NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
+EVERYTHING = {"torch_tensorrt.coverage": 1.0}
+RANGE = TEXT

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an exception leaves behind, on every span it passes."""
+
+import pytest
+import torch
+import torch_tensorrt
+from opentelemetry.trace import StatusCode
+from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+from support import models
+from support.tree import named, outline
+
+OPERATOR = torch.ops.aten.special_i1e.default
+
+
+@pytest.fixture
+def converter():
+    """Gives the operator that has no converter one that runs the function a test passes."""
+
+    def register(body):
+        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
+
+    yield register
+    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
+
+
+def raises(error):
+    def body():
+        raise error
+
+    return body
+
+
+def compile_fallback_model():
+    return torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1)
+
+
+def failed(spans):
+    """name -> error.type of the spans that an exception passed."""
+    assert all(
+        (span.status.status_code is StatusCode.ERROR) == ("error.type" in span.attributes)
+        for span in spans
+        if span.instrumentation_scope.name == "torchspan"
+    )
+    return {span.name: span.attributes["error.type"] for span in spans if "error.type" in span.attributes}
+
+
+def events(spans):
+    return [(span.name, event.name) for span in spans for event in span.events]
+
+
+def test_an_exception_marks_each_span_it_passes_and_its_event_is_on_the_innermost(instrument, exporter, converter):
+    instrument()
+    error = ValueError("boom")
+    converter(raises(error))
+
+    with pytest.raises(ValueError) as caught:
+        compile_fallback_model()
+
+    assert caught.value is error
+    assert not hasattr(error, "__notes__")
+    spans = exporter.get_finished_spans()
+    assert failed(spans) == {
+        "torch_tensorrt.construct_network": "ValueError",
+        "torch_tensorrt.convert": "ValueError",
+        "torch_tensorrt.compile": "ValueError",
+    }
+    assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
+
+
+def test_the_spans_of_the_user_are_left_alone(instrument, exporter, converter, tracer):
+    instrument()
+    converter(raises(ValueError("boom")))
+    with tracer.start_as_current_span("request", record_exception=False, set_status_on_exception=False):
+        with pytest.raises(ValueError):
+            compile_fallback_model()
+    request = named(exporter.get_finished_spans(), "request")
+    assert request.status.status_code is StatusCode.UNSET
+    assert (request.events, dict(request.attributes)) == ((), {})
+
+
+def test_the_event_tells_the_class_and_the_place_and_no_text_of_the_user(instrument, exporter, converter):
+    instrument()
+    converter(raises(ValueError("prompt SECRET-4711")))
+    with pytest.raises(ValueError):
+        compile_fallback_model()
+    (event,) = named(exporter.get_finished_spans(), "torch_tensorrt.construct_network").events
+    attributes = dict(event.attributes)
+    assert attributes.pop("code.function.name").endswith("body")
+    assert attributes.pop("code.file.path") == __file__
+    assert isinstance(attributes.pop("code.line.number"), int)
+    assert attributes == {"exception.type": "ValueError"}
+
+
+def test_with_capture_text_the_message_is_whole(instrument, exporter, converter):
+    instrument(capture="text")
+    converter(raises(ValueError("prompt SECRET-4711\nsecond line")))
+    with pytest.raises(ValueError):
+        compile_fallback_model()
+    (event,) = named(exporter.get_finished_spans(), "torch_tensorrt.construct_network").events
+    # torch.fx adds to the exception's own message where it happened.
+    assert event.attributes["exception.message"].startswith("prompt SECRET-4711\nsecond line\n\nWhile executing")
+
+
+def test_a_message_written_by_the_library_keeps_its_words_and_loses_its_values(instrument, exporter):
+    instrument()
+    program = torch_tensorrt.dynamo.trace(models.seeded(models.Fallback), arg_inputs=[models.image()])
+    with pytest.raises(AssertionError):
+        torch_tensorrt.dynamo.compile(
+            program, arg_inputs=[models.image()], require_full_compilation=True, min_block_size=1
+        )
+    spans = exporter.get_finished_spans()
+    assert failed(spans) == {"torch_tensorrt.partition": "AssertionError", "torch_tensorrt.compile": "AssertionError"}
+    (event,) = named(spans, "torch_tensorrt.partition").events
+    assert event.attributes["exception.message"] == (
+        "require_full_compilation=True was specified, but model is not fully supported"
+    )
+
+
+def test_a_failure_that_torch_compile_swallows_marks_the_compile_span_and_the_numbers_are_right(
+    instrument, exporter, converter
+):
+    instrument()
+    converter(raises(RuntimeError("boom")))
+    model, x = models.seeded(models.Fallback), models.image()
+
+    result = torch.compile(model, backend="tensorrt", options={"min_block_size": 1})(x)
+
+    assert torch.equal(result, model(x))
+    spans = exporter.get_finished_spans()
+    assert failed(spans) == {
+        "torch_tensorrt.construct_network": "RuntimeError",
+        "torch_tensorrt.convert": "RuntimeError",
+        "torch_tensorrt.compile": "RuntimeError",
+    }
+    assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
+    compilation = named(spans, "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.fallback.reason"] == ("compile_failed",)
+    assert compilation["torch_tensorrt.operators.tensorrt"] == 0
+    assert compilation["torch_tensorrt.engines.count"] == 0
+
+
+def test_with_pass_through_build_failures_the_user_gets_the_exception(instrument, exporter, converter):
+    instrument()
+    converter(raises(RuntimeError("boom")))
+    options = {"min_block_size": 1, "pass_through_build_failures": True}
+    with pytest.raises(Exception, match="boom"):
+        torch.compile(models.seeded(models.Fallback), backend="tensorrt", options=options)(models.image())
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    assert compilation.attributes["error.type"] == "RuntimeError"
+    assert "torch_tensorrt.fallback.reason" not in compilation.attributes
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_an_interrupt_closes_every_span_and_passes(instrument, exporter, converter, interrupt):
+    instrument()
+    converter(raises(interrupt()))
+    with pytest.raises(interrupt):
+        compile_fallback_model()
+    assert failed(exporter.get_finished_spans()) == {
+        "torch_tensorrt.construct_network": interrupt.__name__,
+        "torch_tensorrt.convert": interrupt.__name__,
+        "torch_tensorrt.compile": interrupt.__name__,
+    }
+
+
+def test_after_a_failure_the_next_compilation_is_traced_from_its_root(instrument, exporter, converter):
+    instrument()
+    converter(raises(ValueError("boom")))
+    with pytest.raises(ValueError):
+        compile_fallback_model()
+    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR)
+    exporter.clear()
+    compile_fallback_model()
+    (tree,) = outline(exporter.get_finished_spans())
+    assert tree.startswith("torch_tensorrt.compile\n  torch_tensorrt.trace\n")
+    assert failed(exporter.get_finished_spans()) == {}
+
+
+def test_a_wrong_call_gets_its_own_type_error(instrument, exporter):
+    instrument()
+    with pytest.raises(TypeError, match="exported_program"):
+        torch_tensorrt.dynamo.compile(arg_inputs=[torch.ones(1)])
+    assert failed(exporter.get_finished_spans()) == {"torch_tensorrt.compile": "TypeError"}

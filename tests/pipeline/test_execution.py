@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs of compiled modules: which become spans, which are folded, and that nothing else changes."""
+
+import time
+
+import pytest
+import torch
+import torch_tensorrt
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+from support import models
+from support.tree import named, outline
+
+INPUT = torch.ones(2, 16)
+pytestmark = pytest.mark.usefixtures("instrument")
+
+
+def compiled():
+    model = models.seeded(models.Mlp)
+    return torch_tensorrt.compile(model, ir="dynamo", inputs=[INPUT], min_block_size=1)
+
+
+def runs(spans):
+    return [span for span in spans if span.name == "torch_tensorrt.execute"]
+
+
+def test_without_a_span_around_it_only_the_first_run_of_an_engine_is_a_span(instrument, exporter):
+    instrument()
+    module = compiled()
+    for _ in range(5):
+        module(INPUT)
+    (run,) = runs(exporter.get_finished_spans())
+    assert run.attributes["torch_tensorrt.execute.first"] is True
+    assert run.parent is None
+
+
+def test_the_first_run_links_to_the_compilation_that_made_the_engine(instrument, exporter, tracer):
+    instrument()
+    with tracer.start_as_current_span("build job"):
+        module = compiled()
+    with tracer.start_as_current_span("request"):
+        module(INPUT)
+    spans = exporter.get_finished_spans()
+    (run,) = runs(spans)
+    compilation = named(spans, "torch_tensorrt.compile").get_span_context()
+    assert [link.context for link in run.links] == [compilation]
+    assert run.parent.span_id == named(spans, "request").get_span_context().span_id
+
+
+def test_below_a_recording_span_runs_beyond_the_rate_are_folded_into_it(instrument, exporter, tracer, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    instrument()
+    module = compiled()
+    exporter.clear()
+    with tracer.start_as_current_span("request"):
+        for _ in range(25):
+            module(INPUT)
+    spans = exporter.get_finished_spans()
+    request = named(spans, "request").attributes
+    # The first run is a span whatever the rate; ten more fit the second.
+    assert len(runs(spans)) == 11
+    assert request["torch_tensorrt.execute.folded.count"] == 14
+    assert 0 < request["torch_tensorrt.execute.folded.duration.max"] < request["torch_tensorrt.execute.folded.duration.sum"]
+
+
+def test_below_a_span_that_does_not_record_runs_pass(instrument, exporter):
+    instrument()
+    module = compiled()
+    module(INPUT)
+    exporter.clear()
+    unsampled = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False).get_tracer("user")
+    with unsampled.start_as_current_span("request"):
+        module(INPUT)
+        assert not trace.get_current_span().is_recording()
+    assert runs(exporter.get_finished_spans()) == []
+
+
+def test_the_program_keeps_its_own_span_current(instrument, tracer):
+    instrument()
+    module = compiled()
+    with tracer.start_as_current_span("request") as request:
+        module(INPUT)
+        assert trace.get_current_span() is request
+
+
+def test_an_exception_in_a_run_marks_it_and_is_the_users(instrument, exporter, tracer):
+    instrument()
+    module = compiled()
+    with tracer.start_as_current_span("request", record_exception=False), pytest.raises(Exception) as caught:
+        module(torch.ones(3, 5))
+    run = runs(exporter.get_finished_spans())[-1]
+    assert run.attributes["error.type"] == type(caught.value).__name__
+    assert [event.name for event in run.events] == ["exception"]
+
+
+def test_a_loaded_program_is_seen_as_well(instrument, exporter, tmp_path, version):
+    if version < (2, 13):
+        # Upstream: the older Python runtime's module cannot be exported (FakeTensor.data_ptr in its forward).
+        with pytest.raises(Exception):
+            torch_tensorrt.save(compiled(), str(tmp_path / "m.ep"), arg_inputs=[INPUT])
+        return
+    path = str(tmp_path / "model.ep")
+    module = compiled()
+    expected = module(INPUT)
+    torch_tensorrt.save(module, path, arg_inputs=[INPUT])
+    instrument()
+    loaded = torch_tensorrt.load(path).module()
+    exporter.clear()
+    assert torch.equal(loaded(INPUT), expected)
+    assert len(runs(exporter.get_finished_spans())) == 1
+
+
+def test_compiling_a_compiled_module_again_breaks_no_graph_and_every_run_is_seen(instrument, exporter, tracer, version):
+    instrument()
+    module = compiled()
+    counter = torch._dynamo.testing.CompileCounter()
+    again = torch.compile(module, backend=counter, fullgraph=version >= (2, 13))
+    exporter.clear()
+    with tracer.start_as_current_span("request"):
+        for _ in range(3):
+            again(INPUT)
+    if version >= (2, 13):
+        assert counter.frame_count == 1
+        assert len(runs(exporter.get_finished_spans())) == 3
+
+
+def test_exporting_a_compiled_module_makes_no_span_for_fake_tensors(instrument, exporter, version):
+    if version < (2, 13):
+        pytest.fail("see test_a_loaded_program_is_seen_as_well") if not version else None
+        return
+    instrument()
+    module = compiled()
+    exporter.clear()
+    for strict in (False, True):
+        torch.export.export(module, (INPUT,), strict=strict)
+    assert runs(exporter.get_finished_spans()) == []
+
+
+def test_a_run_in_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_of_its_own(
+    instrument, exporter, tracer
+):
+    instrument()
+    module = compiled()
+    exporter.clear()
+    request = tracer.start_span("request")
+    with trace.use_span(request):
+        request.end()
+        again = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
+    assert again is not module
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    assert compilation.parent is None
+    assert [link.context for link in compilation.links] == [request.get_span_context()]
+    assert outline(exporter.get_finished_spans())[0] == "request"
+
+
+def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(instrument, exporter):
+    instrument(detail="passes", tensorrt_phases="on")
+    start = time.time_ns()
+    compiled()(INPUT)
+    spans = {span.context.span_id: span for span in exporter.get_finished_spans()}
+    siblings = {}
+    for span in spans.values():
+        assert start <= span.start_time <= span.end_time <= time.time_ns()
+        if span.parent:
+            around = spans[span.parent.span_id]
+            assert around.start_time <= span.start_time <= span.end_time <= around.end_time
+            siblings.setdefault(span.parent.span_id, []).append((span.start_time, span.end_time))
+    for group in siblings.values():
+        ordered = sorted(group)
+        assert all(end <= start for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False))

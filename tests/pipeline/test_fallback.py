@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is left in PyTorch and why; counted against Torch-TensorRT's own report."""
+
+import pytest
+import torch
+import torch_tensorrt
+from torch_tensorrt.dynamo import _compiler
+from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+from support import models
+from support.tree import named
+
+SPECIAL = "torch.ops.aten.special_i1e.default"
+
+
+def compiled(model, x, **settings):
+    program = torch_tensorrt.dynamo.trace(model, arg_inputs=[x])
+    return torch_tensorrt.dynamo.compile(program, arg_inputs=[x], **{"min_block_size": 1, **settings})
+
+
+def fallback(span):
+    """operator -> (count, reason), and the classes of reason."""
+    attributes = span.attributes
+    rows = zip(
+        attributes["torch_tensorrt.fallback.operators"],
+        attributes["torch_tensorrt.fallback.counts"],
+        attributes["torch_tensorrt.fallback.reasons"],
+        strict=True,
+    )
+    return {name: (count, reason) for name, count, reason in rows}, attributes["torch_tensorrt.fallback.reason"]
+
+
+@pytest.fixture
+def trackers(monkeypatch):
+    """The library's own report of each compilation."""
+    seen = []
+    display = _compiler.dryrun_stats_display
+    monkeypatch.setattr(_compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled))
+    return seen
+
+
+class Repeated(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(3):
+            x = torch.special.i1e(torch.relu(x))
+        return torch.sigmoid(torch.special.erfcx(x))
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+def test_counts_agree_with_the_librarys_own_report(instrument, exporter, trackers, fast):
+    instrument()
+    compiled(Repeated().eval(), torch.ones(2, 8), use_fast_partitioner=fast)
+    (tracker,) = trackers
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    partition = named(exporter.get_finished_spans(), "torch_tensorrt.partition")
+    operators, reasons = fallback(compilation)
+    assert {name: count for name, (count, _) in operators.items()} == tracker.unsupported_ops
+    assert operators == {
+        SPECIAL: (3, "no_converter"),
+        "torch.ops.aten.special_erfcx.default": (1, "no_converter"),
+    }
+    assert reasons == ("no_converter",)
+    assert compilation.attributes["torch_tensorrt.operators.total"] == tracker.total_ops_in_graph == 8
+    assert compilation.attributes["torch_tensorrt.operators.supported"] == tracker.supported_ops_in_graph == 4
+    assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 4
+    assert compilation.attributes["torch_tensorrt.engines.count"] == tracker.tensorrt_graph_count
+    assert partition.attributes["torch_tensorrt.partitioner"] == ("fast" if fast else "global")
+    assert partition.attributes["torch_tensorrt.subgraphs.tensorrt"] == tracker.tensorrt_graph_count
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+def test_an_operator_that_the_user_excluded(instrument, exporter, fast):
+    instrument()
+    excluded = {"torch.ops.aten.relu.default"}
+    compiled(
+        models.seeded(models.ConvNet), models.image(), torch_executed_ops=excluded, use_fast_partitioner=fast
+    )
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    assert fallback(compilation) == ({"torch.ops.aten.relu.default": (1, "user_excluded")}, ("user_excluded",))
+    assert compilation.attributes["torch_tensorrt.settings.torch_executed_ops"] == ("torch.ops.aten.relu.default",)
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+def test_supported_operators_in_a_group_that_was_too_small(instrument, exporter, fast):
+    instrument()
+    compiled(models.seeded(models.Fallback), models.image(), min_block_size=3, use_fast_partitioner=fast)
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    operators, reasons = fallback(compilation)
+    assert operators == {
+        SPECIAL: (1, "no_converter"),
+        "torch.ops.aten.convolution.default": (1, "min_block_size"),
+        "torch.ops.aten.linear.default": (1, "min_block_size"),
+        "torch.ops.aten.mean.dim": (1, "min_block_size"),
+        "torch.ops.aten.relu.default": (1, "min_block_size"),
+    }
+    assert reasons == ("min_block_size", "no_converter")
+    assert compilation.attributes["torch_tensorrt.operators.supported"] == 4
+    assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 0
+
+
+@pytest.fixture
+def refusing_converter():
+    """A converter whose validator refuses every node, as the library's own do for some types and shapes."""
+    asked = []
+    refuse = lambda node, settings=None: asked.append(node.name) or False
+    operator = torch.ops.aten.special_i1e.default
+    dynamo_tensorrt_converter(operator, capability_validator=refuse)(lambda *args: None)
+    yield asked
+    registry.DYNAMO_ATEN_CONVERTERS.pop(operator, None)
+
+
+def test_a_node_that_every_validator_refused(instrument, exporter, refusing_converter):
+    compiled(models.seeded(models.Fallback), models.image())
+    asked_bare = len(refusing_converter)
+    instrument()
+    compiled(models.seeded(models.Fallback), models.image())
+    operators, reasons = fallback(named(exporter.get_finished_spans(), "torch_tensorrt.compile"))
+    assert (operators, reasons) == ({SPECIAL: (1, "validator_refused")}, ("validator_refused",))
+    assert len(refusing_converter) == 2 * asked_bare, "a validator may be the user's: we never call it ourselves"
+
+
+class Complex(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.fft(torch.relu(x)).abs() + 1
+
+
+def test_complex_numbers(instrument, exporter):
+    instrument()
+    compiled(Complex().eval(), torch.ones(2, 8))
+    operators, reasons = fallback(named(exporter.get_finished_spans(), "torch_tensorrt.compile"))
+    assert reasons == ("complex_dtype", "no_converter")
+    assert operators == {
+        "torch.ops.aten._fft_r2c.default": (1, "complex_dtype"),
+        "torch.ops.aten.view_as_real.default": (2, "complex_dtype"),
+        "torch.ops.aten.hypot.default": (1, "no_converter"),
+    }
+
+
+class DataDependent(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x), torch.nonzero(x)
+
+
+@pytest.mark.filterwarnings("ignore:var_to_val is deprecated:FutureWarning")  # Torch-TensorRT's own
+def test_operators_whose_output_shape_depends_on_data(instrument, exporter, version):
+    if version < (2, 13):
+        with pytest.raises(TypeError, match="fallback_data_dependent_ops"):
+            torch_tensorrt.dynamo._settings.CompilationSettings(fallback_data_dependent_ops=True)
+        return
+    instrument()
+    compiled(DataDependent().eval(), torch.ones(2, 8), fallback_data_dependent_ops=True)
+    operators, reasons = fallback(named(exporter.get_finished_spans(), "torch_tensorrt.compile"))
+    assert (operators, reasons) == (
+        {"torch.ops.aten.nonzero.default": (1, "data_dependent")},
+        ("data_dependent",),
+    )
+
+
+def test_a_graph_smaller_than_min_block_size_is_skipped_whole(instrument, exporter):
+    instrument()
+    compiled(models.seeded(models.Mlp), torch.ones(2, 16), min_block_size=4)
+    (compilation,) = [span for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.compile"]
+    operators, reasons = fallback(compilation)
+    assert operators == {
+        "torch.ops.aten.linear.default": (2, "min_block_size"),
+        "torch.ops.aten.relu.default": (1, "min_block_size"),
+    }
+    assert reasons == ("min_block_size",)
+    assert compilation.attributes["torch_tensorrt.engines.count"] == 0
+    assert compilation.attributes["torch_tensorrt.coverage"] == 0.0
+    assert "torch_tensorrt.partition" not in {span.name for span in exporter.get_finished_spans()}
+
+
+class Unsupported(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.i1e(x)
+
+
+def test_a_graph_without_a_supported_operator_is_skipped_whole(instrument, exporter):
+    instrument()
+    compiled(Unsupported().eval(), torch.ones(2, 8))
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    operators, reasons = fallback(compilation)
+    assert operators == {SPECIAL: (1, "no_converter")}
+    assert reasons == ("no_supported_operators", "no_converter")
+
+
+def test_a_graph_that_torch_compile_skips_is_a_policy_and_no_error(instrument, exporter):
+    instrument()
+    torch.compile(models.seeded(models.Mlp), backend="tensorrt", options={"min_block_size": 50})(torch.ones(2, 16))
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    assert compilation.attributes["torch_tensorrt.fallback.reason"] == ("min_block_size",)
+    assert compilation.status.is_unset
+    assert "error.type" not in compilation.attributes
+
+
+class ManyKinds(torch.nn.Module):
+    NAMES = ("airy_ai", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1", "entr", "erfcx", "i0e", "i1", "i1e",
+             "log_ndtr", "modified_bessel_i0", "modified_bessel_i1", "modified_bessel_k0", "modified_bessel_k1",
+             "ndtri", "scaled_modified_bessel_k0", "scaled_modified_bessel_k1", "spherical_bessel_j0", "digamma",
+             "gammaln", "psi", "i0")  # fmt: skip
+
+    def forward(self, x):
+        return torch.relu(sum(getattr(torch.special, name)(x) for name in self.NAMES))
+
+
+def test_lists_are_cut_at_twenty_and_say_how_much_was_left_out(instrument, exporter):
+    instrument()
+    compiled(ManyKinds().eval(), torch.ones(2, 8))
+    attributes = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert len(attributes["torch_tensorrt.fallback.operators"]) == 20
+    kinds = 20 + attributes["torch_tensorrt.fallback.omitted"]
+    left = attributes["torch_tensorrt.operators.total"] - attributes["torch_tensorrt.operators.tensorrt"]
+    assert 20 < kinds <= left
+
+
+def test_a_dry_run_plans_and_builds_nothing(instrument, exporter, capsys):
+    instrument()
+    compiled(models.seeded(models.Fallback), models.image(), dryrun=True)
+    spans = exporter.get_finished_spans()
+    attributes = named(spans, "torch_tensorrt.compile").attributes
+    assert attributes["torch_tensorrt.engines.count"] == 2
+    assert attributes["torch_tensorrt.engines.size"] == 0
+    assert attributes["torch_tensorrt.settings.dryrun"] is True
+    assert "tensorrt.build_engine" not in {span.name for span in spans}
+
+
+def test_resource_partitioning_is_a_partition_of_its_own(instrument, exporter):
+    instrument()
+    compiled(models.seeded(models.ConvNet), models.image(), enable_resource_partitioning=True)
+    partitions = [span for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.partition"]
+    assert [span.attributes["torch_tensorrt.partitioner"] for span in partitions] == ["fast", "resource"]
+    assert partitions[1].attributes["torch_tensorrt.subgraphs.tensorrt"] == 1

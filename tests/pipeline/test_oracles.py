@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emitted numbers against what the libraries themselves say."""
+
+import datetime
+import logging
+import re
+
+import pytest
+import torch
+import torch_tensorrt
+
+from support import models
+from support.tree import named, trees
+
+
+@pytest.fixture
+def log(caplog):
+    """What Torch-TensorRT writes about durations, as (what, seconds)."""
+    caplog.set_level(logging.INFO, "torch_tensorrt.dynamo.conversion._TRTInterpreter")
+
+    def durations():
+        for message in caplog.messages:
+            found = re.fullmatch(r"(.*) elapsed time: (\d+):(\d+):(\d+\.?\d*)", message)
+            if found:
+                hours, minutes, seconds = int(found[2]), int(found[3]), float(found[4])
+                yield found[1], datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+
+    return lambda: dict(durations())
+
+
+def seconds(span):
+    return (span.end_time - span.start_time) / 1e9
+
+
+def test_durations_cover_those_in_the_librarys_log(instrument, exporter, log):
+    instrument()
+    torch_tensorrt.compile(models.seeded(models.ConvNet), ir="dynamo", inputs=[models.image()], min_block_size=1)
+    spans, theirs = exporter.get_finished_spans(), log()
+    assert seconds(named(spans, "torch_tensorrt.construct_network")) >= theirs["TRT INetwork construction"]
+    # Their second line spans configuration, build and the reading of the engine, for which we have two spans.
+    build = seconds(named(spans, "tensorrt.build_engine"))
+    reading = [span for span in spans if span.name == "tensorrt.deserialize_engine"][0]
+    assert build + seconds(reading) <= theirs["Build TRT engine"]
+    assert seconds(named(spans, "torch_tensorrt.convert")) >= sum(theirs.values())
+
+
+def test_bytes_and_layers_are_those_of_the_engine_and_the_network(instrument, exporter):
+    instrument()
+    x = models.image()
+    module = torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[x], min_block_size=1)
+    sizes = {name: len(child.serialized_engine) for name, child in module.named_children() if "_acc" in name}
+    (compilation,) = trees(exporter.get_finished_spans())
+    conversions = compilation.find("torch_tensorrt.convert")
+    assert {
+        each.attributes["torch_tensorrt.engine.name"]: each.attributes["tensorrt.engine.size"] for each in conversions
+    } == sizes
+    assert compilation.attributes["torch_tensorrt.engines.size"] == sum(sizes.values())
+    assert compilation.attributes["torch_tensorrt.engines.count"] == len(sizes) == 2
+
+
+def test_converter_time_adds_up_to_no_more_than_the_networks_construction(instrument, exporter):
+    instrument()
+    torch_tensorrt.compile(models.seeded(models.ConvNet), ir="dynamo", inputs=[models.image()], min_block_size=1)
+    network = named(exporter.get_finished_spans(), "torch_tensorrt.construct_network")
+    durations = network.attributes["torch_tensorrt.converters.durations"]
+    assert list(durations) == sorted(durations, reverse=True)
+    assert 0 < sum(durations) <= seconds(network)
+    operators = named(exporter.get_finished_spans(), "torch_tensorrt.convert").attributes
+    assert sum(network.attributes["torch_tensorrt.converters.counts"]) == operators["torch_tensorrt.engine.operators"]
+
+
+def test_steps_name_what_has_no_span_of_its_own(instrument, exporter):
+    instrument()
+    program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[torch.ones(2, 16)])
+    torch_tensorrt.dynamo.compile(
+        program, arg_inputs=[torch.ones(2, 16)], min_block_size=1, offload_module_to_cpu=True, optimization_level=2
+    )
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    steps = dict(
+        zip(
+            compilation.attributes["torchspan.steps.names"],
+            compilation.attributes["torchspan.steps.durations"],
+            strict=True,
+        )
+    )
+    assert {"get_decompositions", "ExportedProgram.module", "deallocate_module", "dryrun_stats_display"} <= steps.keys()
+    assert sum(steps.values()) <= seconds(compilation)
+    assert compilation.attributes["torch_tensorrt.settings.optimization_level"] == 2
+
+
+def test_the_engine_cache_misses_inserts_and_hits(instrument, exporter, tmp_path):
+    instrument()
+    cache = {
+        "cache_built_engines": True,
+        "reuse_cached_engines": True,
+        "immutable_weights": False,
+        "engine_cache_dir": str(tmp_path),
+        "min_block_size": 1,
+    }
+    results = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[torch.ones(2, 16)])
+        torch_tensorrt.dynamo.compile(program, arg_inputs=[torch.ones(2, 16)], **cache)
+        (conversion,) = [tree for tree in trees(exporter.get_finished_spans()) if tree.name == "torch_tensorrt.compile"]
+        steps = conversion.find("torch_tensorrt.engine_cache.lookup") + conversion.find(
+            "torch_tensorrt.engine_cache.insert"
+        )
+        results.append([(each.name, each.attributes["torch_tensorrt.engine_cache.result"]) for each in steps])
+        keys = {each.attributes["torch_tensorrt.engine_cache.key"] for each in steps}
+        assert all(len(key) == 16 and any(key in path.name for path in tmp_path.iterdir()) for key in keys)
+        exporter.clear()
+    assert results == [
+        [("torch_tensorrt.engine_cache.lookup", "miss"), ("torch_tensorrt.engine_cache.insert", "inserted")],
+        [("torch_tensorrt.engine_cache.lookup", "hit")],
+    ]

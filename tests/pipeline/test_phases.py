@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT's progress phases, and the user's own progress monitor."""
+
+import pytest
+import tensorrt_rtx
+import torch
+import torch_tensorrt
+from torch_tensorrt.dynamo.conversion._TRTInterpreter import TRTInterpreter
+
+from support import models
+from support.tree import named, trees
+from torchspan.adapters import _monitor
+
+INPUT = torch.ones(2, 16)
+
+
+def compiled():
+    program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[INPUT])
+    return torch_tensorrt.dynamo.compile(program, arg_inputs=[INPUT], min_block_size=1)
+
+
+def build(spans):
+    (compilation,) = [tree for tree in trees(spans) if tree.name == "torch_tensorrt.compile"]
+    (found,) = compilation.find("tensorrt.build_engine")
+    return found
+
+
+class Monitor(tensorrt_rtx.IProgressMonitor):
+    """A user's monitor: writes down what it is told, and answers what a test wants."""
+
+    def __init__(self, answer=True):
+        tensorrt_rtx.IProgressMonitor.__init__(self)
+        self.answer, self.told = answer, []
+
+    def phase_start(self, phase_name, parent_phase, num_steps):
+        self.told.append(("start", phase_name, parent_phase, num_steps))
+
+    def step_complete(self, phase_name, step):
+        self.told.append(("step", phase_name, step))
+        return self.answer
+
+    def phase_finish(self, phase_name):
+        self.told.append(("finish", phase_name))
+
+
+@pytest.fixture
+def use_monitor(monkeypatch):
+    """Puts a monitor into each builder configuration, as Torch-TensorRT's Debugger does; returns the configurations."""
+    populate = TRTInterpreter._populate_trt_builder_config
+
+    def use(monitor):
+        configs = []
+
+        def populated(self, *args, **kwargs):
+            configs.append(populate(self, *args, **kwargs))
+            configs[-1].progress_monitor = monitor
+            return configs[-1]
+
+        monkeypatch.setattr(TRTInterpreter, "_populate_trt_builder_config", populated)
+        return configs
+
+    return use
+
+
+def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(instrument, exporter):
+    instrument(tensorrt_phases="on")
+    compiled()
+    lines = list(build(exporter.get_finished_spans()).lines())
+    assert lines[:7] == [
+        "tensorrt.build_engine",
+        "  tensorrt.phase Building engine",
+        "    tensorrt.phase Cloning network graph",
+        "    tensorrt.phase Preparing graph for optimization",
+        "    tensorrt.phase Building engine from subgraph",
+        "      tensorrt.phase Optimizing graph",
+        "      tensorrt.phase Computing profile costs",
+    ]
+
+
+def test_each_phase_says_its_steps(instrument, exporter):
+    instrument(tensorrt_phases="on")
+    compiled()
+    (optimizing,) = build(exporter.get_finished_spans()).find("tensorrt.phase Optimizing graph")
+    assert optimizing.attributes == {
+        "torchspan.keep": True,
+        "tensorrt.phase.name": "Optimizing graph",
+        "tensorrt.phase.steps": 30,
+        "tensorrt.phase.steps_done": 30,
+    }
+
+
+@pytest.mark.parametrize("setting", ["off", "auto"])
+def test_without_being_asked_for_there_are_none(instrument, exporter, setting):
+    instrument(tensorrt_phases=setting)
+    compiled()
+    assert build(exporter.get_finished_spans()).children == []
+
+
+def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrument, use_monitor):
+    alone = Monitor()
+    use_monitor(alone)
+    compiled()
+
+    instrument(tensorrt_phases="on")
+    chained = Monitor()
+    configs = use_monitor(chained)
+    compiled()
+
+    assert chained.told == alone.told
+    assert len(alone.told) > 50
+    assert configs[0].progress_monitor is chained
+
+
+def test_without_a_monitor_there_is_none_again_after_the_build(instrument, use_monitor):
+    configs = use_monitor(None)
+    instrument(tensorrt_phases="on")
+    compiled()
+    assert configs[0].progress_monitor is None
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_build(
+    instrument, exporter, use_monitor, answer
+):
+    instrument(tensorrt_phases="on")
+    use_monitor(Monitor(answer))
+    with pytest.raises((RuntimeError, AssertionError)):
+        compiled()
+    spans = exporter.get_finished_spans()
+    assert named(spans, "tensorrt.build_engine").attributes["error.type"] == "engine_build_failed"
+    (event,) = named(spans, "torch_tensorrt.convert").events
+    assert event.name == "exception"
+    assert all(span.end_time is not None for span in spans)
+
+
+def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monkeypatch, caplog):
+    def broken(*_args):
+        raise RuntimeError("ours")
+
+    for name in ("start", "step", "finish"):
+        monkeypatch.setattr(_monitor.BuildPhases, name, broken)
+    instrument(tensorrt_phases="on")
+    module = compiled()
+    assert torch.allclose(module(INPUT), models.seeded(models.Mlp)(INPUT))
+    assert "tensorrt.build_engine" in {span.name for span in exporter.get_finished_spans()}
+    assert "reporting a TensorRT phase failed; the program goes on, with less telemetry." in caplog.messages
+
+
+def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument, exporter, monkeypatch):
+    monkeypatch.setattr(_monitor.BuildPhases, "finish", lambda self, name: None)
+    instrument(tensorrt_phases="on")
+    compiled()
+    spans = exporter.get_finished_spans()
+    phases = [span for span in spans if span.name.startswith("tensorrt.phase")]
+    assert phases
+    assert all(span.attributes["torchspan.incomplete"] for span in phases)
+    whole = named(spans, "tensorrt.build_engine")
+    assert all(whole.start_time <= span.start_time <= span.end_time <= whole.end_time for span in phases)

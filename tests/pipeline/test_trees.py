@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole traces of real compilations, literally."""
+
+import re
+
+import torch
+import torch_tensorrt
+
+from pipeline.expected import (
+    BUILDER,
+    EVERYTHING,
+    KEEP,
+    NO_ALLOCATOR,
+    SETTINGS,
+    STAND_IN,
+    VERSION,
+    VERSIONS,
+    by_version,
+)
+from support import models
+from support.tree import COUNTS, NAMES, POSITIVE, SECONDS, STEPS, Any_, S, assert_trees, outline, trees
+
+
+def graph(before, after):
+    return {"torch_tensorrt.graph.nodes.before": before, "torch_tensorrt.graph.nodes.after": after}
+
+
+def engine(name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, shapes, dtypes, operators):
+    """One conversion on the RTX wheel: network, build, and the reading and setting up of the engine."""
+    size = {"tensorrt.engine.size": POSITIVE}
+    python_runtime = {"torch_tensorrt.runtime": "python"}
+    reading = S("tensorrt.deserialize_engine", {**KEEP, **STAND_IN, **size})
+    return S(
+        "torch_tensorrt.convert",
+        {
+            **KEEP,
+            **STEPS,
+            **NO_ALLOCATOR,
+            **size,
+            "torch_tensorrt.engine.name": name,
+            "torch_tensorrt.engine.operators": operators,
+            "torch_tensorrt.engine.outputs": outputs,
+            "torch_tensorrt.inputs.shapes": shapes,
+            "torch_tensorrt.inputs.dtypes": dtypes,
+        },
+        S(
+            "torch_tensorrt.construct_network",
+            {
+                **KEEP,
+                "tensorrt.network.layers": layers,
+                "tensorrt.network.inputs": inputs,
+                "tensorrt.network.outputs": outputs,
+                "torch_tensorrt.converters.operators": NAMES,
+                "torch_tensorrt.converters.counts": COUNTS,
+                "torch_tensorrt.converters.durations": SECONDS,
+            },
+        ),
+        S(
+            "tensorrt.build_engine",
+            {
+                **KEEP,
+                **BUILDER,
+                **size,
+                "tensorrt.network.layers": layers,
+                "tensorrt.builder.optimization_profiles": profiles,
+            },
+        ),
+        reading,
+        S(
+            "torch_tensorrt.setup_engine",
+            {**KEEP, **STAND_IN, **size, **python_runtime, "torch_tensorrt.engine.name": name},
+            reading,
+        ),
+    )
+
+
+def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
+    # Before 2.13 the Python runtime has its execution context from the start.
+    steps = STEPS if first and VERSION >= (2, 13) else {}
+    return S(
+        "torch_tensorrt.execute",
+        {
+            **STAND_IN,
+            **steps,
+            "torch_tensorrt.engine.name": name,
+            "torch_tensorrt.execute.first": first,
+            "torch_tensorrt.inputs.shapes": shapes,
+            "torch_tensorrt.inputs.dtypes": dtypes,
+        },
+    )
+
+
+def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
+    instrument()
+    model, ids = models.bert(), torch.arange(32).reshape(2, 16)
+
+    with tracer.start_as_current_span("request"):
+        program = torch_tensorrt.dynamo.trace(model, arg_inputs=[ids])
+        compiled = torch_tensorrt.dynamo.compile(program, arg_inputs=[ids], min_block_size=1)
+        compiled(ids)
+
+    nodes, decomposed, lowered, operators, layers = by_version(
+        {(2, 11): (123, 117, 103, 61, 171), (2, 14): (123, 112, 98, 56, 159)}
+    )
+    inputs = {"torch_tensorrt.inputs.shapes": ("[2, 16]",), "torch_tensorrt.inputs.dtypes": ("int64",)}
+    exported = {
+        **KEEP,
+        "torch_tensorrt.model.class": "BertModel",
+        "torch.export.strict": False,
+        "torch_tensorrt.graph.nodes": nodes,
+    }
+    counted = {
+        "torch_tensorrt.operators.total": operators,
+        "torch_tensorrt.operators.supported": operators,
+        "torch_tensorrt.operators.tensorrt": operators,
+        **EVERYTHING,
+    }
+    expected = [
+        S(
+            "request",
+            {},
+            S("torch_tensorrt.trace", {**exported, **inputs}, S("torch.export", exported)),
+            S(
+                "torch_tensorrt.compile",
+                {
+                    **KEEP,
+                    **VERSIONS,
+                    **SETTINGS,
+                    **STEPS,
+                    **counted,
+                    "torch_tensorrt.entry_point": "torch_tensorrt.dynamo.compile",
+                    "torch_tensorrt.ir": "dynamo",
+                    "torch_tensorrt.model.class": "BertModel",
+                    "torch_tensorrt.engines.count": 1,
+                    "torch_tensorrt.engines.size": POSITIVE,
+                },
+                S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(nodes, nodes)}),
+                S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(nodes, decomposed)}),
+                S("torch_tensorrt.lower", {**KEEP, **graph(decomposed + 1, lowered)}),
+                S(
+                    "torch_tensorrt.partition",
+                    {
+                        **KEEP,
+                        **counted,
+                        "torch_tensorrt.partitioner": "fast",
+                        "torch_tensorrt.subgraphs.tensorrt": 1,
+                        "torch_tensorrt.subgraphs.torch": 0,
+                        "torch_tensorrt.supported.operators": NAMES,
+                        "torch_tensorrt.supported.counts": COUNTS,
+                    },
+                ),
+                engine(layers=layers, outputs=2, operators=operators, shapes=("[2, 16]",), dtypes=("int64",)),
+            ),
+            execute(shapes=("[2, 16]",), dtypes=("int64",)),
+        )
+    ]
+    assert_trees(exporter.get_finished_spans(), expected)
+
+
+def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument, exporter):
+    instrument()
+    model, x = models.seeded(models.ConvNet), models.image()
+
+    compiled = torch_tensorrt.compile(model, ir="dynamo", inputs=[x], min_block_size=1)
+    compiled(x)
+
+    nodes, decomposed, lowered, operators, layers = by_version({(2, 11): (17, 19, 17, 7, 10)})
+    shapes = {"torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
+    exported = {
+        **KEEP,
+        "torch_tensorrt.model.class": "ConvNet",
+        "torch.export.strict": False,
+        "torch_tensorrt.graph.nodes": nodes,
+    }
+    counted = {
+        "torch_tensorrt.operators.total": operators,
+        "torch_tensorrt.operators.supported": operators,
+        "torch_tensorrt.operators.tensorrt": operators,
+        **EVERYTHING,
+    }
+    expected = [
+        S(
+            "torch_tensorrt.compile",
+            {
+                **KEEP,
+                **VERSIONS,
+                **SETTINGS,
+                **STEPS,
+                **counted,
+                "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+                "torch_tensorrt.ir": "dynamo",
+                "torch_tensorrt.model.class": "ConvNet",
+                "torch_tensorrt.engines.count": 1,
+                "torch_tensorrt.engines.size": POSITIVE,
+            },
+            S("torch_tensorrt.trace", {**exported, **shapes}, S("torch.export", exported)),
+            S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(nodes, nodes)}),
+            S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(nodes, decomposed)}),
+            S("torch_tensorrt.lower", {**KEEP, **graph(decomposed + 1, lowered)}),
+            S(
+                "torch_tensorrt.partition",
+                {
+                    **KEEP,
+                    **counted,
+                    "torch_tensorrt.partitioner": "fast",
+                    "torch_tensorrt.subgraphs.tensorrt": 1,
+                    "torch_tensorrt.subgraphs.torch": 0,
+                    "torch_tensorrt.supported.operators": NAMES,
+                    "torch_tensorrt.supported.counts": COUNTS,
+                },
+            ),
+            engine(layers=layers, operators=operators, shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
+        ),
+        execute(shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
+    ]
+    assert_trees(exporter.get_finished_spans(), expected)
+
+
+def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tracer):
+    instrument()
+    model, x = models.seeded(models.Fallback), models.image()
+    compiled = torch.compile(model, backend="tensorrt", options={"min_block_size": 1})
+
+    with tracer.start_as_current_span("request"):
+        compiled(x)
+        compiled(x)
+
+    fallback = {
+        "torch_tensorrt.fallback.reason": ("no_converter",),
+        "torch_tensorrt.fallback.operators": ("torch.ops.aten.special_i1e.default",),
+        "torch_tensorrt.fallback.counts": (1,),
+        "torch_tensorrt.fallback.reasons": ("no_converter",),
+    }
+    counted = {
+        "torch_tensorrt.operators.total": 6,
+        "torch_tensorrt.operators.supported": 5,
+        "torch_tensorrt.operators.tensorrt": 5,
+        "torch_tensorrt.coverage": 5 / 6,
+    }
+    before, after = by_version({(2, 11): (16, 17), (2, 14): (16, 17)})
+    # Dynamo makes the weights inputs of the graph, and so of the engines.
+    first = {"shapes": ("[2, 3, 16, 16]", "[8, 3, 3, 3]", "[8]", "[4, 8]"), "dtypes": ("float32",) * 4}
+    second = {"shapes": ("[2, 8, 14, 14]", "[4]", "[8, 4]"), "dtypes": ("float32",) * 3}
+    expected = [
+        S(
+            "request",
+            {},
+            S(
+                "torch_tensorrt.compile",
+                {
+                    **KEEP,
+                    **VERSIONS,
+                    **SETTINGS,
+                    **STEPS,
+                    **counted,
+                    **fallback,
+                    "torch_tensorrt.entry_point": "torch.compile",
+                    "torch_tensorrt.ir": "torch_compile",
+                    "torch.compile.id": "0/0",
+                    "torch_tensorrt.engines.count": 2,
+                    "torch_tensorrt.engines.size": POSITIVE,
+                },
+                S("torch_tensorrt.decompose", {**KEEP, **graph(before, after)}),
+                S("torch_tensorrt.lower", {**KEEP, **graph(17, 12)}),
+                S(
+                    "torch_tensorrt.partition",
+                    {
+                        **KEEP,
+                        **counted,
+                        **fallback,
+                        "torch_tensorrt.partitioner": "fast",
+                        "torch_tensorrt.subgraphs.tensorrt": 2,
+                        "torch_tensorrt.subgraphs.torch": 1,
+                        "torch_tensorrt.supported.operators": (
+                            "torch.ops.aten.addmm.default",
+                            "torch.ops.aten.convolution.default",
+                            "torch.ops.aten.mean.dim",
+                            "torch.ops.aten.permute.default",
+                            "torch.ops.aten.relu.default",
+                        ),
+                        "torch_tensorrt.supported.counts": (1, 1, 1, 1, 1),
+                    },
+                ),
+                engine("_run_on_acc_0", layers=3, inputs=4, outputs=2, operators=3, **first),
+                engine("_run_on_acc_2", layers=5, inputs=3, outputs=1, operators=2, **second),
+            ),
+            execute("_run_on_acc_0", **first),
+            execute("_run_on_acc_2", **second),
+            execute("_run_on_acc_0", **first, first=False),
+            execute("_run_on_acc_2", **second, first=False),
+        )
+    ]
+    assert_trees(exporter.get_finished_spans(), expected)
+
+
+def test_dynamic_shapes_show_their_ranges(instrument, exporter):
+    instrument()
+    batch = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(4, 16), max_shape=(8, 16), dtype=torch.float32)
+
+    compiled = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[batch], min_block_size=1)
+    compiled(torch.ones(7, 16))
+
+    one_dimension = Any_(tuple, lambda value: len(value) == 1 and re.fullmatch(r"s\d+: \[1, 8\]", value[0]))
+    exported = {
+        **KEEP,
+        "torch_tensorrt.model.class": "Mlp",
+        "torch.export.strict": False,
+        "torch_tensorrt.graph.nodes": 9,
+        "torch.export.range_constraints": one_dimension,
+    }
+    shapes = {"torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
+    counted = {
+        "torch_tensorrt.operators.total": 3,
+        "torch_tensorrt.operators.supported": 3,
+        "torch_tensorrt.operators.tensorrt": 3,
+        **EVERYTHING,
+    }
+    layers = by_version({(2, 11): 11})
+    expected = [
+        S(
+            "torch_tensorrt.compile",
+            {
+                **KEEP,
+                **VERSIONS,
+                **SETTINGS,
+                **STEPS,
+                **counted,
+                "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+                "torch_tensorrt.ir": "dynamo",
+                "torch_tensorrt.model.class": "Mlp",
+                "torch_tensorrt.engines.count": 1,
+                "torch_tensorrt.engines.size": POSITIVE,
+            },
+            S("torch_tensorrt.trace", {**exported, **shapes}, S("torch.export", exported)),
+            S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(9, 9)}),
+            S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(9, 9)}),
+            S("torch_tensorrt.lower", {**KEEP, **graph(10, 9)}),
+            S(
+                "torch_tensorrt.partition",
+                {
+                    **KEEP,
+                    **counted,
+                    "torch_tensorrt.partitioner": "fast",
+                    "torch_tensorrt.subgraphs.tensorrt": 1,
+                    "torch_tensorrt.subgraphs.torch": 0,
+                    "torch_tensorrt.supported.operators": (
+                        "torch.ops.aten.linear.default",
+                        "torch.ops.aten.relu.default",
+                    ),
+                    "torch_tensorrt.supported.counts": (2, 1),
+                },
+            ),
+            engine(
+                layers=layers, profiles=1, operators=3, shapes=("[1..4..8, 16]",), dtypes=("float32",)
+            ),
+        ),
+        execute(shapes=("[7, 16]",), dtypes=("float32",)),
+    ]
+    assert_trees(exporter.get_finished_spans(), expected)
+
+
+def test_at_detail_passes_each_lowering_pass_is_a_span(instrument, exporter):
+    instrument(detail="passes")
+    torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[torch.ones(2, 16)], min_block_size=1)
+
+    (compilation,) = trees(exporter.get_finished_spans())
+    (before,) = compilation.find("torch_tensorrt.lower.pre_export")
+    (after,) = compilation.find("torch_tensorrt.lower")
+    assert list(before.lines()) == [
+        "torch_tensorrt.lower.pre_export",
+        "  torch_tensorrt.pass remove_detach",
+        "  torch_tensorrt.pass remove_assert_nodes",
+        "  torch_tensorrt.pass rule_based_autocast",
+    ]
+    passes = by_version(
+        {
+            (2, 11): [
+                "replace_fused_rms_norm",
+                "remove_input_alias_fixing_clones",
+                "constant_fold",
+                "repair_input_as_output",
+                "fuse_prims_broadcast",
+                "replace_max_pool_with_indices",
+                "remove_assert_nodes",
+                "remove_num_users_is_0_nodes",
+                "complex_graph_detection",
+                "force_causal_efficient_attention",
+                "fuse_distributed_ops",
+            ],
+            (2, 13): [
+                "replace_fused_rms_norm",
+                "remove_input_alias_fixing_clones",
+                "constant_fold",
+                "repair_input_as_output",
+                "fuse_prims_broadcast",
+                "replace_max_pool_with_indices",
+                "remove_assert_nodes",
+                "remove_num_users_is_0_nodes",
+                "complex_graph_detection",
+                "force_causal_efficient_attention",
+                "eliminate_sym_min_int64_max",
+                "normalize_negative_slice_stop",
+                "annotate_fp8_sdpa",
+                "fuse_distributed_ops",
+            ],
+            (2, 14): [
+                "replace_fused_rms_norm",
+                "remove_input_alias_fixing_clones",
+                "mark_constant_fold_exclusions",
+                "constant_fold",
+                "repair_input_as_output",
+                "fuse_prims_broadcast",
+                "replace_max_pool_with_indices",
+                "fuse_pad_into_convolution",
+                "remove_assert_nodes",
+                "remove_num_users_is_0_nodes",
+                "complex_lowering_pass",
+                "force_causal_efficient_attention",
+                "eliminate_sym_min_int64_max",
+                "normalize_negative_slice_stop",
+                "annotate_fp8_sdpa",
+                "decompose_dynamic_slice_scatter",
+                "fuse_distributed_ops",
+            ],
+        }
+    )
+    assert [child.name for child in after.children] == [f"torch_tensorrt.pass {name}" for name in passes]
+    assert after.children[passes.index("constant_fold")] == S(
+        "torch_tensorrt.pass constant_fold",
+        {**KEEP, "torch_tensorrt.pass.name": "constant_fold", **graph(10, 10)},
+    )
+
+
+def test_at_detail_stages_there_is_no_span_for_a_pass(instrument, exporter):
+    instrument(detail="stages")
+    torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[torch.ones(2, 16)], min_block_size=1)
+    assert outline(exporter.get_finished_spans()) == [
+        "\n".join(
+            [
+                "torch_tensorrt.compile",
+                "  torch_tensorrt.trace",
+                "    torch.export",
+                "  torch_tensorrt.lower.pre_export",
+                "  torch_tensorrt.decompose",
+                "  torch_tensorrt.lower",
+                "  torch_tensorrt.partition",
+                "  torch_tensorrt.convert",
+                "    torch_tensorrt.construct_network",
+                "    tensorrt.build_engine",
+                "    tensorrt.deserialize_engine",
+                "    torch_tensorrt.setup_engine",
+                "      tensorrt.deserialize_engine",
+            ]
+        )
+    ]
