@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan.testing
-from support.emitted import EMITTED
+from support.emitted import COLLECTED, EMITTED
 from torchspan import TorchspanInstrumentor
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -62,7 +62,10 @@ def nothing_is_left_over():
     from opentelemetry import trace
 
     yield
-    assert not TorchspanInstrumentor().is_instrumented_by_opentelemetry
+    left_on = TorchspanInstrumentor().is_instrumented_by_opentelemetry
+    if left_on:
+        TorchspanInstrumentor().uninstrument()
+    assert not left_on
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
@@ -71,6 +74,3 @@ def pytest_collection_modifyitems(config, items):
     last = [item for item in items if item.get_closest_marker("last")]
     items[:] = [item for item in items if item not in last] + last
     config.stash[COLLECTED] = len(items)
-
-
-COLLECTED = pytest.StashKey[int]()

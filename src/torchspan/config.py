@@ -39,8 +39,13 @@ _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
 def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, str] | None = None) -> Config:
     """The configuration from `arguments` (None: not given) over `environment` (default: the process's).
 
-    Raises ConfigurationError for an argument that is not allowed; a variable that is not is logged and ignored.
+    Raises ConfigurationError for an argument that does not exist or is not allowed; a variable that is not allowed is
+    logged and ignored.
     """
+    unknown = sorted(arguments.keys() - {*_CHOICES, "without_gpu"})
+    if unknown:
+        known = ", ".join(sorted({*_CHOICES, "without_gpu", "tracer_provider"}))
+        raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
     environment = os.environ if environment is None else environment
     values: dict[str, str] = {}
     for name, (variable, allowed) in _CHOICES.items():

@@ -99,7 +99,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     It may be called before or after torch_tensorrt is imported and imports neither it nor torch. A second call
     while instrumented does nothing. ``uninstrument()`` puts every replaced name back. Raises
-    `torchspan.exceptions.ConfigurationError` for an argument that is not allowed.
+    `torchspan.exceptions.ConfigurationError` for an argument that does not exist or has a value that is not allowed.
     """
 
     _session: _Session | None = None
@@ -110,7 +110,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def _instrument(self, **kwargs: Any) -> None:
         provider = kwargs.pop("tracer_provider", None)
-        kwargs.pop("auto_instrumentation_version", None)
+        for of_every_instrumentor in ("meter_provider", "logger_provider"):  # conventional; nothing goes there
+            kwargs.pop(of_every_instrumentor, None)
         settings = config.load(kwargs)
         if settings.without_gpu:
             from torchspan import testing

@@ -109,7 +109,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("version_compatible", "boolean", "Engines run on later TensorRT versions too."),
     ("offload_module_to_cpu", "boolean", "The model leaves the GPU while engines are built."),
     ("truncate_double", "boolean", "64-bit floats become 32-bit."),
-    ("disable_tf32", "boolean", "No TF32."),
+    ("disable_tf32", "boolean", "TF32 is switched off."),
     ("use_fp32_acc", "boolean", "FP32 accumulation for FP16 matrix products."),
     ("enable_autocast", "boolean", "Rule-based low precision."),
     ("decompose_attention", "boolean", "Attention is decomposed."),

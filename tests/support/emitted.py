@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the tests made torchspan emit, for the comparison with the attribute table."""
 
+import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from torchspan import semconv
+
+COLLECTED = pytest.StashKey[int]()
+"""How many tests were collected: whether the whole suite runs."""
 
 _TYPES = {bool: "boolean", int: "int", float: "double", str: "string"}
 

@@ -54,6 +54,18 @@ class Mlp(torch.nn.Module):
         return self.second(torch.relu(self.first(x)))
 
 
+class Counter(torch.nn.Module):
+    """Changes a buffer of its own. Takes (batch, 16)."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        return torch.relu(x) * self.calls
+
+
 def image():
     return torch.linspace(-1, 1, 2 * 3 * 16 * 16).reshape(2, 3, 16, 16)
 

@@ -32,9 +32,9 @@ class Patches:
 
     def _modules(self) -> Iterator[ModuleType]:
         for name, module in list(sys.modules.items()):
-            # Libraries put other objects into sys.modules; their attributes may run code.
+            # Libraries put other objects into sys.modules; even asking such a one for its class may run code.
             inside = name == self._library or name.startswith(self._prefix)
-            if inside and isinstance(module, ModuleType):
+            if inside and issubclass(type(module), ModuleType):
                 yield module
 
     def replace_function(self, original: Any, wrapper: Any) -> None:

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrappers around functions of our own, without a library."""
+
+import pickle
+
+import pytest
+
+from torchspan import phase, semconv
+from torchspan.adapters._wrap import Wrapping
+from torchspan.engine import Callback, Engine
+from torchspan.probes import Action, Call, Probe
+
+
+def row(**fields):
+    return Probe(**{"library": "x", "target": "x:f", "why": "a test of wrappers", "phases": (phase.COMPILE,), **fields})
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def ended(engine):
+    """Events as they end."""
+    found = []
+    engine.register(Callback("ended", lambda event: event, lambda event, _: found.append(event)))
+    return found
+
+
+@pytest.fixture
+def wrapping(engine):
+    return Wrapping(engine, {phase.COMPILE: {semconv.TORCH_VERSION: "2.14"}})
+
+
+def test_arguments_and_result_pass_unchanged(wrapping):
+    marker = object()
+    observed = wrapping.event(row(), lambda *args, **kwargs: (args, kwargs))
+    assert observed(1, marker, key=marker) == ((1, marker), {"key": marker})
+
+
+def test_constants_and_the_description_are_there_at_the_start(wrapping, ended):
+    observed = wrapping.event(row(start=lambda call: {semconv.IR: call.get("ir")}), lambda module, ir="dynamo": None)
+    observed("model")
+    assert ended[0].attributes == {"torch.version": "2.14", "torch_tensorrt.ir": "dynamo"}
+
+
+def test_a_nested_call_of_a_collapsing_phase_adds_its_facts_to_the_outer_event(wrapping, ended):
+    inner = wrapping.event(
+        row(target="x:inner", start=lambda _call: {semconv.IR: "inner", semconv.MODEL_CLASS: "Net"}), lambda: None
+    )
+    outer = wrapping.event(row(start=lambda _call: {semconv.IR: "outer"}), inner)
+    outer()
+    (event,) = ended
+    assert event.attributes[semconv.IR] == "outer"
+    assert event.additions == {semconv.MODEL_CLASS: "Net"}
+
+
+def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, caplog):
+    def describe(_call):
+        raise RuntimeError("ours")
+
+    observed = wrapping.event(row(start=describe), lambda: "result")
+    assert [observed() for _ in range(4)] == ["result"] * 4
+    assert len(ended) == 4
+    assert caplog.messages == [
+        "describing x:f failed; the program goes on, with less telemetry.",
+        "describing x:f failed 3 times and has been disabled.",
+    ]
+
+
+def test_a_call_that_does_not_fit_gets_the_functions_own_error(wrapping, ended):
+    observed = wrapping.event(row(start=lambda call: {semconv.IR: call.get("ir", "none")}), lambda module: None)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        observed()
+
+
+def test_facts_and_steps_outside_any_event_call_straight_through(wrapping):
+    describe = lambda call: pytest.fail("described")
+    assert wrapping.facts(row(start=describe), lambda: 1)() == 1
+    assert wrapping.step(row(action=Action.STEP), lambda: 2)() == 2
+    count = lambda *args: pytest.fail("counted")
+    assert wrapping.tally(row(action=Action.TALLY, count=count), lambda: 3)() == 3
+
+
+def test_steps_are_counted_with_their_time_also_when_they_raise(wrapping, engine):
+    def raises():
+        raise ValueError
+
+    step = wrapping.step(row(target="x:Class.work", action=Action.STEP), raises)
+    event = engine.start(phase.COMPILE, {})
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            step()
+    engine.finish(event)
+    ((name, count, seconds),) = event.steps.longest(20)
+    assert (name, count) == ("Class.work", 2)
+    assert seconds > 0
+
+
+def test_a_row_that_holds_only_within_another_phase_is_silent_elsewhere(wrapping, ended, engine):
+    observed = wrapping.event(row(phases=(phase.DECOMPOSE,), within=(phase.COMPILE,)), lambda: None)
+    observed()
+    assert ended == []
+    event = engine.start(phase.COMPILE, {})
+    observed()
+    engine.finish(event)
+    assert [each.phase for each in ended] == [phase.DECOMPOSE, phase.COMPILE]
+
+
+def test_after_uninstrument_a_wrapper_that_stayed_bound_passes_calls_through(wrapping, engine, ended):
+    observed = wrapping.event(row(), lambda: "result")
+    engine.active = False
+    assert observed() == "result"
+    assert ended == []
+
+
+def pickled_by_name():
+    return "result"
+
+
+def test_a_wrapper_pickles_by_name_like_the_function_it_stands_for(wrapping, monkeypatch):
+    import sys
+
+    module = sys.modules[pickled_by_name.__module__]
+    observed = wrapping.event(row(), pickled_by_name)
+    monkeypatch.setattr(module, "pickled_by_name", observed)
+    assert pickle.loads(pickle.dumps(observed)) is observed
+
+
+def test_arguments_of_an_extension_type_are_found_by_position():
+    call = Call(None, ("self", "network", "config"), {})
+    assert call.get("config", position=2) == "config"
+    assert call.get("config", "default", position=3) == "default"
+    assert Call(None, ("self",), {"config": "named"}).get("config", position=2) == "named"

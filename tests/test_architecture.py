@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may import what, and what importing us brings along."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torchspan
+
+ROOT = Path(torchspan.__file__).parent
+VOCABULARY = {"phase", "semconv"}
+BASE = {"_version", "environment_variables", "exceptions", "run_report"}
+ALLOWED = {
+    "phase": set(),
+    "semconv": {"phase"},
+    "engine": {"phase"},
+    "probes": VOCABULARY,
+    "adapters": VOCABULARY | {"probes", "engine"},
+    "writer": VOCABULARY | {"engine", "_version"},
+    "config": {"environment_variables", "exceptions"},
+    "run_report": {"environment_variables"},
+    "sdk": {"environment_variables", "run_report"},
+    "testing": set(),
+    "instrumentor": BASE | {"adapters", "config", "engine", "writer", "testing"},
+    "cli": BASE | VOCABULARY | {"adapters", "config", "instrumentor", "probes", "sdk", "testing"},
+    "__init__": {"_version", "instrumentor"},
+    "_version": set(),
+    "environment_variables": set(),
+    "exceptions": set(),
+}
+"""Part of the package -> parts it may import. Data flows one way: no part is allowed what comes after it."""
+
+
+def part_of(path):
+    relative = path.relative_to(ROOT)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imports(path):
+    """Modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module == "torchspan":
+            yield from (f"torchspan.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative imports hide the direction"
+            yield node.module
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_imports_point_one_way(path):
+    part = part_of(path)
+    targets = {name.split(".")[1] for name in imports(path) if name.startswith("torchspan.")} - {part}
+    assert targets <= ALLOWED[part]
+
+
+def at_import_time(tree):
+    """Modules imported when a file is imported: not those inside functions or for type checkers alone."""
+    for node in tree.body if hasattr(tree, "body") else []:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, (ast.ClassDef, ast.Try)) or (isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test)):
+            yield from at_import_time(node)
+
+
+OBSERVED = {"torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"}
+LATE = ("testing/", "cli/_demo_program.py")
+"""Imported after the observed libraries, or a program of its own."""
+
+
+@pytest.mark.parametrize("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
+def test_no_part_imports_an_observed_library_with_itself(path):
+    if str(path.relative_to(ROOT)).startswith(LATE):
+        return
+    assert not OBSERVED & {name.split(".")[0] for name in at_import_time(ast.parse(path.read_text()))}
+
+
+def test_probes_and_engine_do_not_speak_of_spans():
+    for path in FILES:
+        if part_of(path) in {"engine", "probes"}:
+            names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+            assert not {name for name in names if "span" in name.lower() and name != "torchspan"}, path
+
+
+def test_the_public_names_are_those_in_all():
+    visible = {name for name in vars(torchspan) if not name.startswith("_")}
+    modules = {path.stem for path in ROOT.iterdir()}
+    assert visible - modules == set(torchspan.__all__) - {"__version__"}
+    assert list(torchspan.__all__) == sorted(torchspan.__all__)
+
+
+def run(program, **environment):
+    """What a new Python prints."""
+    import os
+
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env={**clean, **environment}, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+LOADED = "import sys; print(sorted(m for m in sys.modules if m.split('.')[0] in ('torch', 'torch_tensorrt', 'tensorrt', 'tensorrt_rtx') or m.startswith('opentelemetry.sdk')))"
+
+
+def test_importing_us_imports_neither_torch_nor_tensorrt_nor_the_sdk():
+    assert run(f"import torchspan, torchspan.testing; {LOADED}") == "[]"
+
+
+def test_instrumenting_imports_neither_torch_nor_tensorrt_nor_the_sdk():
+    assert run(f"import torchspan; torchspan.TorchspanInstrumentor().instrument(without_gpu=True); {LOADED}") == "[]"
+
+
+def test_auto_instrumentation_imports_neither_torch_nor_tensorrt():
+    program = """
+from opentelemetry.instrumentation.auto_instrumentation import initialize
+initialize(swallow_exceptions=False)
+import sys, torchspan
+assert torchspan.TorchspanInstrumentor().is_instrumented_by_opentelemetry
+print(sorted(m for m in sys.modules if m.split(".")[0] in ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")))
+"""
+    exporters = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    assert run(program, **exporters, TORCHSPAN_WITHOUT_GPU="1") == "[]"
+
+
+def test_uninstrumenting_before_the_library_is_imported_leaves_it_untouched():
+    program = """
+import warnings; warnings.simplefilter("ignore")
+import torchspan, torchspan.testing
+torchspan.testing.without_gpu()
+instrumentor = torchspan.TorchspanInstrumentor()
+instrumentor.instrument()
+instrumentor.uninstrument()
+import torch_tensorrt, torch
+from torch_tensorrt.dynamo import _compiler
+functions = (_compiler.compile, _compiler.compile_module, torch_tensorrt.compile, torch.export.ExportedProgram.run_decompositions)
+print([hasattr(function, "__wrapped__") and "torchspan" in function.__code__.co_filename for function in functions])
+"""
+    assert run(program).splitlines()[-1] == "[False, False, False, False]"
+
+
+def test_cuda_and_nvml_are_never_initialised_by_us(tmp_path):
+    program = """
+import warnings; warnings.simplefilter("ignore")
+import ctypes, sys
+import torchspan, torchspan.testing
+torchspan.testing.without_gpu()
+torchspan.TorchspanInstrumentor().instrument(detail="passes", tensorrt_phases="on")
+import torch
+def refuse(*_args, **_kwargs):
+    raise SystemExit("CUDA or NVML was initialised")
+for holder, name in ((torch._C, "_cuda_init"), (torch._C, "_cuda_getDeviceCount"), (torch.cuda, "_lazy_init"), (torch.cuda, "_raw_device_count_nvml")):
+    setattr(holder, name, refuse)
+sys.modules["pynvml"] = None
+load = ctypes.CDLL.__init__
+def loading(self, name, *args, **kwargs):
+    if name and ("nvidia-ml" in str(name) or "libcuda.so" in str(name)):
+        refuse()
+    load(self, name, *args, **kwargs)
+ctypes.CDLL.__init__ = loading
+import torch_tensorrt
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+exporter = InMemorySpanExporter()
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+trace.set_tracer_provider(provider)
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.special.i1e(torch.relu(x)) + 1
+x = torch.ones(2, 4)
+torch_tensorrt.compile(Net().eval(), ir="dynamo", inputs=[x], min_block_size=1)(x)
+assert not torch.cuda.is_initialized()
+print({span.name for span in exporter.get_finished_spans()} >= {"torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"})
+"""
+    assert run(program, TMPDIR=str(tmp_path)).splitlines()[-1] == "True"
