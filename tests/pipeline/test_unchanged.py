@@ -154,8 +154,9 @@ def everything_bound():
     classes = (torch.export.ExportedProgram, tensorrt_rtx.Builder, tensorrt_rtx.Runtime, sys.modules["tensorrt"].Runtime)
     for held in classes:
         bound.update({(held.__module__, held.__qualname__, key): value for key, value in vars(held).items()})
-    operator = torch.ops.tensorrt.execute_engine
-    bound["operator"], bound["overload"] = operator._op, operator.default._op
+    if hasattr(torch.ops.tensorrt, "execute_engine"):
+        operator = torch.ops.tensorrt.execute_engine
+        bound["operator"], bound["overload"] = operator._op, operator.default._op
     return bound
 
 

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of the tests: real ones with random weights, small enough to build in a second or two."""
 
+import warnings
+
 import torch
 
 
 def bert():
     """BERT with two layers, from transformers' own configuration. Takes ids of shape (batch, 16)."""
-    import transformers
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what the library warns of while it is imported is its own
+        import transformers
 
     torch.manual_seed(0)
     config = transformers.BertConfig(

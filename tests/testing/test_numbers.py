@@ -197,3 +197,25 @@ def test_no_file_is_left_in_the_current_folder(tmp_path, monkeypatch):
     model, x = seeded(Mlp), torch.randn(2, 16, device="cuda")
     compiled(model, x)(x)
     assert list(tmp_path.iterdir()) == []
+
+
+class SizeAsNumber(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.token = torch.nn.Parameter(torch.randn(1, 1, 8))
+        self.linear = torch.nn.Linear(8, 24)
+
+    def forward(self, x):
+        batch = x.shape[0]
+        x = self.linear(torch.cat([self.token.expand(batch, -1, -1), x], dim=1))
+        return x.reshape(batch, x.size(1), 3, -1)
+
+
+@torch.no_grad()
+def test_a_size_that_varies_is_a_number_the_engine_takes():
+    model, x = seeded(SizeAsNumber), torch.randn(4, 5, 8, device="cuda")
+    torch._dynamo.reset()
+    torch._dynamo.mark_dynamic(x, 0, min=2, max=32)
+    trt = torch.compile(model, backend="tensorrt", options={"min_block_size": 1, "pass_through_build_failures": True})
+    for batch in (x, torch.randn(7, 5, 8)):
+        torch.testing.assert_close(trt(batch), model(batch))

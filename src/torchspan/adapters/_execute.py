@@ -33,6 +33,8 @@ class Execution:
     def wrap(self, original: Any) -> Any:
         """`original` for the hot path: unless the engine says so, one test more than the bare call."""
         closure = self._engine.hot.closure(self._engine, original, self._observe, self._runs.has_run, self._position)
+        if self._position == MODULE:  # a method of a module: Dynamo looks inside, and must find the original there
+            closure = _unless_compiling(original, closure)
         return functools.wraps(original)(closure)
 
     def _observe(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -77,6 +79,18 @@ class Execution:
             return self._wrapping.origins.get(trt_engine)
         except TypeError:  # neither hashable nor weakly referable: then it was not remembered either
             return None
+
+
+def _unless_compiling(original: Any, closure: Any) -> Any:
+    """Dynamo takes `is_compiling()` for True while it traces, so `closure` with its context variable is not traced."""
+    is_compiling = sys.modules["torch"].compiler.is_compiling
+
+    def observed_forward(*args: Any, **kwargs: Any) -> Any:
+        if is_compiling():
+            return original(*args, **kwargs)
+        return closure(*args, **kwargs)
+
+    return observed_forward
 
 
 def _is_traced(tensors: Any) -> bool:

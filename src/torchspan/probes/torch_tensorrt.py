@@ -32,6 +32,11 @@ _ENTRY = (
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
     _row(
+        target="torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend",
+        action=Action.WATCH,
+        why="what Dynamo's registry holds as 'tensorrt'; replacing it there would take its tags away",
+    ),
+    _row(
         target="torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend",
         action=Action.WATCH,
         why="hands every torch.compile graph to _pretraced_backend, directly or through aot_autograd",
@@ -253,6 +258,11 @@ _CONVERT = (
         why="the look into the engine cache; after a hit it refits, so a hit has a price",
     ),
     _row(
+        target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
+        action=Action.STEP,
+        why="what a cache hit costs: the engine gets this model's weights",
+    ),
+    _row(
         target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
         phases=(phase.CACHE_INSERT,),
         start=conversion.cache_key,
@@ -335,6 +345,18 @@ _RUN = (
         why="the same in the older Python runtime",
     ),
     _row(
+        target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine",
+        action=Action.WATCH,
+        since=(2, 13),
+        why="the Python runtime's part of setup_engine, inside that event",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute",
+        action=Action.WATCH,
+        since=(2, 13),
+        why="what the operator calls in the Python runtime; the C++ one has no such place, so the operator is hooked",
+    ),
+    _row(
         target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context",
         action=Action.STEP,
         since=(2, 13),
@@ -344,6 +366,7 @@ _RUN = (
         target="torch.ops:tensorrt.execute_engine",
         action=Action.EXECUTE,
         phases=(phase.EXECUTE,),
+        since=(2, 13),  # before, only where the C++ runtime is loaded
         why="one run of one engine: the operator that modules, recompiled and reloaded programs all call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
     ),

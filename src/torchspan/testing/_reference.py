@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -59,11 +59,22 @@ class Reference:
         with _opaque():
             return self._run(inputs)
 
-    def output_shapes(self, inputs: Sequence[tuple[Shape, torch.dtype]]) -> list[Shape]:
-        """The shapes of the outputs for inputs of these shapes, without computing them."""
+    def output_shapes(
+        self, inputs: Sequence[tuple[Shape, torch.dtype]], numbers: Mapping[int, int | float]
+    ) -> list[Shape]:
+        """The shapes of the outputs for inputs of these shapes, without computing them.
+
+        numbers: the values of those inputs that the graph takes as numbers, by position (`number_inputs`): shapes
+        depend on them.
+        """
         with _opaque(), FakeTensorMode(allow_non_fake_inputs=True):
-            outputs = self._run([torch.empty(shape, dtype=dtype) for shape, dtype in inputs])
+            tensors = [torch.empty(shape, dtype=dtype) for shape, dtype in inputs]
+            outputs = self._call([numbers.get(index, tensor) for index, tensor in enumerate(tensors)])
         return [tuple(int(size) for size in output.shape) for output in outputs]
+
+    def number_inputs(self) -> list[int]:
+        """Positions of the inputs that the graph takes as numbers: sizes that `torch.compile` found to vary."""
+        return [index for index, placeholder in enumerate(self._placeholders()) if _is_number(placeholder)]
 
     def weights_digest(self) -> bytes:
         digest = hashlib.sha256()
@@ -73,8 +84,14 @@ class Reference:
         return digest.digest()
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-        placeholders = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
-        outputs = self.graph(*(_argument(node, value) for node, value in zip(placeholders, inputs, strict=True)))
+        pairs = zip(self._placeholders(), inputs, strict=True)
+        return self._call([value.item() if _is_number(placeholder) else value for placeholder, value in pairs])
+
+    def _placeholders(self) -> list[torch.fx.Node]:
+        return [node for node in self.graph.graph.nodes if node.op == "placeholder"]
+
+    def _call(self, arguments: Sequence[Any]) -> list[torch.Tensor]:
+        outputs = self.graph(*arguments)
         return [torch.as_tensor(o) for o in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
 
 
@@ -93,10 +110,9 @@ def _opaque() -> Iterator[None]:
             torch.autograd._enable_record_function(True)
 
 
-def _argument(placeholder: torch.fx.Node, value: torch.Tensor) -> Any:
+def _is_number(placeholder: torch.fx.Node) -> bool:
     """TensorRT takes numbers as tensors; the graph takes them as numbers."""
-    is_number = isinstance(placeholder.meta.get("val"), (torch.SymInt, int, torch.SymFloat, float))
-    return value.item() if is_number else value
+    return isinstance(placeholder.meta.get("val"), (torch.SymInt, int, torch.SymFloat, float))
 
 
 def _profiles(interpreter: Any, spec: Any) -> list[tuple[Shape, Shape, Shape]]:

@@ -197,7 +197,7 @@ class ExecutionContext(StandIn):
         self._shapes: dict[str, Shape] = {}
         self._addresses: dict[str, int] = {}
         self._allocators: dict[str, Any] = {}
-        self._inferred: dict[tuple[Shape, ...], list[Shape]] = {}
+        self._inferred: dict[Any, list[Shape]] = {}
 
     @property
     def profiler(self) -> None:
@@ -241,12 +241,15 @@ class ExecutionContext(StandIn):
         inputs = self.engine.names(is_input=True)
         if -1 not in static or name in inputs:
             return static
-        key = tuple(self._shape(n) for n in inputs)
-        if any(-1 in shape for shape in key):
+        shapes = tuple(self._shape(n) for n in inputs)
+        numbers = {index: inputs[index] for index in self.engine.reference.number_inputs()}
+        if any(-1 in shape for shape in shapes) or not all(name in self._addresses for name in numbers.values()):
             return static
+        values = {index: self._tensor(name, self._shape(name)).item() for index, name in numbers.items()}
+        key = (shapes, tuple(values.items()))
         if key not in self._inferred:
             dtypes = [self.engine.torch_dtype(n) for n in inputs]
-            self._inferred[key] = self.engine.reference.output_shapes(list(zip(key, dtypes, strict=True)))
+            self._inferred[key] = self.engine.reference.output_shapes(list(zip(shapes, dtypes, strict=True)), values)
         return self._inferred[key][self.engine.names(is_input=False).index(name)]
 
     def execute_async_v3(self, stream_handle: int) -> bool:
