@@ -33,11 +33,19 @@ def library(monkeypatch):
 
 def test_a_function_is_replaced_wherever_the_library_holds_it_and_nowhere_else(library):
     patches = Patches("lib")
-    patches.replace_function(function, wrapper)
+    patches.replace_functions([(function, wrapper)])
     assert (library.definer.function, library.user.alias, library.user.other) == (wrapper, wrapper, len)
     assert library.outsider.function is function
     patches.undo()
     assert library.definer.function is library.user.alias is function
+
+
+def test_one_that_comes_late_replaces_what_others_have_taken_as_well(library):
+    patches = Patches("lib", everywhere=True)
+    patches.replace_functions([(function, wrapper)])
+    assert library.outsider.function is library.definer.function is wrapper
+    patches.undo()
+    assert library.outsider.function is library.definer.function is function
 
 
 class Base:
@@ -82,9 +90,9 @@ def test_an_object_in_sys_modules_that_is_no_module_is_left_alone(monkeypatch):
 
 def test_an_action_runs_at_once_for_a_module_that_is_there():
     done = []
-    undo = when_imported("sys", lambda: done.append("done") or (lambda: done.append("undone")))
+    undo = when_imported("sys", lambda late: done.append(f"done {late}") or (lambda: done.append("undone")))
     undo()
-    assert done == ["done", "undone"]
+    assert done == ["done True", "undone"]
 
 
 def test_an_action_waits_for_the_import_and_not_after_its_undo(tmp_path, monkeypatch):
@@ -92,10 +100,10 @@ def test_an_action_waits_for_the_import_and_not_after_its_undo(tmp_path, monkeyp
         (tmp_path / f"{name}.py").write_text("value = 1\n")
     monkeypatch.syspath_prepend(tmp_path)
     done = []
-    when_imported("awaited_one", lambda: done.append("one") or (lambda: None))
-    when_imported("awaited_two", lambda: done.append("two") or (lambda: None))()
+    when_imported("awaited_one", lambda late: done.append(f"one {late}") or (lambda: None))
+    when_imported("awaited_two", lambda late: done.append("two") or (lambda: None))()
     assert done == []
     import awaited_one
     import awaited_two
 
-    assert (awaited_one.value, awaited_two.value, done) == (1, 1, ["one"])
+    assert (awaited_one.value, awaited_two.value, done) == (1, 1, ["one False"])

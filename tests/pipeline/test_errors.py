@@ -33,7 +33,9 @@ def raises(error):
 
 
 def compile_fallback_model():
-    return torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1)
+    return torch_tensorrt.compile(
+        models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1
+    )
 
 
 def failed(spans):

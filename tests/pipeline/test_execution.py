@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of compiled modules: which become spans, which are folded, and that nothing else changes."""
 
+import sys
 import time
+import types
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
+from pipeline.expected import VERSION
 from support import models
 from support.tree import named, outline
 
@@ -63,7 +66,11 @@ def test_below_a_recording_span_runs_beyond_the_rate_are_folded_into_it(instrume
     # The first run is a span whatever the rate; ten more fit the second.
     assert len(runs(spans)) == 11
     assert request["torch_tensorrt.execute.folded.count"] == 14
-    assert 0 < request["torch_tensorrt.execute.folded.duration.max"] < request["torch_tensorrt.execute.folded.duration.sum"]
+    assert (
+        0
+        < request["torch_tensorrt.execute.folded.duration.max"]
+        < request["torch_tensorrt.execute.folded.duration.sum"]
+    )
 
 
 def test_below_a_span_that_does_not_record_runs_pass(instrument, exporter):
@@ -76,6 +83,17 @@ def test_below_a_span_that_does_not_record_runs_pass(instrument, exporter):
         module(INPUT)
         assert not trace.get_current_span().is_recording()
     assert runs(exporter.get_finished_spans()) == []
+
+
+def test_names_that_a_program_took_before_we_were_on_are_observed_too(instrument, exporter, monkeypatch):
+    program = types.ModuleType("program_of_the_user")
+    program.compile = torch_tensorrt.compile
+    monkeypatch.setitem(sys.modules, program.__name__, program)
+    instrumentor = instrument()
+    program.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
+    assert outline(exporter.get_finished_spans())[0].startswith("torch_tensorrt.compile\n")
+    instrumentor.uninstrument()
+    assert program.compile is torch_tensorrt.compile
 
 
 def test_the_program_keeps_its_own_span_current(instrument, tracer):
@@ -96,12 +114,14 @@ def test_an_exception_in_a_run_marks_it_and_is_the_users(instrument, exporter, t
     assert [event.name for event in run.events] == ["exception"]
 
 
-def test_a_loaded_program_is_seen_as_well(instrument, exporter, tmp_path, version):
-    if version < (2, 13):
-        # Upstream: the older Python runtime's module cannot be exported (FakeTensor.data_ptr in its forward).
-        with pytest.raises(Exception):
-            torch_tensorrt.save(compiled(), str(tmp_path / "m.ep"), arg_inputs=[INPUT])
-        return
+OLDER_RUNTIME = (
+    "up to 2.12 the Python runtime's module is traced through, and can be neither exported nor saved (upstream)"
+)
+since_2_13 = pytest.mark.skipif(VERSION < (2, 13), reason=OLDER_RUNTIME)
+
+
+@since_2_13
+def test_a_loaded_program_is_seen_as_well(instrument, exporter, tmp_path):
     path = str(tmp_path / "model.ep")
     module = compiled()
     expected = module(INPUT)
@@ -113,35 +133,31 @@ def test_a_loaded_program_is_seen_as_well(instrument, exporter, tmp_path, versio
     assert len(runs(exporter.get_finished_spans())) == 1
 
 
-def test_compiling_a_compiled_module_again_breaks_no_graph_and_every_run_is_seen(instrument, exporter, tracer, version):
+@since_2_13
+def test_compiling_a_compiled_module_again_breaks_no_graph_and_every_run_is_seen(instrument, exporter, tracer):
     instrument()
     module = compiled()
     counter = torch._dynamo.testing.CompileCounter()
-    again = torch.compile(module, backend=counter, fullgraph=version >= (2, 13))
+    again = torch.compile(module, backend=counter, fullgraph=True)
     exporter.clear()
     with tracer.start_as_current_span("request"):
         for _ in range(3):
             again(INPUT)
-    if version >= (2, 13):
-        assert counter.frame_count == 1
-        assert len(runs(exporter.get_finished_spans())) == 3
+    assert counter.frame_count == 1
+    assert len(runs(exporter.get_finished_spans())) == 3
 
 
-def test_exporting_a_compiled_module_makes_no_span_for_fake_tensors(instrument, exporter, version):
-    if version < (2, 13):
-        pytest.fail("see test_a_loaded_program_is_seen_as_well") if not version else None
-        return
+@since_2_13
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_exporting_a_compiled_module_makes_no_span_for_fake_tensors(instrument, exporter, strict):
     instrument()
     module = compiled()
     exporter.clear()
-    for strict in (False, True):
-        torch.export.export(module, (INPUT,), strict=strict)
+    torch.export.export(module, (INPUT,), strict=strict)
     assert runs(exporter.get_finished_spans()) == []
 
 
-def test_a_run_in_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_of_its_own(
-    instrument, exporter, tracer
-):
+def test_a_run_in_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_of_its_own(instrument, exporter, tracer):
     instrument()
     module = compiled()
     exporter.clear()

@@ -36,7 +36,9 @@ def trackers(monkeypatch):
     """The library's own report of each compilation."""
     seen = []
     display = _compiler.dryrun_stats_display
-    monkeypatch.setattr(_compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled))
+    monkeypatch.setattr(
+        _compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled)
+    )
     return seen
 
 
@@ -73,9 +75,7 @@ def test_counts_agree_with_the_librarys_own_report(instrument, exporter, tracker
 def test_an_operator_that_the_user_excluded(instrument, exporter, fast):
     instrument()
     excluded = {"torch.ops.aten.relu.default"}
-    compiled(
-        models.seeded(models.ConvNet), models.image(), torch_executed_ops=excluded, use_fast_partitioner=fast
-    )
+    compiled(models.seeded(models.ConvNet), models.image(), torch_executed_ops=excluded, use_fast_partitioner=fast)
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert fallback(compilation) == ({"torch.ops.aten.relu.default": (1, "user_excluded")}, ("user_excluded",))
     assert compilation.attributes["torch_tensorrt.settings.torch_executed_ops"] == ("torch.ops.aten.relu.default",)

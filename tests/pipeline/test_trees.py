@@ -352,9 +352,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                     "torch_tensorrt.supported.counts": (2, 1),
                 },
             ),
-            engine(
-                layers=layers, profiles=1, operators=3, shapes=("[1..4..8, 16]",), dtypes=("float32",)
-            ),
+            engine(layers=layers, profiles=1, operators=3, shapes=("[1..4..8, 16]",), dtypes=("float32",)),
         ),
         execute(shapes=("[7, 16]",), dtypes=("float32",)),
     ]

@@ -151,7 +151,12 @@ def everything_bound():
                 bound[module_name, name] = value
                 if isinstance(value, type) and value.__module__.startswith("torch_tensorrt"):
                     bound.update({(module_name, name, key): each for key, each in vars(value).items()})
-    classes = (torch.export.ExportedProgram, tensorrt_rtx.Builder, tensorrt_rtx.Runtime, sys.modules["tensorrt"].Runtime)
+    classes = (
+        torch.export.ExportedProgram,
+        tensorrt_rtx.Builder,
+        tensorrt_rtx.Runtime,
+        sys.modules["tensorrt"].Runtime,
+    )
     for held in classes:
         bound.update({(held.__module__, held.__qualname__, key): value for key, value in vars(held).items()})
     if hasattr(torch.ops.tensorrt, "execute_engine"):

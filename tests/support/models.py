@@ -10,13 +10,13 @@ def bert():
     """BERT with two layers, from transformers' own configuration. Takes ids of shape (batch, 16)."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what the library warns of while it is imported is its own
-        import transformers
+        from transformers import BertConfig, BertModel
 
     torch.manual_seed(0)
-    config = transformers.BertConfig(
+    config = BertConfig(
         vocab_size=100, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128
     )
-    return transformers.BertModel(config).eval()
+    return BertModel(config).eval()
 
 
 class ConvNet(torch.nn.Module):

@@ -12,18 +12,19 @@ import wrapt
 Undo = Callable[[], None]
 
 
-def when_imported(name: str, action: Callable[[], Undo]) -> Undo:
+def when_imported(name: str, action: Callable[[bool], Undo]) -> Undo:
     """Run `action` once the module `name` has been imported, at once if it has been already.
 
-    The returned function undoes what `action` did, or, before the import, sees to it that nothing is done: wrapt
+    `action` is told whether it comes late: whether the import was before this call, so that others may have taken
+    names from the module. The returned function undoes what `action` did, or, before the import, sees to it that nothing is done: wrapt
     has no way to take a hook back.
     """
     state: list[Undo] = []
     wanted = True
 
-    def arrived(_module: ModuleType) -> None:
+    def arrived(_module: ModuleType, *, late: bool = False) -> None:
         if wanted:
-            state.append(action())
+            state.append(action(late))
 
     def undo() -> None:
         nonlocal wanted
@@ -32,7 +33,7 @@ def when_imported(name: str, action: Callable[[], Undo]) -> Undo:
             state.pop()()
 
     if name in sys.modules:
-        arrived(sys.modules[name])
+        arrived(sys.modules[name], late=True)
     else:
         wrapt.register_post_import_hook(arrived, name)
     return undo

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -16,32 +15,27 @@ class Patches:
     """What has been replaced in one library, and the way back.
 
     A function is replaced in every module of the library that holds it, found by identity: `from x import f`
-    made copies of the reference that a list of names would have to follow from version to version. A method is
+    made copies of the reference that a list of names would have to follow from version to version. With
+    `everywhere` other people's modules are searched as well: those that took a name before we came. A method is
     replaced on its class. `undo` puts back the original objects, last replaced first, but only where ours is still
     the one bound: what somebody put over it is theirs, and our wrapper passes calls through.
     """
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, *, everywhere: bool = False) -> None:
         self._prefix = library + "."
-        self._library = library
-        self._index: dict[int, list[tuple[ModuleType, str]]] = defaultdict(list)
-        for module in self._modules():
-            for name, value in list(vars(module).items()):
-                self._index[id(value)].append((module, name))
+        self._everywhere = everywhere
         self._replaced: list[tuple[Any, str, Any, Any]] = []
 
     def _modules(self) -> Iterator[ModuleType]:
-        for name, module in list(sys.modules.items()):
-            # Libraries put other objects into sys.modules; even asking such a one for its class may run code.
-            inside = name == self._library or name.startswith(self._prefix)
-            if inside and issubclass(type(module), ModuleType):
-                yield module
+        return (each for each in _modules() if f"{vars(each)['__name__']}.".startswith(self._prefix))
 
-    def replace_function(self, original: Any, wrapper: Any) -> None:
-        """Bind `wrapper` wherever a module of the library binds `original`."""
-        for module, name in self._index.get(id(original), ()):
-            if vars(module).get(name) is original:
-                self._set(module, name, original, wrapper)
+    def replace_functions(self, wrappers: Iterable[tuple[Any, Any]]) -> None:
+        """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass."""
+        wanted = {id(original): (original, wrapper) for original, wrapper in wrappers}
+        for module in _modules() if self._everywhere else self._modules():
+            for name, value in list(vars(module).items()):
+                if id(value) in wanted:
+                    self._set(module, name, *wanted[id(value)])
 
     def replace_attribute(self, holder: Any, name: str, wrap: Wrap) -> None:
         """Replace an attribute defined by `holder` itself by `wrap(function)`; a static method stays one."""
@@ -67,3 +61,10 @@ class Patches:
                 if ours is value and ours is not None:
                     setattr(module, name, original)
         self._replaced.clear()
+
+
+def _modules() -> Iterator[ModuleType]:
+    """What is in sys.modules and really is a module: even asking other objects for their class may run code."""
+    return (
+        each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType) and "__name__" in vars(each)
+    )

@@ -77,24 +77,31 @@ def _apply(
     detail: str,
     tensorrt_phases: Callable[[str | None], bool],
     arrived: Callable[[], None] | None,
+    late: bool,
 ) -> Undo:
-    wrapping = Wrapping(engine, {phase.COMPILE: _version_facts()})
-    patches = {library: Patches(library) for library in {probe.library for probe in PROBES}}
-    makers = _makers(wrapping, tensorrt_phases=tensorrt_phases(tensorrt_package()))
-    for resolved in resolve_probes():
-        if resolved.status != "resolved":
-            logger.debug("Not hooked: %s (%s%s)", resolved.probe.target, resolved.status, f", {resolved.detail}" * bool(resolved.detail))  # fmt: skip
-        elif DETAILS.index(resolved.probe.detail) <= DETAILS.index(detail) and resolved.probe.action in makers:
-            maker = partial(makers[resolved.probe.action], resolved.probe)
-            engine.guard.call(f"hooking {resolved.probe.target}", _replace, patches, resolved, maker)
+    patches = Patches(LIBRARY, everywhere=late)
+    engine.guard.call(
+        "hooking into Torch-TensorRT", _hook, engine, patches, detail, tensorrt_phases(tensorrt_package())
+    )
     if arrived is not None:
         engine.guard.call("reporting an import", arrived)
+    return patches.undo
 
-    def undo() -> None:
-        for each in patches.values():
-            each.undo()
 
-    return undo
+def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
+    wrapping = Wrapping(engine, {phase.COMPILE: _version_facts()})
+    makers = _makers(wrapping, tensorrt_phases=phases)
+    functions: list[tuple[Any, Any]] = []
+    for resolved in resolve_probes():
+        probe = resolved.probe
+        if resolved.status != "resolved":
+            logger.debug(
+                "Not hooked: %s (%s)", probe.target, ", ".join(filter(None, (resolved.status, resolved.detail)))
+            )
+        elif DETAILS.index(probe.detail) <= DETAILS.index(detail) and probe.action in makers:
+            maker = partial(makers[probe.action], probe)
+            engine.guard.call(f"hooking {probe.target}", _replace, patches, functions, resolved, maker)
+    patches.replace_functions(functions)
 
 
 Maker = Callable[[Probe, Any], Any]
@@ -117,16 +124,18 @@ def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
     return Execution(wrapping, probe, position).wrap(original)
 
 
-def _replace(patches: dict[str, Patches], resolved: ResolvedProbe, maker: Callable[[Any], Any]) -> None:
-    target = patches[resolved.probe.library]
+def _replace(
+    patches: Patches, functions: list[tuple[Any, Any]], resolved: ResolvedProbe, maker: Callable[[Any], Any]
+) -> None:
+    """Replace a method at once; a function is added to `functions`, which are replaced together."""
     if resolved.probe.module == "torch.ops":
         # The packet and its overload hold the entry each; loaded programs call the overload.
         for holder in (resolved.holder, resolved.holder.default):
-            target.replace_attribute(holder, resolved.name, maker)
+            patches.replace_attribute(holder, resolved.name, maker)
     elif len(resolved.probe.path) > 1:
-        target.replace_attribute(resolved.holder, resolved.name, maker)
+        patches.replace_attribute(resolved.holder, resolved.name, maker)
     else:
-        target.replace_function(resolved.original, maker(resolved.original))
+        functions.append((resolved.original, maker(resolved.original)))
 
 
 def _version_facts() -> dict[str, Any]:
