@@ -41,7 +41,7 @@ class _Session:
 
     def close(self) -> None:
         """Undo everything, last done first; wrappers that stay bound somewhere pass calls through from now on."""
-        self.engine.active = False
+        self.engine.close()
         while self._undo:
             self._undo.pop()()
 

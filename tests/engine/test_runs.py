@@ -17,23 +17,24 @@ def clock(monkeypatch):
     return now
 
 
-def test_the_first_run_of_each_object_is_known():
+def test_the_first_run_of_an_object_since_it_was_made_is_known():
     runs, one, other = Runs(), Thing(), Thing()
-    assert [runs.first(one), runs.first(one), runs.first(other)] == [True, False, True]
-    assert runs.has_run(id(one))
+    runs.made(one)
+    assert [runs.first(one), runs.first(one), runs.first(other)] == [True, False, False]
+    assert not runs.fresh
 
 
-def test_an_object_at_the_address_of_one_that_is_gone_has_not_run():
+def test_an_object_that_goes_unrun_is_forgotten():
     runs, thing = Runs(), Thing()
-    address = id(thing)
-    runs.first(thing)
+    runs.made(thing)
     del thing
     gc.collect()
-    assert not runs.has_run(address)
+    assert not runs.fresh
 
 
 def test_an_object_without_weak_references_is_counted_as_well():
     runs, thing = Runs(), object()
+    runs.made(thing)
     assert [runs.first(thing), runs.first(thing)] == [True, False]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of compiled modules: which become spans, which are folded, and that nothing else changes."""
 
+import itertools
 import sys
 import time
 import types
@@ -186,4 +187,4 @@ def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(
             siblings.setdefault(span.parent.span_id, []).append((span.start_time, span.end_time))
     for group in siblings.values():
         ordered = sorted(group)
-        assert all(end <= start for (_, end), (start, _) in zip(ordered, ordered[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ordered))

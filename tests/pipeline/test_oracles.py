@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Emitted numbers against what the libraries themselves say."""
 
-import datetime
+import datetime as dt
 import logging
 import re
 
@@ -23,7 +23,7 @@ def log(caplog):
             found = re.fullmatch(r"(.*) elapsed time: (\d+):(\d+):(\d+\.?\d*)", message)
             if found:
                 hours, minutes, seconds = int(found[2]), int(found[3]), float(found[4])
-                yield found[1], datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds).total_seconds()
+                yield found[1], dt.timedelta(hours=hours, minutes=minutes, seconds=seconds).total_seconds()
 
     return lambda: dict(durations())
 
@@ -39,7 +39,7 @@ def test_durations_cover_those_in_the_librarys_log(instrument, exporter, log):
     assert seconds(named(spans, "torch_tensorrt.construct_network")) >= theirs["TRT INetwork construction"]
     # Their second line spans configuration, build and the reading of the engine, for which we have two spans.
     build = seconds(named(spans, "tensorrt.build_engine"))
-    reading = [span for span in spans if span.name == "tensorrt.deserialize_engine"][0]
+    reading = next(span for span in spans if span.name == "tensorrt.deserialize_engine")
     assert build + seconds(reading) <= theirs["Build TRT engine"]
     assert seconds(named(spans, "torch_tensorrt.convert")) >= sum(theirs.values())
 

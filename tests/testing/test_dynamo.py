@@ -8,6 +8,7 @@ import logging
 import pytest
 import torch
 import torch_tensorrt
+
 from testing.models import ConvNet, MakesTensorsOnCuda, Mlp, WithFallback, seeded
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])

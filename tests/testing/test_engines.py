@@ -10,9 +10,9 @@ import sys
 import pytest
 import torch
 import torch_tensorrt
-from testing.models import Mlp, engines, seeded
 
 import torchspan.testing
+from testing.models import Mlp, engines, seeded
 from torchspan.testing import _engines, _switch
 from torchspan.testing._reference import Binding, Reference
 from torchspan.testing._runtime import Engine

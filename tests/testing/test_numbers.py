@@ -9,9 +9,9 @@ import importlib.util
 import pytest
 import torch
 import torch_tensorrt
-from testing.models import ConvNet, MakesTensorsOnCuda, Mixed, Mlp, WithFallback, engines, seeded
 
 import torchspan.testing
+from testing.models import ConvNet, MakesTensorsOnCuda, Mixed, Mlp, WithFallback, engines, seeded
 
 
 def compiled(model, *inputs, **settings):

@@ -9,46 +9,57 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.adapters._wrap import Wrapping
-from torchspan.engine import Runs
+from torchspan.engine import HotPath
 from torchspan.probes import Probe
 from torchspan.probes.describe import execution
-
-OPERATOR = 1
-"""Position of the engine in `execute_engine(inputs, engine)`."""
-
-MODULE = 0
-"""Position of the module that is its own engine in `PythonTorchTensorRTModule.forward(self, *inputs)`."""
 
 
 class Execution:
     """Decides, run by run, whether it becomes an event, is folded into the span around it, or passes unseen."""
 
-    def __init__(self, wrapping: Wrapping, probe: Probe, position: int) -> None:
+    def __init__(self, wrapping: Wrapping, probe: Probe, hot: HotPath) -> None:
         self._wrapping = wrapping
         self._engine = wrapping.engine
         self._probe = probe
-        self._position = position
-        self._runs = Runs()
+        self._hot = hot
 
-    def wrap(self, original: Any) -> Any:
-        """`original` for the hot path: unless the engine says so, one test more than the bare call."""
-        closure = self._engine.hot.closure(self._engine, original, self._observe, self._runs.has_run, self._position)
-        if self._position == MODULE:  # a method of a module: Dynamo looks inside, and must find the original there
-            closure = _unless_compiling(original, closure)
+    def wrap_operator(self, original: Any) -> Any:
+        """`execute_engine(input_tensors, engine)`: where nobody wants to know, little more than the bare call."""
+        closure, switch_off = self._hot.closure(
+            original,
+            lambda args, kwargs: self._observe(original, args, kwargs, args[1], args[0]),
+            self._wrapping.runs.fresh,
+        )
+        self._engine.at_close(switch_off)
         return functools.wraps(original)(closure)
 
-    def _observe(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if len(args) <= self._position:  # called with names, as the library never does
-            return original(*args, **kwargs)
-        trt_engine = args[self._position]
-        tensors = args[0] if self._position == OPERATOR else args[1:]
+    def wrap_module(self, original: Any) -> Any:
+        """`forward(self, *inputs)` of a module that runs its engine itself.
+
+        Dynamo looks inside, and must find the original there: it takes `is_compiling()` for True while it traces.
+        """
+        is_compiling = sys.modules["torch"].compiler.is_compiling
+
+        @functools.wraps(original)
+        def observed_forward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not args or not self._engine.active:
+                return original(*args, **kwargs)
+            if not self._wrapping.runs.fresh and not self._hot.is_wanted():
+                return original(*args, **kwargs)
+            return self._observe(original, args, kwargs, args[0], args[1:])
+
+        return observed_forward
+
+    def _observe(
+        self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
+    ) -> Any:
         if _is_traced(tensors):
             return original(*args, **kwargs)
-        first = self._runs.first(trt_engine)
-        key = self._engine.hot.trace()
-        if first or (key is not None and self._runs.allow(trt_engine, key)):
+        runs = self._wrapping.runs
+        first, key = runs.first(trt_engine), self._hot.trace()
+        if first or (key is not None and runs.allow(trt_engine, key)):
             return self._event(original, args, kwargs, trt_engine, tensors, first=first)
-        return self._engine.hot.fold(original, args, kwargs)
+        return self._hot.fold(original, args, kwargs)
 
     def _event(
         self,
@@ -79,18 +90,6 @@ class Execution:
             return self._wrapping.origins.get(trt_engine)
         except TypeError:  # neither hashable nor weakly referable: then it was not remembered either
             return None
-
-
-def _unless_compiling(original: Any, closure: Any) -> Any:
-    """Dynamo takes `is_compiling()` for True while it traces, so `closure` with its context variable is not traced."""
-    is_compiling = sys.modules["torch"].compiler.is_compiling
-
-    def observed_forward(*args: Any, **kwargs: Any) -> Any:
-        if is_compiling():
-            return original(*args, **kwargs)
-        return closure(*args, **kwargs)
-
-    return observed_forward
 
 
 def _is_traced(tensors: Any) -> bool:

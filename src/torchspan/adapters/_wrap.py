@@ -14,7 +14,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from torchspan import semconv
-from torchspan.engine import Engine, Event
+from torchspan.engine import Engine, Event, Runs
 from torchspan.phase import COMPILE, Phase
 from torchspan.probes import Call, Probe, signature_of
 
@@ -26,13 +26,15 @@ class Wrapping:
     """Makes wrappers for rows, around one engine.
 
     `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
-    as long as an engine lives, which compilation made it; nothing is stored on the engine itself.
+    as long as an engine lives, which compilation made it, and `runs` how often it ran; nothing is stored on the engine
+    itself.
     """
 
     def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
         self.engine = engine
         self.constants = constants
         self.origins: Origins = weakref.WeakKeyDictionary()
+        self.runs = Runs()
         engine.wraps_with(Wrapping.run.__code__)
 
     # --- describing -------------------------------------------------------------------------------------------
@@ -52,9 +54,13 @@ class Wrapping:
         if probe.produces is not None:
             self.engine.guard.call(f"remembering {probe.target}", self._remember, probe.produces, call, event)
 
-    def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event) -> None:
-        compilation, made = event.nearest(COMPILE), produces(call)
-        if compilation is not None and compilation.handle is not None and made is not None:
+    def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event | None) -> None:
+        made = produces(call)
+        if made is None:
+            return
+        self.runs.made(made)
+        compilation = None if event is None else event.nearest(COMPILE)
+        if compilation is not None and compilation.handle is not None:
             self.origins[made] = compilation.handle
 
     # --- wrappers ---------------------------------------------------------------------------------------------
@@ -98,11 +104,11 @@ class Wrapping:
         return result
 
     def facts(self, probe: Probe, original: Any) -> Any:
-        signature, engine = signature_of(original), self.engine
+        signature, engine, peek = signature_of(original), self.engine, self.engine.peek
 
         @functools.wraps(original)
         def observed_facts(*args: Any, **kwargs: Any) -> Any:
-            current = engine.current
+            current = engine.current if peek() is not None else None
             event = current.nearest(*probe.phases) if current is not None else None
             if event is None:
                 return original(*args, **kwargs)
@@ -114,12 +120,28 @@ class Wrapping:
 
         return observed_facts
 
+    def makes(self, probe: Probe, original: Any) -> Any:
+        """A call that makes an object, wherever it happens: the object's first run is an event."""
+        signature, engine, produces = signature_of(original), self.engine, probe.produces
+        if produces is None:
+            raise ValueError(f"{probe.target} is a MAKES row that does not say what it produces")
+
+        @functools.wraps(original)
+        def observed_making(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if engine.active:
+                call = Call(signature, args, kwargs)
+                engine.guard.call(f"remembering {probe.target}", self._remember, produces, call, engine.current)
+            return result
+
+        return observed_making
+
     def step(self, probe: Probe, original: Any) -> Any:
-        engine, name = self.engine, ".".join(probe.path)
+        engine, peek, name = self.engine, self.engine.peek, ".".join(probe.path)
 
         @functools.wraps(original)
         def observed_step(*args: Any, **kwargs: Any) -> Any:
-            event = engine.current
+            event = engine.current if peek() is not None else None
             if event is None:
                 return original(*args, **kwargs)
             start = time.perf_counter()
@@ -132,13 +154,13 @@ class Wrapping:
 
     def tally(self, probe: Probe, original: Any) -> Any:
         signature, engine, count = signature_of(original), self.engine, probe.count
-        guard, name = engine.guard, f"counting {probe.target}"
+        guard, peek, name = engine.guard, engine.peek, f"counting {probe.target}"
         if count is None:
             raise ValueError(f"{probe.target} is a TALLY row without a count")
 
         @functools.wraps(original)
         def observed_tally(*args: Any, **kwargs: Any) -> Any:
-            current = engine.current
+            current = engine.current if peek() is not None else None
             event = current.nearest(*probe.phases) if current is not None else None
             if event is None:
                 return original(*args, **kwargs)

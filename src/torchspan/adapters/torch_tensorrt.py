@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.adapters._execute import MODULE, OPERATOR, Execution
+from torchspan.adapters._execute import Execution
 from torchspan.adapters._imports import Undo, when_imported
 from torchspan.adapters._passes import wrap_pass_manager
 from torchspan.adapters._patching import Patches
@@ -115,13 +115,16 @@ def _makers(wrapping: Wrapping, *, tensorrt_phases: bool) -> dict[Action, Maker]
         Action.TALLY: wrapping.tally,
         Action.PASSES: partial(wrap_pass_manager, wrapping),
         Action.BUILD: partial(wrap_build, wrapping, phases=tensorrt_phases),
+        Action.MAKES: wrapping.makes,
         Action.EXECUTE: partial(_wrap_execution, wrapping),
     }
 
 
 def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
-    position = OPERATOR if probe.module == "torch.ops" else MODULE
-    return Execution(wrapping, probe, position).wrap(original)
+    if wrapping.engine.hot is None:
+        return original
+    execution = Execution(wrapping, probe, wrapping.engine.hot)
+    return execution.wrap_operator(original) if probe.module == "torch.ops" else execution.wrap_module(original)
 
 
 def _replace(

@@ -12,7 +12,7 @@ from typing import Any
 from torchspan.engine._callback import Callback
 from torchspan.engine._event import Attributes, Event
 from torchspan.engine._guard import Guard
-from torchspan.engine._hot import HotPath, NobodyListens
+from torchspan.engine._hot import HotPath
 from torchspan.phase import FAILED_CHILD, Phase
 
 Undo = Callable[[], None]
@@ -34,12 +34,15 @@ class Engine:
     def __init__(self) -> None:
         self.guard = Guard()
         self.active = True
-        """False after uninstrument: wrappers that could not be removed pass straight through."""
-        self.hot: HotPath = NobodyListens()
-        """Decides about frequent events; the privileged listener brings its own."""
+        """False once closed: wrappers that could not be removed pass straight through."""
+        self.hot: HotPath | None = None
+        """Decides about frequent events; the privileged listener brings it."""
+        self._at_close: list[Undo] = []
         self._callbacks: tuple[Callback, ...] = ()
         self._privileged: Callback | None = None
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
+        self.peek = self._current.get
+        """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
         self._busy = _Busy()
         self._codes: set[CodeType] = set()
 
@@ -58,6 +61,16 @@ class Engine:
         if self._privileged is callback:
             self._privileged = None
         self._callbacks = tuple(each for each in self._callbacks if each is not callback)
+
+    def at_close(self, action: Undo) -> None:
+        """Have `action` run when the engine closes."""
+        self._at_close.append(action)
+
+    def close(self) -> None:
+        """Open no event any more; those that are open still end."""
+        self.active = False
+        while self._at_close:
+            self._at_close.pop()()
 
     # --- events -----------------------------------------------------------------------------------------------
     @property

@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, Protocol
 
-Observe = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+Observe = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+"""Given the arguments of a call: makes the call, and an event of it where that is due."""
 
 
 class HotPath(Protocol):
     """What the privileged listener knows that decides about frequent events."""
 
-    def closure(
-        self, engine: Any, original: Any, observe: Observe, has_run: Callable[[int], bool], position: int
-    ) -> Callable[..., Any]:
-        """A function that stands for `original`: calls it at once unless somebody wants to know, else `observe`.
+    def is_wanted(self) -> bool:
+        """Whether an event would be recorded where we are."""
 
-        engine: the engine whose `active` says whether anybody listens at all.
-        has_run: given an object's address, whether it has run before; the object is argument number `position`.
+    def closure(self, original: Callable[[Any, Any], Any], observe: Observe, fresh: Collection[Any]) -> Any:
+        """A pair: a function of two arguments that stands for `original`, and one that switches it off for good.
+
+        The first calls `original` at once, unless an event is wanted or `fresh` holds anything: then `observe`.
         """
 
     def trace(self) -> Hashable | None:
@@ -26,26 +27,3 @@ class HotPath(Protocol):
 
     def fold(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call `original` and count it where it belongs, without an event."""
-
-
-class NobodyListens:
-    """The hot path of an engine without a listener for it: every call passes."""
-
-    def closure(
-        self,
-        engine: Any,  # noqa: ARG002
-        original: Any,
-        observe: Observe,  # noqa: ARG002
-        has_run: Callable[[int], bool],  # noqa: ARG002
-        position: int,  # noqa: ARG002
-    ) -> Callable[..., Any]:
-        def passing(*args: Any, **kwargs: Any) -> Any:
-            return original(*args, **kwargs)
-
-        return passing
-
-    def trace(self) -> Hashable | None:
-        return None
-
-    def fold(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return original(*args, **kwargs)

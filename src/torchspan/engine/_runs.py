@@ -23,25 +23,29 @@ class Runs:
     """Counts runs by the object that runs and by trace. Not exact under races: a limit may be passed by one."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, Any] = {}
+        self.fresh: dict[int, Any] = {}
+        """Addresses of objects that were made and have not run. Mostly empty, which is all a hot path asks."""
         self._windows: dict[int, list[float]] = {}
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
-        self.has_run = self._seen.__contains__
-        """Given the address of an object: whether it has run before. One dictionary test, for the hot path."""
+
+    def made(self, thing: Any) -> None:
+        """`thing` has been made: its next run is its first."""
+        key = id(thing)
+        try:
+            self.fresh[key] = weakref.ref(thing, lambda _gone: self._forget(key))
+        except TypeError:  # no weak references: if it goes unrun, its address may be taken for a later object's
+            self.fresh[key] = None
 
     def first(self, thing: Any) -> bool:
-        """Whether this is the first run of `thing`; from now on it is not."""
+        """Whether this is the first run of `thing` since it was made; from now on it is not."""
         key = id(thing)
-        if key in self._seen:
+        if key not in self.fresh:
             return False
-        try:
-            self._seen[key] = weakref.ref(thing, lambda _gone: self._forget(key))
-        except TypeError:  # no weak references: its address may be taken for a later object's, whose first run
-            self._seen[key] = None  # is then not marked
+        del self.fresh[key]
         return True
 
     def _forget(self, key: int) -> None:
-        self._seen.pop(key, None)
+        self.fresh.pop(key, None)
         self._windows.pop(key, None)
 
     def allow(self, thing: Any, trace: Hashable) -> bool:

@@ -36,6 +36,8 @@ class Action(Enum):
     """The call is counted, in the row's own way, in the event of the row's phases around it."""
     PASSES = "passes"
     """Each lowering pass that the called pass manager runs is an event."""
+    MAKES = "makes"
+    """The call makes an object that runs later; nothing is recorded here."""
     EXECUTE = "execute"
     """A hot path: rate-limited events, nothing built otherwise."""
     BUILD = "build"

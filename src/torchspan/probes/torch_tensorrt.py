@@ -346,9 +346,10 @@ _RUN = (
     ),
     _row(
         target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine",
-        action=Action.WATCH,
+        action=Action.MAKES,
+        produces=conversion.module_itself,
         since=(2, 13),
-        why="the Python runtime's part of setup_engine, inside that event",
+        why="every engine of the Python runtime is made here, a loaded one too; its first run is worth seeing",
     ),
     _row(
         target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute",

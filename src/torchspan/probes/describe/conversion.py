@@ -110,5 +110,5 @@ def engine_of_module(call: Call) -> Any:
 
 
 def module_itself(call: Call) -> Any:
-    """The older Python runtime's module runs its engine itself."""
+    """The call's own object: an engine being set up, or the older runtime's module, which runs its engine itself."""
     return call.get("self")
