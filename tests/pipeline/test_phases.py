@@ -125,7 +125,7 @@ def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_buil
 ):
     instrument(tensorrt_phases="on")
     use_monitor(Monitor(answer))
-    with pytest.raises((RuntimeError, AssertionError)):
+    with pytest.raises((RuntimeError, AssertionError, TypeError)):  # of which, the version decides
         compiled()
     spans = exporter.get_finished_spans()
     assert named(spans, "tensorrt.build_engine").attributes["error.type"] == "engine_build_failed"

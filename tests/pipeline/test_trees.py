@@ -3,6 +3,7 @@
 
 import re
 
+import pytest
 import torch
 import torch_tensorrt
 
@@ -90,6 +91,7 @@ def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
     )
 
 
+@pytest.mark.skipif(VERSION < (2, 12), reason="2.11 refuses two nodes of this model, so it has three engines there")
 def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
     instrument()
     model, ids = models.bert(), torch.arange(32).reshape(2, 16)
@@ -165,7 +167,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument,
     compiled(x)
 
     nodes, decomposed, lowered, operators, layers = by_version(
-        {(2, 11): (17, 19, 17, 7, 11), (2, 14): (17, 19, 17, 7, 10)}
+        {(2, 11): (17, 19, 17, 7, 24), (2, 12): (17, 19, 17, 7, 11), (2, 14): (17, 19, 17, 7, 10)}
     )
     shapes = {"torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
     exported = {

@@ -85,12 +85,17 @@ def torch_compile_backend(call: Call) -> Facts:
     )
 
 
-def torch_compile_result(call: Call, result: Any, tally: Tally) -> Facts:
-    """A backend that returns the very graph it was given caught a failure and left the graph to PyTorch.
+COMPILED = "compiled"
+"""Tally key: set once `compile_module` has returned."""
 
-    A graph skipped on purpose comes back lowered, as another object (`_pretraced_backend` in dynamo/backend).
+
+def torch_compile_result(_call: Call, _result: Any, tally: Tally) -> Facts:
+    """A backend that returns although `compile_module` never did caught a failure and left the graph to PyTorch.
+
+    (It returns the graph it was given, or to 2.11 that graph lowered; a graph skipped on purpose comes back from
+    `compile_module`.)
     """
-    if result is not call.get("gm"):
+    if COMPILED in tally:
         return {}
     failure = tally.get(FAILED_CHILD)
     return {
@@ -113,6 +118,7 @@ def compile_module_settings(call: Call) -> Facts:
 
 def compile_module_result(call: Call, result: Any, tally: Tally) -> Facts:
     """Engines and their bytes; for a graph that was skipped whole, why."""
+    tally[COMPILED] = True
     engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
         return _skipped(result, tally)
