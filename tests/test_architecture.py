@@ -24,7 +24,9 @@ ALLOWED = {
     "run_report": {"environment_variables"},
     "sdk": {"environment_variables", "run_report"},
     "testing": set(),
-    "instrumentor": BASE | {"adapters", "config", "engine", "writer", "testing"},
+    "imports": set(),
+    "session": {"adapters", "config", "engine", "run_report", "writer"},
+    "instrumentor": {"config", "imports", "run_report", "session", "testing"},
     "cli": BASE | VOCABULARY | {"adapters", "config", "instrumentor", "probes", "sdk", "testing"},
     "__init__": {"_version", "instrumentor"},
     "_version": set(),
@@ -68,7 +70,9 @@ def at_import_time(tree):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
-        elif isinstance(node, (ast.ClassDef, ast.Try)) or (isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test)):
+        elif isinstance(node, (ast.ClassDef, ast.Try)) or (
+            isinstance(node, ast.If) and "TYPE_CHECKING" not in ast.dump(node.test)
+        ):
             yield from at_import_time(node)
 
 

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
+import types
+
 import pytest
 
+import torchspan.session  # noqa: F401 - so that it can be replaced
 from torchspan import TorchspanInstrumentor, config
 from torchspan.config import Config
 from torchspan.exceptions import ConfigurationError
@@ -41,6 +45,16 @@ def test_an_empty_variable_is_as_good_as_none(caplog):
 def test_an_argument_that_means_nothing_is_an_error_that_says_what_is_allowed(provider):
     with pytest.raises(ConfigurationError, match="detail='everything' is not allowed: use one of stages, passes"):
         TorchspanInstrumentor().instrument(detail="everything", tracer_provider=provider)
+
+
+def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
+    def fails(*args, **kwargs):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("torchspan.session.start", fails)
+    monkeypatch.setitem(sys.modules, "torch_tensorrt", types.ModuleType("torch_tensorrt"))
+    instrument().uninstrument()
+    assert caplog.messages == ["Hooking failed; the program goes on, without our traces."]
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):

@@ -15,7 +15,8 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   engine/                WHEN something happens: paired callbacks; knows neither torch nor OpenTelemetry
 #   adapters/              HOW a library is hooked: applies the rows, returns the undo
 #   writer/                WHAT becomes of it: spans, through OpenTelemetry's API
-#   instrumentor.py        puts the four together
+#   session.py             puts the four together, once Torch-TensorRT is imported
+#   instrumentor.py        switches that on and off, and imports none of it before
 #   cli/                   the command `torchspan`
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.

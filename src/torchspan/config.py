@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torchspan import environment_variables as env
 from torchspan.exceptions import ConfigurationError
@@ -14,18 +14,18 @@ from torchspan.exceptions import ConfigurationError
 logger = logging.getLogger("torchspan")
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
+class Config(NamedTuple):
     """The settings of the bridge; `torchspan.environment_variables` says what each means.
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
-    without_gpu: run the pipeline without a GPU.
+    without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
     """
 
     detail: str = "stages"
     tensorrt_phases: str = "auto"
     capture: str = "none"
     without_gpu: bool = False
+    reports: bool = False
 
 
 _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -60,7 +60,11 @@ def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, s
                 values[name] = value
             elif value:
                 _ignored(variable, environment[variable], allowed)
-    return Config(**values, without_gpu=_flag(arguments.get("without_gpu"), env.TORCHSPAN_WITHOUT_GPU, environment))
+    return Config(
+        **values,
+        without_gpu=_flag(arguments.get("without_gpu"), env.TORCHSPAN_WITHOUT_GPU, environment),
+        reports=bool(environment.get(env.TORCHSPAN_RUN_REPORT)),
+    )
 
 
 def _flag(argument: str | bool | None, variable: str, environment: Mapping[str, str]) -> bool:

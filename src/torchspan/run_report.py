@@ -7,12 +7,13 @@ side runs in every process below `torchspan run`.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import dataclasses
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ class RunReport:
     executable: the Python interpreter.
     libraries: name and version of the observed libraries that were imported.
     rows: hook points that the process knew of; resolved: those that it found and hooked.
+    complete: brings the report up to date; called before each writing.
     spans: spans that were started and recorded; unsampled: those that the sampler refused.
     """
 
@@ -38,6 +40,7 @@ class RunReport:
     resolved: int = 0
     spans: int = 0
     unsampled: int = 0
+    complete: Callable[[RunReport], None] | None = None
 
     @classmethod
     def from_environment(cls) -> RunReport | None:
@@ -45,13 +48,26 @@ class RunReport:
         folder = os.environ.get(TORCHSPAN_RUN_REPORT)
         return cls(folder) if folder else None
 
+    def write_until_exit(self) -> Callable[[], None]:
+        """Write now, when the process ends, and in every forked child; the returned function ends that."""
+        self.write()
+        atexit.register(self.write)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self.write)
+        return lambda: atexit.unregister(self.write)
+
     def write(self) -> None:
         """Replace this process's file as a whole. Raises nothing: a report is never worth a failure.
 
         In a forked child the report is written under the child's process id.
         """
         self.pid = os.getpid()
-        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name != "folder"}
+        if self.complete is not None:
+            self.complete(self)
+        unwritten = ("folder", "complete")
+        values = {
+            item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in unwritten
+        }
         path = Path(self.folder, f"{self.pid}.json")
         temporary = path.with_suffix(".new")
         with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):

@@ -4,8 +4,8 @@ import types
 
 import pytest
 
-from torchspan.adapters._imports import when_imported
 from torchspan.adapters._patching import Patches
+from torchspan.imports import when_imported
 
 
 def function():

@@ -116,6 +116,20 @@ time.sleep(60)
 """
 
 
+@pytest.fixture
+def signals_as_at_a_terminal():
+    """A shell starts what it puts in the background with SIGINT ignored, nohup with SIGHUP; children inherit that."""
+    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        if handler == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("signals_as_at_a_terminal")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_signal_sent_to_run_reaches_the_program(shell, program, number):
     command = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run"]
@@ -135,6 +149,7 @@ def test_a_signal_sent_to_run_reaches_the_program(shell, program, number):
     assert drawn(err) == WATERFALL
 
 
+@pytest.mark.usefixtures("signals_as_at_a_terminal")
 def test_run_outlives_control_c_and_shows_what_was_recorded(shell, program):
     """The whole group gets SIGINT, as from a terminal; the program dies of it."""
     command = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run"]

@@ -250,16 +250,13 @@ def test_an_exception_whose_text_cannot_be_had_is_told_without_it(observed, expo
 
 
 def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine, exporter):
-    facts = {
-        semconv.ENGINE_NAME: "n" * 5000,
-        semconv.FALLBACK_OPERATORS: ["o" * 500] * 20,
-        semconv.FALLBACK_COUNTS: [1] * 20,
-    }
-    engine.finish(engine.start(phase.EXECUTE, facts))
-    (span,) = exporter.get_finished_spans()
-    assert len(span.attributes["torch_tensorrt.engine.name"]) == 2048
-    names = span.attributes["torch_tensorrt.fallback.operators"]
-    assert len(names) == len(span.attributes["torch_tensorrt.fallback.counts"]) == 20
+    engine.finish(engine.start(phase.EXECUTE, {semconv.ENGINE_NAME: "n" * 5000}))
+    lists = {semconv.FALLBACK_OPERATORS: ["o" * 500] * 20, semconv.FALLBACK_COUNTS: [1] * 20}
+    engine.finish(engine.start(phase.PARTITION, lists))
+    execution, partition = exporter.get_finished_spans()
+    assert len(execution.attributes["torch_tensorrt.engine.name"]) == 2048
+    names = partition.attributes["torch_tensorrt.fallback.operators"]
+    assert len(names) == len(partition.attributes["torch_tensorrt.fallback.counts"]) == 20
     assert sum(map(len, names)) <= 2048
 
 

@@ -11,13 +11,12 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.adapters._execute import Execution
-from torchspan.adapters._imports import Undo, when_imported
 from torchspan.adapters._passes import wrap_pass_manager
 from torchspan.adapters._patching import Patches
 from torchspan.adapters._resolve import ResolvedProbe, resolve
 from torchspan.adapters._wrap import Wrapping
 from torchspan.adapters.tensorrt import wrap_build
-from torchspan.engine import Engine
+from torchspan.engine import Engine, Undo
 from torchspan.probes import PROBES, SUPPORTED, Action, Probe, parse_version
 
 logger = logging.getLogger("torchspan")
@@ -32,14 +31,19 @@ def install(
     *,
     detail: str = "stages",
     tensorrt_phases: Callable[[str | None], bool] = lambda _package: False,
-    arrived: Callable[[], None] | None = None,
+    late: bool = False,
 ) -> Undo:
-    """Hook into Torch-TensorRT as soon as it is imported; `arrived` is called after that. Returns the undo.
+    """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
     detail: `stages` or `passes`.
     tensorrt_phases: given the package (`tensorrt`, `tensorrt_rtx`), whether to chain a monitor into engine builds.
+    late: other modules may have taken names from the library already.
     """
-    return when_imported(LIBRARY, partial(_apply, engine, detail, tensorrt_phases, arrived))
+    patches = Patches(LIBRARY, everywhere=late)
+    engine.guard.call(
+        "hooking into Torch-TensorRT", _hook, engine, patches, detail, tensorrt_phases(tensorrt_package())
+    )
+    return patches.undo
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
@@ -70,22 +74,6 @@ def is_supported(version: str) -> bool:
     """Whether torchspan is tested with this version of Torch-TensorRT."""
     number = parse_version(version)
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
-
-
-def _apply(
-    engine: Engine,
-    detail: str,
-    tensorrt_phases: Callable[[str | None], bool],
-    arrived: Callable[[], None] | None,
-    late: bool,
-) -> Undo:
-    patches = Patches(LIBRARY, everywhere=late)
-    engine.guard.call(
-        "hooking into Torch-TensorRT", _hook, engine, patches, detail, tensorrt_phases(tensorrt_package())
-    )
-    if arrived is not None:
-        engine.guard.call("reporting an import", arrived)
-    return patches.undo
 
 
 def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Collection, Hashable
+from types import NoneType
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -21,11 +22,15 @@ def _context_reader() -> Callable[[], Any]:
     return getattr(variable, "get", None) or context_api.get_current
 
 
+def _no_context() -> None:
+    """What a weak reference to nothing answers."""
+
+
 class SpanHotPath:
     """A run is wanted below a recording span, and the first time an engine runs; everything else passes.
 
-    The closure costs its own call, one read of the context and, where the context holds something, one look at the
-    class of the current span (`make bench` has the figures).
+    The closure costs its own call, one read of the context and, where that is another one than last time, one look at
+    the current span (`make bench` has the figures).
     """
 
     def __init__(self) -> None:
@@ -43,7 +48,9 @@ class SpanHotPath:
         fresh: Collection[Any],
     ) -> tuple[Callable[[Any, Any], Any], Callable[[], None]]:
         """See `torchspan.engine.HotPath`."""
-        read, key, unsampled, listening = self._read, _SPAN_KEY, NonRecordingSpan, True
+        read, key, listening = self._read, _SPAN_KEY, True
+        quiet: Callable[[], Any] = _no_context
+        """The last context without a recording span, weakly: contexts do not change, so the verdict on it stands."""
 
         def switch_off() -> None:
             nonlocal listening
@@ -51,16 +58,15 @@ class SpanHotPath:
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest.
         def observed_run(input_tensors: Any, engine: Any) -> Any:
+            nonlocal quiet
             if listening:
                 if fresh:
                     return observe((input_tensors, engine), {})
                 context = read()
-                if context:
-                    try:
-                        if context[key].__class__ is not unsampled:
-                            return observe((input_tensors, engine), {})
-                    except KeyError:  # baggage, but no span
-                        pass
+                if context is not quiet():
+                    if not isinstance(context.get(key), (NonRecordingSpan, NoneType)):
+                        return observe((input_tensors, engine), {})
+                    quiet = weakref.ref(context)
             return original(input_tensors, engine)
 
         return observed_run, switch_off

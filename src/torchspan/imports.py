@@ -16,8 +16,8 @@ def when_imported(name: str, action: Callable[[bool], Undo]) -> Undo:
     """Run `action` once the module `name` has been imported, at once if it has been already.
 
     `action` is told whether it comes late: whether the import was before this call, so that others may have taken
-    names from the module. The returned function undoes what `action` did, or, before the import, sees to it that nothing is done: wrapt
-    has no way to take a hook back.
+    names from the module. The returned function undoes what `action` did, or, before the import, sees to it that
+    nothing is done: wrapt has no way to take a hook back.
     """
     state: list[Undo] = []
     wanted = True

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each example runs under `torchspan run`, as a user would start it, and its trace shows what its README line says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+EVERY_ENGINE = {
+    "torch_tensorrt.compile",
+    "torch_tensorrt.decompose",
+    "torch_tensorrt.lower",
+    "torch_tensorrt.partition",
+    "torch_tensorrt.convert",
+    "torch_tensorrt.construct_network",
+    "tensorrt.build_engine",
+    "tensorrt.deserialize_engine",
+    "torch_tensorrt.setup_engine",
+    "torch_tensorrt.execute",
+}
+
+
+def read(file):
+    """Spans in a file of OTLP lines, as (name, attributes)."""
+    spans = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        for resource in json.loads(line)["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                for span in scope["spans"]:
+                    attributes = {item["key"]: value(item["value"]) for item in span.get("attributes", ())}
+                    spans.append((span["name"], attributes))
+    return spans
+
+
+def value(encoded):
+    """A value of OTLP's JSON."""
+    ((kind, content),) = encoded.items()
+    if kind == "arrayValue":
+        return [value(each) for each in content.get("values", ())]
+    return int(content) if kind == "intValue" else content
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a program as a user would; returns what it printed."""
+
+    def run(*command, **environment):
+        base = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+        path = f"{Path(sys.executable).parent}{os.pathsep}{base['PATH']}"
+        done = subprocess.run(
+            list(map(str, command)),
+            cwd=tmp_path,
+            env={**base, "PATH": path, **environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def trace(start, tmp_path):
+    """Runs an example under `torchspan run`; returns what it printed and its spans."""
+
+    def run(name):
+        file = tmp_path / "trace.jsonl"
+        command = ("torchspan", "run", "--without-gpu", "--quiet", "--output", file, "--", "python", EXAMPLES / name)
+        return start(*command), read(file)
+
+    return run
+
+
+def named(spans, name):
+    return [attributes for each, attributes in spans if each == name]
+
+
+def test_compile_bert(trace):
+    out, spans = trace("compile_bert.py")
+
+    assert out == "BERT says (1, 16, 64)\n"
+    assert {name for name, _ in spans} >= EVERY_ENGINE | {"torch_tensorrt.trace", "torch.export"}
+    (compilation,) = named(spans, "torch_tensorrt.compile")
+    assert compilation["torch_tensorrt.entry_point"] == "torch_tensorrt.dynamo.compile"
+    assert compilation["torch_tensorrt.coverage"] == 1.0
+    assert compilation["torch_tensorrt.engines.count"] == 1
+
+
+def test_dynamic_shapes(trace):
+    out, spans = trace("dynamic_shapes.py")
+
+    assert out == "batch of 2: (2, 10)\nbatch of 4: (4, 10)\nbatch of 7: (7, 10)\n"
+    (conversion,) = named(spans, "torch_tensorrt.convert")
+    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..4..8, 32]"]
+    (first_run,) = named(spans, "torch_tensorrt.execute")
+    assert first_run["torch_tensorrt.execute.first"] is True
+
+
+def test_torch_compile(trace):
+    out, spans = trace("torch_compile.py")
+
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["first call", "second call"]
+    (compilation,) = named(spans, "torch_tensorrt.compile")
+    assert compilation["torch_tensorrt.entry_point"] == "torch.compile"
+    assert {name for name, _ in spans} >= EVERY_ENGINE
+
+
+def test_fallback(trace):
+    out, spans = trace("fallback.py")
+
+    assert out == "result: (2, 4)\n"
+    (compilation,) = named(spans, "torch_tensorrt.compile")
+    assert compilation["torch_tensorrt.fallback.reason"] == ["no_converter"]
+    assert compilation["torch_tensorrt.fallback.operators"] == ["torch.ops.aten.special_i1e.default"]
+    assert compilation["torch_tensorrt.engines.count"] == 2
+    assert len(named(spans, "torch_tensorrt.execute")) == 2
+
+
+def test_in_code(start, tmp_path):
+    out = start("python", EXAMPLES / "in_code.py", tmp_path / "own.jsonl", TORCHSPAN_WITHOUT_GPU="1")
+
+    names = [line.split(" ms  ")[1] for line in out.splitlines()]
+    assert names[-1] == "load model"
+    assert set(names) >= EVERY_ENGINE
+    assert names == [name for name, _ in read(tmp_path / "own.jsonl")]
+
+
+def test_each_example_has_a_line_in_the_folders_readme():
+    text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in sorted(EXAMPLES.glob("*.py")) if text.count(f"[{path.name}]({path.name})") != 1] == []
+
+
+def test_the_programs_of_users_know_nothing_of_torchspan():
+    for path in EXAMPLES.glob("*.py"):
+        if path.name != "in_code.py":
+            assert "torchspan" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the Makefile calls: generated documents are current, and pip's configuration reaches uv."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import generate_semantic_conventions
+import pip_config_for_uv
+import what_is_missing
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_generated_document_is_what_its_sources_say():
+    text = (ROOT / "docs" / "semantic-conventions.md").read_text(encoding="utf-8")
+    assert text == generate_semantic_conventions.document(), "write it with: make docs"
+
+
+def test_the_check_fails_for_a_document_that_is_not_current(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(generate_semantic_conventions, "FILE", tmp_path / "semantic-conventions.md")
+
+    assert generate_semantic_conventions.main(["--check"]) == 1
+    assert "make docs" in capsys.readouterr().err
+    assert generate_semantic_conventions.main([]) == 0
+    assert generate_semantic_conventions.main(["--check"]) == 0
+
+
+def test_of_pips_configuration_the_environment_wins_then_the_install_section():
+    listing = """\
+global.index-url='https://global.example/simple'
+install.index-url='https://install.example/simple'
+download.index-url='https://download.example/simple'
+:env:.timeout='5'
+global.timeout='60'
+nonsense
+"""
+    assert pip_config_for_uv.pip_configuration(listing) == {
+        "index-url": "https://install.example/simple",
+        "timeout": "5",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pip", "uv"),
+    [
+        ({"index-url": "https://a.example/simple"}, {"UV_DEFAULT_INDEX": "https://a.example/simple"}),
+        (
+            {"extra-index-url": "https://a.example/simple\nhttps://b.example/simple"},
+            {
+                "UV_INDEX": "https://a.example/simple https://b.example/simple",
+                "UV_INDEX_STRATEGY": "unsafe-best-match",
+            },
+        ),
+        ({"find-links": "https://a.example/wheels /not/there"}, {"UV_FIND_LINKS": "https://a.example/wheels"}),
+        ({"find-links": "/not/there"}, {}),
+        ({"trusted-host": "a.example b.example"}, {"UV_INSECURE_HOST": "a.example b.example"}),
+        (
+            {"proxy": "http://a.example:3128"},
+            {"HTTPS_PROXY": "http://a.example:3128", "HTTP_PROXY": "http://a.example:3128"},
+        ),
+        ({"cert": "/a/bundle.pem"}, {"SSL_CERT_FILE": "/a/bundle.pem"}),
+        ({"client-cert": "/a/own.pem"}, {"SSL_CLIENT_CERT": "/a/own.pem"}),
+        ({"timeout": "60"}, {"UV_HTTP_TIMEOUT": "60"}),
+        ({"pre": "true"}, {"UV_PRERELEASE": "allow"}),
+        ({"no-cache-dir": "false"}, {}),
+        ({"keyring-provider": "import"}, {}),
+        ({"disable-pip-version-check": "1"}, {}),
+    ],
+)
+def test_what_was_said_to_pip_is_said_to_uv(pip, uv):
+    assert pip_config_for_uv.uv_environment(pip, {}) == uv
+
+
+def test_what_was_said_to_uv_stands():
+    pip = {"index-url": "https://pip.example/simple", "cert": "/pip.pem"}
+    environ = {"UV_INDEX_URL": "https://uv.example/simple", "SSL_CERT_FILE": "/uv.pem"}
+
+    assert pip_config_for_uv.uv_environment(pip, environ) == {}
+    assert pip_config_for_uv.uv_environment(pip, {}, uv_has_file=True) == {"SSL_CERT_FILE": "/pip.pem"}
+
+
+def test_uv_and_an_index_with_a_shell_character_in_it():
+    lines = pip_config_for_uv.shell_lines({"UV_DEFAULT_INDEX": "https://u:p$w'd@a.example/simple"}, ["--no-index"])
+    script = "\n".join([*lines, 'printf "%s\\n" "$UV_DEFAULT_INDEX" "${uv_options[@]}"'])
+
+    out = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True).stdout
+
+    assert out.splitlines() == ["https://u:p$w'd@a.example/simple", "--no-index"]
+
+
+def test_without_an_index_uv_gets_the_option_that_says_so():
+    assert pip_config_for_uv.uv_options({"no-index": "true"}) == ["--no-index"]
+    assert pip_config_for_uv.uv_options({}) == []
+
+
+def test_what_this_machine_lacks_is_named(capsys, monkeypatch):
+    monkeypatch.setattr(what_is_missing, "has_gpu", lambda: False)
+
+    what_is_missing.main()
+
+    out = capsys.readouterr().out
+    assert "No GPU" in out
+    assert "make test-versions" in out
+
+
+def test_the_shell_scripts_are_understood():
+    for script in ("tools/setup", ".ci/run"):
+        subprocess.run(["bash", "-n", ROOT / script], check=True)
+
+
+def test_a_setup_that_was_done_is_done_at_once_and_needs_no_network(tmp_path):
+    copy = tmp_path / "copy"
+    (copy / "tools").mkdir(parents=True)
+    for name in ("pyproject.toml", "tools/setup"):
+        (copy / name).write_bytes((ROOT / name).read_bytes())
+    venv = copy / ".venv" / "bin"
+    venv.mkdir(parents=True)
+    (venv / "python").write_text("#!/bin/sh\nexit 0\n")
+    (venv / "python").chmod(0o755)
+    stamp = subprocess.run(
+        ["bash", "-c", "cat pyproject.toml tools/setup | cksum | cut -d' ' -f1"],
+        cwd=copy, capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    (copy / ".venv" / f".stamp-{stamp}").touch()
+
+    done = subprocess.run(["bash", "tools/setup"], cwd=copy, capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ("", "")
