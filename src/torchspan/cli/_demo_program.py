@@ -21,13 +21,13 @@ _WIDTH, _HEADS, _LENGTH = 64, 4, 16
 class Attention(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
-        self.project_in = nn.Linear(_WIDTH, 3 * _WIDTH)
+        # Not one projection cut in three: TensorRT-RTX 1.5 does not build that without a GPU (a check in Myelin fails).
+        self.query, self.key, self.value = (nn.Linear(_WIDTH, _WIDTH) for _ in range(3))
         self.project_out = nn.Linear(_WIDTH, _WIDTH)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        q, k, v = (
-            part.view(x.shape[0], _LENGTH, _HEADS, -1).transpose(1, 2) for part in self.project_in(x).chunk(3, dim=-1)
-        )
+        projected = (projection(x) for projection in (self.query, self.key, self.value))
+        q, k, v = (part.view(x.shape[0], _LENGTH, _HEADS, -1).transpose(1, 2) for part in projected)
         weights = torch.softmax(q @ k.transpose(-2, -1) / (_WIDTH // _HEADS) ** 0.5, dim=-1)
         return self.project_out((weights @ v).transpose(1, 2).reshape(x.shape))
 

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+# Everything runs in .venv, which `setup` makes. Nothing has to be installed first but Python 3.10 or newer.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.PHONY: help setup demo test format lint types docs bench test-versions clean
+
+BIN := .venv/bin
+# Whatever the shell: UTF-8, and the programs of .venv.
+export PYTHONUTF8 := 1
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+setup:  ## .venv with everything (about 3 GB to download the first time)
+	@tools/setup
+
+demo: setup  ## compile two small models and show where the time goes; needs no GPU
+	@$(BIN)/torchspan demo
+
+test: setup  ## every check: formatting, lint, types, tests with coverage, README, examples, generated documents
+	@$(BIN)/python tools/check.py
+
+format: setup  ## format the code
+	@$(BIN)/ruff format
+	@$(BIN)/ruff check --fix
+
+lint: setup  ## formatting and lint
+	@$(BIN)/python tools/check.py format lint
+
+types: setup  ## type check, strict
+	@$(BIN)/python tools/check.py types
+
+docs: setup  ## write the generated documents
+	@$(BIN)/python tools/generate_semantic_conventions.py
+
+bench: setup  ## what tracing costs, figure beside target
+	@$(BIN)/python benchmarks
+
+test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs)
+	@$(BIN)/python tools/test_versions.py $(ONLY)
+
+clean:  ## remove what the above made, .venv and .venvs included
+	rm -rf .venv .venvs .bench .coverage* .mypy_cache .ruff_cache .pytest_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

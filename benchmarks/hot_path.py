@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hook costs where nothing is recorded: nanoseconds a call, over the same call without the hook.
+
+Imports neither torch nor needs a GPU: the rows and the wrappers are the real ones, the observed function is an empty one,
+so that the wrapper is all there is to see. Bare and hooked calls alternate, and of each the fastest round counts: what a
+busy machine adds to a round is not the hook's.
+"""
+
+import timeit
+
+from opentelemetry import context as context_api
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext
+
+from table import NO_TARGET, Row, write
+from torchspan.adapters._execute import Execution
+from torchspan.adapters._wrap import Wrapping
+from torchspan.engine import Engine
+from torchspan.probes import PROBES, Action
+from torchspan.writer import SpanWriter
+
+IDLE_NS, UNSAMPLED_NS = 100, 150
+CALLS, ROUNDS = 1_000, 1_500
+"""Short rounds: one in many then falls between two interruptions."""
+
+EXECUTE = next(probe for probe in PROBES if probe.action is Action.EXECUTE)
+STEP = next(probe for probe in PROBES if probe.action is Action.STEP)
+UNSAMPLED_SPAN = NonRecordingSpan(SpanContext(trace_id=1, span_id=1, is_remote=False))
+
+
+class TheEngine:
+    """Stands for the engine that is argument number 1 of `execute_engine`."""
+
+
+def execute_engine(input_tensors, engine):  # noqa: ARG001 - the real one's signature
+    return input_tensors
+
+
+def best_ns(*functions):
+    """Nanoseconds a call of each function takes in its fastest round; the functions take turns."""
+    arguments = {"inputs": [], "engine": TheEngine()}
+    loops = [timeit.Timer("f(inputs, engine)", globals={"f": function, **arguments}) for function in functions]
+    for function in functions:
+        function(arguments["inputs"], arguments["engine"])  # the first run of an engine is always an event
+    times = [[loop.timeit(CALLS) for loop in loops] for _ in range(ROUNDS)]
+    return [min(column) / CALLS * 1e9 for column in zip(*times, strict=True)]
+
+
+def main():
+    # As the instrumentor puts them together.
+    engine, writer = Engine(), SpanWriter()
+    engine.register(writer.callback, privileged=True)
+    engine.hot = writer.hot
+    wrapping = Wrapping(engine, {})
+    execute = Execution(wrapping, EXECUTE, engine.hot).wrap_operator(execute_engine)
+    step = wrapping.step(STEP, execute_engine)
+
+    def row(what, hooked, target_ns):
+        bare_ns, hooked_ns = best_ns(execute_engine, hooked)
+        figure_ns = hooked_ns - bare_ns
+        if target_ns is None:
+            return Row(what, f"{figure_ns:.0f} ns", "compile-class", NO_TARGET)
+        return Row(what, f"{figure_ns:.0f} ns", f"≤ {target_ns} ns", figure_ns <= target_ns)
+
+    rows = [row("run of an engine, no span around it", execute, UNSAMPLED_NS)]
+    token = context_api.attach(trace.set_span_in_context(UNSAMPLED_SPAN))
+    rows.append(row("run of an engine below an unsampled span", execute, UNSAMPLED_NS))
+    context_api.detach(token)
+    # A function that only a compilation calls: what a compilation may cost in all is measured in compile.py.
+    rows.append(row("step of a compilation, none around it", step, None))
+    engine.close()
+    rows.append(row("run of an engine, bridge switched off", execute, IDLE_NS))
+    rows.append(row("step of a compilation, bridge switched off", step, None))
+    (bare_ns,) = best_ns(execute_engine)
+    return write(f"Calls that record nothing, over the bare call (which takes {bare_ns:.0f} ns here)", rows)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one form in which every benchmark says what it found."""
+
+from dataclasses import dataclass
+
+NO_TARGET = "no target"
+VERDICTS = {True: "met", False: "MISSED", None: "lost in noise", NO_TARGET: NO_TARGET}
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured, the figure, the target beside it, and whether it was met.
+
+    met: None where the noise does not allow to tell, NO_TARGET where none was set.
+    """
+
+    what: str
+    figure: str
+    target: str
+    met: bool | str | None
+
+
+def write(title, rows):
+    """Print the rows as a table; the exit status is 1 when a target was missed."""
+    lines = [(row.what, row.figure, row.target, VERDICTS[row.met]) for row in rows]
+    cells = [("what", "figure", "target", "verdict"), *lines]
+    widths = [max(len(line[column]) for line in cells) for column in range(4)]
+    print(f"\n{title}")
+    for what, figure, target, verdict in cells:
+        print(f"  {what:<{widths[0]}}  {figure:>{widths[1]}}  {target:>{widths[2]}}  {verdict}".rstrip(), flush=True)
+    return int(any(row.met is False for row in rows))

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the test suite on older Torch-TensorRT, on the oldest OpenTelemetry and on other Pythons; prints a table.
+
+`test_versions.py [row …]`: all rows, or those named. Each has an environment of its own in .venvs, made when it is not
+there yet and kept; uv must be on the path or in .venv. A row that cannot be installed says so in the table.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORTS = ROOT / ".bench"
+
+
+@dataclass(frozen=True)
+class Row:
+    """name: also of the environment. packages: installed with the project. tests: what pytest is given."""
+
+    name: str
+    what: str
+    packages: tuple[str, ...]
+    tests: tuple[str, ...]
+    python: str = f"3.{sys.version_info.minor}"
+    extras: str = "demo,dev"
+
+
+def oldest(*names):
+    """The oldest version of each package that pyproject.toml allows, as `name==version`; the last bound named counts."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    bounds = dict(re.findall(r'"([\w-]+)>=([\w.]+)', text))
+    return tuple(f"{name}=={bounds[name]}" for name in names)
+
+
+# The README's programs belong to the newest version; every other row runs what torchspan itself is.
+ALL = ("tests", "--ignore=tests/docs")
+BRIDGE = tuple(f"tests/{each}" for each in ("engine", "probes", "adapters", "writer", "test_config.py"))
+COMMANDS = (*BRIDGE, "tests/sdk", "tests/cli")
+CORE = oldest("opentelemetry-api", "opentelemetry-instrumentation", "opentelemetry-semantic-conventions", "wrapt")
+EXTRAS = oldest(
+    "opentelemetry-sdk",
+    "opentelemetry-exporter-otlp",
+    "opentelemetry-exporter-otlp-json-common",
+    "opentelemetry-distro",
+)
+RTX = "torch-tensorrt-rtx==2.14.*"
+ROWS = (
+    Row("2.13", "Torch-TensorRT 2.13", ("torch-tensorrt-rtx==2.13.0",), ALL),
+    Row("2.12", "Torch-TensorRT 2.12", ("torch-tensorrt-rtx==2.12.1",), ALL),
+    # It names no upper bound for TensorRT-RTX and cannot be imported with 1.7.
+    Row("2.11", "Torch-TensorRT 2.11", ("torch-tensorrt-rtx==2.11.0", "tensorrt_rtx==1.4.0.76"), ALL),
+    Row("otel-extras", "oldest OpenTelemetry of the extras", (RTX, *EXTRAS), COMMANDS),
+    Row(
+        "otel-api",
+        "oldest OpenTelemetry of the bridge",
+        (*CORE, f"opentelemetry-sdk=={CORE[0].partition('==')[2]}"),
+        BRIDGE,
+        extras="dev",
+    ),
+    Row("py3.10", "Torch-TensorRT 2.14, Python 3.10", (RTX,), ALL, "3.10"),
+    Row("py3.12", "Torch-TensorRT 2.14, Python 3.12", (RTX,), ALL, "3.12"),
+    Row("py3.13", "Torch-TensorRT 2.14, Python 3.13", (RTX,), ALL, "3.13"),
+)
+
+
+def uv():
+    """The command. Raises SystemExit when there is none."""
+    found = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if found is None:
+        raise SystemExit("test_versions: needs uv; `make setup` installs it")
+    return found
+
+
+def prepare(row):
+    """The Python of the row's environment, or a clause that says why there is none."""
+    folder = ROOT / ".venvs" / row.name
+    python = folder / "bin" / "python"
+    if (
+        not python.exists()
+        and subprocess.run([uv(), "venv", "--quiet", "--python", row.python, folder], check=False).returncode
+    ):
+        return f"no Python {row.python} here"
+    install = [uv(), "pip", "install", "--quiet", "--python", python, "--editable", f".[{row.extras}]", *row.packages]
+    # Nothing to download when all is there already.
+    if subprocess.run([*install, "--offline"], cwd=ROOT, capture_output=True, check=False).returncode:
+        print(f"{row.what}: installing into .venvs/{row.name} (up to 3 GB to download)", flush=True)
+        done = subprocess.run(install, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            return "cannot be installed: " + (done.stderr.strip().splitlines() or ["?"])[-1].strip()
+    return python
+
+
+def run(row):
+    """The line of the table: passed, failed, skipped, seconds; or why not."""
+    python = prepare(row)
+    if isinstance(python, str):
+        return (row.what, python)
+    print(f"\n--- {row.what}", flush=True)
+    REPORTS.mkdir(exist_ok=True)
+    report = REPORTS / f"tests-{row.name}.xml"
+    report.unlink(missing_ok=True)
+    start = time.monotonic()
+    command = [python, "-m", "pytest", "-q", "--no-header", f"--junit-xml={report}", *row.tests]
+    status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    if not report.exists():
+        return (row.what, f"pytest ended with status {status}")
+    suite = next(iter(ET.parse(report).getroot().iter("testsuite")))
+    tests, failed, skipped = (
+        sum(int(suite.get(name)) for name in names) for names in (["tests"], ["failures", "errors"], ["skipped"])
+    )
+    result = f"{tests - failed - skipped} passed, {failed} failed, {skipped} skipped"
+    return (row.what, f"{result} in {time.monotonic() - start:.0f} s; {versions(python)}")
+
+
+def versions(python):
+    """What was really there."""
+    script = (
+        "import sys, importlib.metadata as m; "
+        'v = lambda name: next((d.version for d in m.distributions() if d.name.replace("_", "-") == name), "none"); '
+        'print(f\'Python {sys.version.split()[0]}, torch {v("torch")}, tensorrt-rtx {v("tensorrt_rtx")}, '
+        'OpenTelemetry {v("opentelemetry-sdk")}, wrapt {v("wrapt")}\')'
+    )
+    return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main(names):
+    """Run the rows and print the table; the status is 1 when one of them has failures or could not run."""
+    unknown = set(names) - {row.name for row in ROWS}
+    if unknown:
+        raise SystemExit(f"test_versions: no row {', '.join(unknown)}; there are {', '.join(row.name for row in ROWS)}")
+    table = [run(row) for row in ROWS if not names or row.name in names]
+    width = max(len(what) for what, _ in table)
+    print()
+    for what, result in table:
+        print(f"{what:<{width}}  {result}")
+    return int(not all(" 0 failed" in result for _, result in table))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

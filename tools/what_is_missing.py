@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names what this machine lacks, and what was therefore not checked. Prints plain lines; misses nothing silently."""
+
+import ctypes
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+VERSIONS = ("2.13", "2.12", "2.11")
+NEWEST_PYTHON = 13
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def has_gpu():
+    """Whether the CUDA driver is there and finds a GPU. Asks the driver, not torch: this must stay quick."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+def has_python(version):
+    """Whether `python3.x` starts; a name on the path may be a version manager's, without that version behind it."""
+    try:
+        return subprocess.run([f"python{version}", "-c", ""], capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def missing():
+    """One sentence for each thing that is not here."""
+    if not has_gpu():
+        yield (
+            "No GPU: engines were built for real, but run by a stand-in on the CPU. Not checked: durations on a GPU, the "
+            "C++ runtime, CUDA graphs."
+        )
+    if importlib.util.find_spec("tensorrt") is None:
+        yield "No TensorRT (only TensorRT-RTX): not checked: TensorRT's own builder and its progress phases."
+    not_here = [version for version in VERSIONS if not (ROOT / ".venvs" / version).exists()]
+    yield (
+        f"Torch-TensorRT {', '.join(VERSIONS)}: not part of this run; `make test-versions` checks them"
+        + (" and installs them first." if not_here else " (installed).")
+    )
+    others = [f"3.{minor}" for minor in range(10, NEWEST_PYTHON + 1) if minor != sys.version_info.minor]
+    found = [version for version in others if has_python(version)]
+    yield (
+        f"Python {', '.join(others)}: not part of this run, which was Python 3.{sys.version_info.minor}"
+        + (f"; {', '.join(found)} can be tried here: make test-versions ONLY=py{found[0]}." if found else ".")
+    )
+
+
+def main():
+    """Print them."""
+    print("\nNot checked on this machine:")
+    for sentence in missing():
+        print(f"- {sentence}")
+
+
+if __name__ == "__main__":
+    main()
