@@ -32,7 +32,7 @@ class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
     `on` empty means: any span of torchspan, or one of the user's (then `brief` says so). `event` names the span
-    event that carries the key instead. `at_start` says that a sampler can see it.
+    event that carries the key instead. `at_start` says that a sampler sees it where it is known by then.
     """
 
     __slots__ = ("at_start", "brief", "event", "on", "type")
@@ -61,7 +61,7 @@ A = Attribute
 
 # --- about the observation ------------------------------------------------------------------------------------
 KEEP = A("torchspan.keep", "boolean", "Work worth keeping whatever the sampling rate: tail sampling asks for this.", *(p for p in phase.PHASES if p.keep), at_start=True)  # fmt: skip
-STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE)  # fmt: skip
+STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
 INCOMPLETE = A("torchspan.incomplete", "boolean", "The end was not seen; the span was closed for it.")
 STEP_NAMES = A("torchspan.steps.names", "string[]", "Short steps inside this span that have no span of their own, longest first.")  # fmt: skip
 STEP_COUNTS = A("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
@@ -175,9 +175,9 @@ ENGINE_NAME = A("torch_tensorrt.engine.name", "string", "Name that Torch-TensorR
 ENGINE_OPERATORS = A("torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True)
 ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT)
 OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT)  # fmt: skip
-ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.CACHE_INSERT)  # fmt: skip
+ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
 RUNTIME = A("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
-NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE)  # fmt: skip
+NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 NETWORK_INPUTS = A("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)
 NETWORK_OUTPUTS = A("tensorrt.network.outputs", "int", "Outputs of the network.", phase.CONSTRUCT_NETWORK)
 CONVERTER_OPERATORS = A("torch_tensorrt.converters.operators", "string[]", "Kinds of operators by the time their converters took, longest first (at most 20).", phase.CONSTRUCT_NETWORK)  # fmt: skip

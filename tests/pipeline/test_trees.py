@@ -19,14 +19,16 @@ from pipeline.expected import (
     by_version,
 )
 from support import models
-from support.tree import COUNTS, NAMES, POSITIVE, SECONDS, STEPS, Any_, S, assert_trees, outline, trees
+from support.tree import COUNTS, NAMES, POSITIVE, SECONDS, STEPS, Any_, S, assert_trees, in_any_order, outline, trees
 
 
 def graph(before, after):
     return {"torch_tensorrt.graph.nodes.before": before, "torch_tensorrt.graph.nodes.after": after}
 
 
-def engine(name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, shapes, dtypes, operators):
+def engine(
+    name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, shapes, dtypes, operators, converters=NAMES
+):
     """One conversion on the RTX wheel: network, build, and the reading and setting up of the engine."""
     size = {"tensorrt.engine.size": POSITIVE}
     python_runtime = {"torch_tensorrt.runtime": "python"}
@@ -51,7 +53,7 @@ def engine(name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, sha
                 "tensorrt.network.layers": layers,
                 "tensorrt.network.inputs": inputs,
                 "tensorrt.network.outputs": outputs,
-                "torch_tensorrt.converters.operators": NAMES,
+                "torch_tensorrt.converters.operators": converters,
                 "torch_tensorrt.converters.counts": COUNTS,
                 "torch_tensorrt.converters.durations": SECONDS,
             },
@@ -104,6 +106,23 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
     nodes, decomposed, lowered, operators, layers = by_version(
         {(2, 11): (123, 117, 103, 61, 172), (2, 14): (123, 112, 98, 56, 159)}
     )
+    supported = {
+        "torch.ops.aten.linear.default": 13,
+        "torch.ops.aten._reshape_copy.default": 10,
+        "torch.ops.aten.permute.default": 8,
+        "torch.ops.aten.add.Tensor": 6,
+        "_operator.getitem": 5,
+        "torch.ops.aten.native_layer_norm.default": 5,
+        "torch.ops.aten.clone.default": 2,
+        "torch.ops.aten.gelu.default": 2,
+        "torch.ops.aten.embedding.default": 1,
+        "torch.ops.aten.select.int": 1,
+        "torch.ops.aten.tanh.default": 1,
+    }
+    # The library lists no operator that it takes for impure (attention may drop out), and converts it all the same.
+    attention = "torch.ops.aten.scaled_dot_product_attention.default"
+    newest = (tuple(supported), tuple(supported.values()), in_any_order(*supported, attention))
+    names, counts, converters = by_version({(2, 11): (NAMES, COUNTS, NAMES), (2, 14): newest})
     inputs = {"torch_tensorrt.inputs.shapes": ("[2, 16]",), "torch_tensorrt.inputs.dtypes": ("int64",)}
     exported = {
         **KEEP,
@@ -147,16 +166,35 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                         "torch_tensorrt.partitioner": "fast",
                         "torch_tensorrt.subgraphs.tensorrt": 1,
                         "torch_tensorrt.subgraphs.torch": 0,
-                        "torch_tensorrt.supported.operators": NAMES,
-                        "torch_tensorrt.supported.counts": COUNTS,
+                        "torch_tensorrt.supported.operators": names,
+                        "torch_tensorrt.supported.counts": counts,
                     },
                 ),
-                engine(layers=layers, outputs=2, operators=operators, shapes=("[2, 16]",), dtypes=("int64",)),
+                engine(
+                    layers=layers,
+                    outputs=2,
+                    operators=operators,
+                    shapes=("[2, 16]",),
+                    dtypes=("int64",),
+                    converters=converters,
+                ),
             ),
             execute(shapes=("[2, 16]",), dtypes=("int64",)),
         )
     ]
     assert_trees(exporter.get_finished_spans(), expected)
+
+
+_CONV_NET_OPERATORS = (
+    "_operator.getitem",
+    "torch.ops.aten._native_batch_norm_legit_no_training.default",
+    "torch.ops.aten._reshape_copy.default",
+    "torch.ops.aten.convolution.default",
+    "torch.ops.aten.linear.default",
+    "torch.ops.aten.max_pool2d.default",
+    "torch.ops.aten.relu.default",
+)
+CONV_NET = (_CONV_NET_OPERATORS, (1,) * 7, in_any_order(*_CONV_NET_OPERATORS))
 
 
 def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument, exporter):
@@ -169,6 +207,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument,
     nodes, decomposed, lowered, operators, layers = by_version(
         {(2, 11): (17, 19, 17, 7, 24), (2, 12): (17, 19, 17, 7, 11), (2, 14): (17, 19, 17, 7, 10)}
     )
+    names, counts, converters = by_version({(2, 11): (NAMES, COUNTS, NAMES), (2, 14): CONV_NET})
     shapes = {"torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
     exported = {
         **KEEP,
@@ -209,11 +248,17 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument,
                     "torch_tensorrt.partitioner": "fast",
                     "torch_tensorrt.subgraphs.tensorrt": 1,
                     "torch_tensorrt.subgraphs.torch": 0,
-                    "torch_tensorrt.supported.operators": NAMES,
-                    "torch_tensorrt.supported.counts": COUNTS,
+                    "torch_tensorrt.supported.operators": names,
+                    "torch_tensorrt.supported.counts": counts,
                 },
             ),
-            engine(layers=layers, operators=operators, shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
+            engine(
+                layers=layers,
+                operators=operators,
+                shapes=("[2, 3, 16, 16]",),
+                dtypes=("float32",),
+                converters=converters,
+            ),
         ),
         execute(shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
     ]

@@ -27,6 +27,13 @@ TEXT = Any_(str)
 SECONDS = Any_(tuple, lambda values: all(type(value) is float and value >= 0 for value in values), "<seconds each>")
 COUNTS = Any_(tuple, lambda values: values and all(type(value) is int and value > 0 for value in values), "<counts>")
 NAMES = Any_(tuple, lambda values: values and all(type(value) is str for value in values), "<names>")
+
+
+def in_any_order(*names):
+    """Equal to a tuple of exactly these names, whatever their order: what is ranked by time is ranked anew each time."""
+    return Any_(tuple, lambda values: sorted(values) == sorted(names), f"<{names} in any order>")
+
+
 STEPS = {
     "torchspan.steps.names": NAMES,
     "torchspan.steps.counts": COUNTS,

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sampler gets to see of a real compilation."""
+
+import torch
+import torch_tensorrt
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
+
+from support import models
+from torchspan import TorchspanInstrumentor, semconv
+
+
+class Asked(Sampler):
+    """Drops everything and remembers what it was asked."""
+
+    def __init__(self):
+        self.seen = {}
+
+    def should_sample(self, parent_context, trace_id, name, kind=None, attributes=None, links=None, trace_state=None):
+        self.seen.setdefault(name, dict(attributes or {}))
+        return SamplingResult(Decision.DROP)
+
+    def get_description(self):
+        return "asked"
+
+
+def compiled_under(sampler):
+    instrumentor = TorchspanInstrumentor()
+    instrumentor.instrument(tracer_provider=TracerProvider(sampler=sampler, shutdown_on_exit=False), detail="passes")
+    try:
+        x = torch.ones(2, 16)
+        module = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[x], min_block_size=1)
+        return module(x)
+    finally:
+        instrumentor.uninstrument()
+
+
+def test_what_a_sampler_sees_is_marked_so_in_the_table():
+    sampler = Asked()
+    compiled_under(sampler)
+    rows = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
+    seen = {key for attributes in sampler.seen.values() for key in attributes}
+    assert {key for key in seen if not rows[key].at_start} == set()
+
+
+def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings():
+    sampler = Asked()
+    compiled_under(sampler)
+    wanted = {
+        "torchspan.keep": True,
+        "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+        "torch_tensorrt.ir": "dynamo",
+        "torch_tensorrt.model.class": "Mlp",
+        "torch_tensorrt.version": torch_tensorrt.__version__,
+        "torch_tensorrt.settings.min_block_size": 1,
+    }
+    seen = sampler.seen["torch_tensorrt.compile"]
+    assert {key: seen.get(key) for key in wanted} == wanted
+
+
+def test_a_compilation_that_the_sampler_drops_runs_as_ever():
+    assert torch.allclose(compiled_under(Asked()), models.seeded(models.Mlp)(torch.ones(2, 16)))
