@@ -82,7 +82,9 @@ def prepare(row):
     python = folder / "bin" / "python"
     if (
         not python.exists()
-        and subprocess.run([uv(), "venv", "--quiet", "--python", row.python, folder], check=False).returncode
+        and subprocess.run(
+            [uv(), "venv", "--quiet", "--no-python-downloads", "--python", row.python, folder], check=False
+        ).returncode
     ):
         return f"no Python {row.python} here"
     install = [uv(), "pip", "install", "--quiet", "--python", python, "--editable", f".[{row.extras}]", *row.packages]

@@ -14,7 +14,8 @@ def test_the_demo_shows_a_fallback_and_its_reason_and_leaves_nothing_behind(shel
     assert re.findall(r"^(?:small transformer|conv net)\b", err, re.MULTILINE) == ["small transformer", "conv net"]
     assert len(re.findall(r"^Own time  ", err, re.MULTILINE)) == 2
     assert err.endswith("torchspan: to keep the traces: torchspan demo --output demo.jsonl\n")
-    assert max(len(line) for line in err.splitlines()) <= 80
+    # What the library writes while it is imported may be longer, and comes before.
+    assert max(len(line) for line in err[err.index("\ntrace ") :].splitlines()) <= 80
     assert list(shell.folder.iterdir()) == []
 
 
