@@ -20,7 +20,7 @@ from torchspan.probes import PROBES, Action
 from torchspan.writer import SpanWriter
 
 IDLE_NS, UNSAMPLED_NS = 100, 150
-CALLS, ROUNDS = 1_000, 1_500
+CALLS, ROUNDS, PASSES = 1_000, 500, 5
 """Short rounds: one in many then falls between two interruptions."""
 
 EXECUTE = next(probe for probe in PROBES if probe.action is Action.EXECUTE)
@@ -46,8 +46,9 @@ def best_ns(*functions):
     return [min(column) / CALLS * 1e9 for column in zip(*times, strict=True)]
 
 
-def main():
-    # As the instrumentor puts them together.
+def one_pass():
+    """(what, nanoseconds over the bare call, target in nanoseconds or None) of each row, measured once."""
+    # As the session puts them together.
     engine, writer = Engine(), SpanWriter()
     engine.register(writer.callback, privileged=True)
     engine.hot = writer.hot
@@ -57,21 +58,34 @@ def main():
 
     def row(what, hooked, target_ns):
         bare_ns, hooked_ns = best_ns(execute_engine, hooked)
-        figure_ns = hooked_ns - bare_ns
-        if target_ns is None:
-            return Row(what, f"{figure_ns:.0f} ns", "compile-class", NO_TARGET)
-        return Row(what, f"{figure_ns:.0f} ns", f"≤ {target_ns} ns", figure_ns <= target_ns)
+        return what, hooked_ns - bare_ns, target_ns
 
-    rows = [row("run of an engine, no span around it", execute, UNSAMPLED_NS)]
+    yield row("run of an engine, no span around it", execute, UNSAMPLED_NS)
     token = context_api.attach(trace.set_span_in_context(UNSAMPLED_SPAN))
-    rows.append(row("run of an engine below an unsampled span", execute, UNSAMPLED_NS))
+    yield row("run of an engine below an unsampled span", execute, UNSAMPLED_NS)
     context_api.detach(token)
     # A function that only a compilation calls: what a compilation may cost in all is measured in compile.py.
-    rows.append(row("step of a compilation, none around it", step, None))
+    yield row("step of a compilation, none around it", step, None)
     engine.close()
-    rows.append(row("run of an engine, bridge switched off", execute, IDLE_NS))
-    rows.append(row("step of a compilation, bridge switched off", step, None))
+    yield row("run of an engine, bridge switched off", execute, IDLE_NS)
+    yield row("step of a compilation, bridge switched off", step, None)
+
+
+def verdict(what, figure_ns, target_ns):
+    if target_ns is None:
+        return Row(what, f"{figure_ns:.0f} ns", "compile-class", NO_TARGET)
+    return Row(what, f"{figure_ns:.0f} ns", f"≤ {target_ns} ns", figure_ns <= target_ns)
+
+
+def main():
     (bare_ns,) = best_ns(execute_engine)
+    # A machine may be slow for as long as a row takes; of passes some time apart the fastest counts.
+    passes = [list(one_pass()) for _ in range(PASSES)]
+    rows = [
+        verdict(what, min(each[1] for each in same), target_ns)
+        for same in zip(*passes, strict=True)
+        for what, _, target_ns in same[:1]
+    ]
     return write(f"Calls that record nothing, over the bare call (which takes {bare_ns:.0f} ns here)", rows)
 
 
