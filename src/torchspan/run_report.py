@@ -63,7 +63,8 @@ class RunReport:
         """
         self.pid = os.getpid()
         if self.complete is not None:
-            self.complete(self)
+            with contextlib.suppress(Exception):  # at exit and in forks, where the libraries may be half gone
+                self.complete(self)
         unwritten = ("folder", "complete")
         values = {
             item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in unwritten

@@ -5,8 +5,6 @@ import tensorrt_rtx
 import torch
 import torch_tensorrt
 
-from support.tree import TEXT
-
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
 
@@ -65,4 +63,3 @@ BUILDER = {
 
 NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
 EVERYTHING = {"torch_tensorrt.coverage": 1.0}
-RANGE = TEXT

@@ -188,3 +188,19 @@ def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(
     for group in siblings.values():
         ordered = sorted(group)
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ordered))
+
+
+@pytest.mark.parametrize("place", ["torchspan.engine.Runs.first", "torchspan.writer._hot.SpanHotPath.count"])
+def test_a_failure_of_ours_beside_a_run_is_logged_and_the_run_is_the_users(
+    instrument, tracer, monkeypatch, caplog, place
+):
+    def fails(*args):
+        raise KeyError("ours")
+
+    monkeypatch.setattr(place, fails)
+    instrument()
+    module = compiled()
+    with tracer.start_as_current_span("request"):
+        results = [module(INPUT) for _ in range(15)]
+    assert all(torch.equal(result, results[0]) for result in results)
+    assert any("the program goes on, with less telemetry" in message for message in caplog.messages)

@@ -5,13 +5,23 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
+from enum import Enum
 from typing import Any
 
 from torchspan import semconv
 from torchspan.adapters._wrap import Wrapping
 from torchspan.engine import HotPath
-from torchspan.probes import Probe
+from torchspan.probes import Call, Probe
 from torchspan.probes.describe import execution
+
+
+class _Due(Enum):
+    """What a run becomes: the event of an engine's first run, an event, or a count on the span around it."""
+
+    FIRST = "first"
+    EVENT = "event"
+    COUNT = "count"
 
 
 class Execution:
@@ -53,13 +63,26 @@ class Execution:
     def _observe(
         self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
     ) -> Any:
-        if _is_traced(tensors):
+        due = self._engine.guard.call("deciding about a run", self._due, trt_engine, tensors)
+        if due is None:
             return original(*args, **kwargs)
-        runs = self._wrapping.runs
-        first, key = runs.first(trt_engine), self._hot.trace()
-        if first or (key is not None and runs.allow(trt_engine, key)):
-            return self._event(original, args, kwargs, trt_engine, tensors, first=first)
-        return self._hot.fold(original, args, kwargs)
+        if due is not _Due.COUNT:
+            return self._event(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
+        start = time.perf_counter()
+        result = original(*args, **kwargs)
+        self._engine.guard.call("counting a run", self._hot.count, time.perf_counter() - start)
+        return result
+
+    def _due(self, trt_engine: Any, tensors: Any) -> _Due | None:
+        """What the run is to become; None for nothing."""
+        if _is_traced(tensors):
+            return None
+        runs, trace = self._wrapping.runs, self._hot.trace()
+        if runs.first(trt_engine):
+            return _Due.FIRST
+        if trace is None:
+            return None
+        return _Due.EVENT if runs.allow(trt_engine, trace) else _Due.COUNT
 
     def _event(
         self,
@@ -77,13 +100,7 @@ class Execution:
         event = self._engine.start(self._probe.phases[0], facts, links=() if origin is None else (origin,))
         if event is None:
             return original(*args, **kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            self._engine.finish(event, error)
-            raise
-        self._engine.finish(event)
-        return result
+        return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)
 
     def _origin(self, trt_engine: Any) -> Any:
         try:

@@ -67,16 +67,17 @@ class Wrapping:
     def begin(self, probe: Probe, call: Call, original: Any) -> Event | None:
         """Open the event of an EVENT row; None where there is nothing to observe."""
         engine, phase = self.engine, probe.phases[0]
-        if not engine.active or (probe.within and not self._inside(probe.within)):
+        if not engine.active or (probe.within and self._around(probe.within) is None):
             return None
         facts = {**self.constants.get(phase, {}), **self._start_facts(probe, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
         return engine.start(phase, facts)
 
-    def _inside(self, phases: tuple[Phase, ...]) -> bool:
-        current = self.engine.current
-        return current is not None and current.nearest(*phases) is not None
+    def _around(self, phases: tuple[Phase, ...]) -> Event | None:
+        """The closest open event of one of `phases`."""
+        current = self.engine.current if self.engine.peek() is not None else None
+        return None if current is None else current.nearest(*phases)
 
     def event(self, probe: Probe, original: Any) -> Any:
         signature, phase = signature_of(original), probe.phases[0]
@@ -84,7 +85,7 @@ class Wrapping:
 
         @functools.wraps(original)
         def observed_event(*args: Any, **kwargs: Any) -> Any:
-            if phase.collapses and self._inside((phase,)):
+            if phase.collapses and self._around((phase,)) is not None:
                 return add_to_outer(*args, **kwargs)
             call = Call(signature, args, kwargs)
             event = self.begin(probe, call, original)
@@ -104,12 +105,11 @@ class Wrapping:
         return result
 
     def facts(self, probe: Probe, original: Any) -> Any:
-        signature, engine, peek = signature_of(original), self.engine, self.engine.peek
+        signature = signature_of(original)
 
         @functools.wraps(original)
         def observed_facts(*args: Any, **kwargs: Any) -> Any:
-            current = engine.current if peek() is not None else None
-            event = current.nearest(*probe.phases) if current is not None else None
+            event = self._around(probe.phases)
             if event is None:
                 return original(*args, **kwargs)
             call = Call(signature, args, kwargs)
@@ -153,15 +153,14 @@ class Wrapping:
         return observed_step
 
     def tally(self, probe: Probe, original: Any) -> Any:
-        signature, engine, count = signature_of(original), self.engine, probe.count
-        guard, peek, name = engine.guard, engine.peek, f"counting {probe.target}"
+        signature, count = signature_of(original), probe.count
+        guard, name = self.engine.guard, f"counting {probe.target}"
         if count is None:
             raise ValueError(f"{probe.target} is a TALLY row without a count")
 
         @functools.wraps(original)
         def observed_tally(*args: Any, **kwargs: Any) -> Any:
-            current = engine.current if peek() is not None else None
-            event = current.nearest(*probe.phases) if current is not None else None
+            event = self._around(probe.phases)
             if event is None:
                 return original(*args, **kwargs)
             start = time.perf_counter()

@@ -25,5 +25,5 @@ class HotPath(Protocol):
     def trace(self) -> Hashable | None:
         """What identifies the surrounding trace if an event would be recorded in it, else None."""
 
-    def fold(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Call `original` and count it where it belongs, without an event."""
+    def count(self, duration_s: float) -> None:
+        """Count a run of that many seconds where it belongs, without an event."""

@@ -15,8 +15,8 @@ PER_SECOND = 10
 PER_TRACE = 50
 """Events a trace."""
 
-TRACES_REMEMBERED = 1024
-"""Traces whose events are counted; the oldest is forgotten."""
+REMEMBERED = 1024
+"""Traces, and objects, whose events are counted; the oldest is forgotten."""
 
 
 class Runs:
@@ -25,28 +25,20 @@ class Runs:
     def __init__(self) -> None:
         self.fresh: dict[int, Any] = {}
         """Addresses of objects that were made and have not run. Mostly empty, which is all a hot path asks."""
-        self._windows: dict[int, list[float]] = {}
+        self._windows: OrderedDict[int, list[float]] = OrderedDict()
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
 
     def made(self, thing: Any) -> None:
         """`thing` has been made: its next run is its first."""
         key = id(thing)
         try:
-            self.fresh[key] = weakref.ref(thing, lambda _gone: self._forget(key))
+            self.fresh[key] = weakref.ref(thing, lambda _gone: self.fresh.pop(key, None))
         except TypeError:  # no weak references: if it goes unrun, its address may be taken for a later object's
             self.fresh[key] = None
 
     def first(self, thing: Any) -> bool:
         """Whether this is the first run of `thing` since it was made; from now on it is not."""
-        key = id(thing)
-        if key not in self.fresh:
-            return False
-        del self.fresh[key]
-        return True
-
-    def _forget(self, key: int) -> None:
-        self.fresh.pop(key, None)
-        self._windows.pop(key, None)
+        return self.fresh.pop(id(thing), self) is not self  # one step: two threads may run it at once
 
     def allow(self, thing: Any, trace: Hashable) -> bool:
         """Whether one more event fits the limits; if so it is counted."""
@@ -61,6 +53,7 @@ class Runs:
             return False
         window[1] += 1
         self._traces[trace] = count + 1
-        while len(self._traces) > TRACES_REMEMBERED:
-            self._traces.popitem(last=False)
+        for counted in (self._traces, self._windows):
+            if len(counted) > REMEMBERED:
+                counted.popitem(last=False)
         return True

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Collection, Hashable
 from types import NoneType
 from typing import Any
 
 from opentelemetry import context as context_api
-from opentelemetry.trace import NonRecordingSpan, Span, get_current_span
+from opentelemetry.trace import NonRecordingSpan, get_current_span
 from opentelemetry.trace.propagation import _SPAN_KEY  # the public getter costs more than the budget of this path
 
 from torchspan import semconv
@@ -76,17 +75,9 @@ class SpanHotPath:
         span = get_current_span()
         return span.get_span_context().trace_id if span.is_recording() else None
 
-    def fold(self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Add the run to count, sum and maximum on the current span; a run that raises is not counted."""
+    def count(self, duration_s: float) -> None:
+        """Add the run to count, sum and maximum on the current span."""
         span = get_current_span()
-        if not span.is_recording():
-            return original(*args, **kwargs)
-        start = time.perf_counter()
-        result = original(*args, **kwargs)
-        self._add(span, time.perf_counter() - start)
-        return result
-
-    def _add(self, span: Span, duration_s: float) -> None:
         entry = self._folded.setdefault(span, [0, 0.0, 0.0])
         entry[:] = [entry[0] + 1, entry[1] + duration_s, max(entry[2], duration_s)]
         span.set_attributes(
