@@ -22,6 +22,7 @@ class Phase:
     collapses: work of this phase nested inside itself is one piece of work (`torch_tensorrt.compile` calls
         `torch_tensorrt.dynamo.compile`), so the inner call adds its facts to the outer one.
     has_target: the name is followed by a bounded target.
+    is_long: may take minutes, so that it is told from outside while it runs.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Phase:
     keep: bool = True
     collapses: bool = False
     has_target: bool = False
+    is_long: bool = False
 
     @property
     def short(self) -> str:
@@ -40,6 +42,7 @@ COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation, from the entry point the user called to the compiled module.",
     collapses=True,
+    is_long=True,
 )
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
 EXPORT = Phase("torch.export", "`torch.export.export` as called by Torch-TensorRT's trace.")
@@ -60,7 +63,7 @@ CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine
 CONSTRUCT_NETWORK = Phase(
     "torch_tensorrt.construct_network", "Running the converters: from the subgraph to TensorRT's network."
 )
-BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.")
+BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True)
 BUILD_PHASE = Phase("tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True)
 DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.")
 SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.")

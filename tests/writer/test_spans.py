@@ -19,7 +19,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 from support.tree import named, outline
 from torchspan import phase, semconv
 from torchspan.adapters._wrap import Wrapping
-from torchspan.engine import Engine
+from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Probe
 from torchspan.writer import SpanWriter
 
@@ -303,3 +303,13 @@ def test_an_id_generator_of_the_users_choice_stays():
     event = engine.start(phase.COMPILE, {})
     engine.finish(event)
     assert (event.handle.trace_id, event.handle.span_id) == (8, 7)
+
+
+def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter):
+    event = engine.start(phase.BUILD_ENGINE, {})
+    event.occurrences.append(Occurrence("something", event.start_ns + 5, {"key": "value"}))
+    engine.finish(event)
+    (span,) = exporter.get_finished_spans()
+    assert [(each.name, each.timestamp, dict(each.attributes)) for each in span.events] == [
+        ("something", event.start_ns + 5, {"key": "value"})
+    ]

@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine: paired callbacks around pieces of work, the idea of ATen's RecordFunction in Python."""
 
+from torchspan.engine._active import ActiveWork
 from torchspan.engine._callback import Callback
 from torchspan.engine._dispatch import Engine, Undo
-from torchspan.engine._event import Anchor, Attributes, Event, Steps
+from torchspan.engine._event import Anchor, Attributes, Event, Occurrence, Steps
 from torchspan.engine._guard import Guard
 from torchspan.engine._hot import HotPath
 from torchspan.engine._runs import Runs
 
-__all__ = ["Anchor", "Attributes", "Callback", "Engine", "Event", "Guard", "HotPath", "Runs", "Steps", "Undo"]
+__all__ = [
+    "ActiveWork",
+    "Anchor",
+    "Attributes",
+    "Callback",
+    "Engine",
+    "Event",
+    "Guard",
+    "HotPath",
+    "Occurrence",
+    "Runs",
+    "Steps",
+    "Undo",
+]

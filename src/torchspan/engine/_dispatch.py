@@ -104,6 +104,7 @@ class Engine:
             return None
         scoped = parent is None
         event = Event(phase, target, attributes, parent or self._innermost_open(), scoped=scoped, links=links)
+        event.root.running = event
         self._busy.now = True
         try:
             for callback in self._listeners(phase):
@@ -121,6 +122,8 @@ class Engine:
     def finish(self, event: Event, error: BaseException | None = None) -> None:
         """Close an event and run the end callbacks of those that started for it, last started first."""
         event.end_ns = event.anchor.now_ns()
+        if event.root.running is event:
+            event.root.running = event.parent
         if event.scoped:
             self._current.set(event.parent)
         if error is not None:

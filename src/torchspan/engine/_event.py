@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from torchspan.phase import Phase
@@ -54,16 +56,28 @@ class Steps:
         return bool(self._by_name)
 
 
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """Something that happened at one moment inside an event: a line of a library's log."""
+
+    name: str
+    time_ns: int
+    attributes: Attributes
+
+
 class Event:
     """A piece of work of one phase, as callbacks see it.
 
-    `attributes` are those known at the start; `additions` are gathered until the end. `tally` is scratch space
-    for what is counted per node of a graph and summed up at the end. Neither keeps an observed object alive.
+    `attributes` are those known at the start; `additions` are gathered until the end, and so are `occurrences`.
+    `tally` is scratch space for what is counted per node of a graph and summed up at the end. None of them keeps an
+    observed object alive. `root` is the outermost event of the tree, the event itself where there is none around it;
+    its `running` is the innermost one that is open, for those who ask from another thread.
     """
 
     __slots__ = (
         "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
-        "links", "parent", "phase", "scoped", "start_ns", "steps", "tally", "target",
+        "links", "occurrences", "parent", "phase", "root", "running", "scoped", "start_ns", "steps", "tally", "target",
+        "thread_id",
     )  # fmt: skip
 
     def __init__(
@@ -82,7 +96,11 @@ class Event:
         self.additions: dict[str, Any] = {}
         self.tally: dict[str, Any] = {}
         self.steps = Steps()
+        self.occurrences: list[Occurrence] = []
         self.parent = parent
+        self.root: Event = self if parent is None else parent.root
+        self.running: Event | None = self if parent is None else None
+        self.thread_id = threading.get_ident()
         self.scoped = scoped
         self.links = links
         self.anchor: Anchor = parent.anchor if parent is not None else Anchor()

@@ -98,6 +98,8 @@ class SpanWriter:
 
     def _describe(self, event: Event, span: Span) -> None:
         attributes = {**event.additions, **_steps(event)}
+        for occurrence in event.occurrences:
+            span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
         if event.error is not None:
             attributes[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
             if event.innermost:
