@@ -10,6 +10,9 @@ from pathlib import Path
 VERSIONS = ("2.13", "2.12", "2.11")
 NEWEST_PYTHON = 13
 ROOT = Path(__file__).resolve().parents[1]
+ROUTES = ROOT / ".reports" / "routes.md"
+"""What the tests of the routes write: which hooks fired, and which cells this machine cannot show."""
+NOT_HERE = "not here: needs "
 
 
 def has_gpu():
@@ -39,6 +42,7 @@ def missing():
         )
     if importlib.util.find_spec("tensorrt") is None:
         yield "No TensorRT (only TensorRT-RTX): not checked: TensorRT's own builder and its progress phases."
+    yield from routes()
     not_here = [version for version in VERSIONS if not (ROOT / ".venvs" / version).exists()]
     yield (
         f"Torch-TensorRT {', '.join(VERSIONS)}: not part of this run; `make test-versions` checks them"
@@ -50,6 +54,20 @@ def missing():
         f"Python {', '.join(others)}: not part of this run, which was Python 3.{sys.version_info.minor}"
         + (f"; {', '.join(found)} can be tried here: make test-versions ONLY=py{found[0]}." if found else ".")
     )
+
+
+def routes():
+    """The cells of the reachability table that need more than is here, by what they need."""
+    if not ROUTES.is_file():
+        yield "Routes: their test did not run to its end, so it is not known which hooks fired."
+        return
+    rows = [line.strip("| ").split(" | ") for line in ROUTES.read_text(encoding="utf-8").splitlines()]
+    needs = {}
+    for row in rows:
+        if row[-1].startswith(NOT_HERE):
+            needs.setdefault(row[-1].removeprefix(NOT_HERE), []).append(f"{row[0]} ({row[1]})")
+    for need, cells in needs.items():
+        yield f"Routes, with the hook that did not fire: {', '.join(cells)}. Needed: {need}."
 
 
 def main():

@@ -44,6 +44,20 @@ COMPILE = Phase(
     collapses=True,
     is_long=True,
 )
+CONVERT_TO_ENGINE = Phase(
+    "torch_tensorrt.convert_to_engine",
+    "A whole model on its way to the bytes of one TensorRT engine, without a module around it.",
+    collapses=True,
+    is_long=True,
+)
+REFIT = Phase(
+    "torch_tensorrt.refit",
+    "New weights for the engines of a compiled module, without building them again.",
+    collapses=True,
+    is_long=True,
+)
+SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", collapses=True)
+LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
 EXPORT = Phase("torch.export", "`torch.export.export` as called by Torch-TensorRT's trace.")
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
@@ -70,6 +84,12 @@ SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine 
 EXECUTE = Phase(
     "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
 )
+
+ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
+"""What a program calls itself: each says which entry point it was, and under which versions."""
+
+LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
+"""What lowers a graph."""
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""

@@ -76,13 +76,15 @@ CODE_FILE = A("code.file.path", "string", "File that raised it.", event="excepti
 CODE_LINE = A("code.line.number", "int", "Line that raised it.", event="exception")
 
 # --- the compilation ------------------------------------------------------------------------------------------
-ENTRY_POINT = A("torch_tensorrt.entry_point", "string", "The outermost call: `torch_tensorrt.compile`, `torch_tensorrt.dynamo.compile`, `torch.compile`.", phase.COMPILE, at_start=True)  # fmt: skip
-IR = A("torch_tensorrt.ir", "string", "The `ir` that was asked for.", phase.COMPILE, at_start=True)
-MODEL_CLASS = A("torch_tensorrt.model.class", "string", "Class of the model.", phase.COMPILE, phase.TRACE, phase.EXPORT, at_start=True)  # fmt: skip
-TORCH_VERSION = A("torch.version", "string", "Version of PyTorch.", phase.COMPILE, at_start=True)
-TORCH_TENSORRT_VERSION = A("torch_tensorrt.version", "string", "Version of Torch-TensorRT.", phase.COMPILE, at_start=True)  # fmt: skip
-TENSORRT_VERSION = A("tensorrt.version", "string", "Version of the TensorRT library in use.", phase.COMPILE, at_start=True)  # fmt: skip
-TENSORRT_PACKAGE = A("tensorrt.package", "string", "`tensorrt` or `tensorrt_rtx`.", phase.COMPILE, at_start=True)
+ENTRY_POINT = A("torch_tensorrt.entry_point", "string", "The outermost call, by the name under which programs know it: `torch_tensorrt.compile`, `torch.compile`, `torch_tensorrt.save` and so on.", *phase.ENTRIES, at_start=True)  # fmt: skip
+IR = A(
+    "torch_tensorrt.ir", "string", "The `ir` that was asked for.", phase.COMPILE, phase.CONVERT_TO_ENGINE, at_start=True
+)
+MODEL_CLASS = A("torch_tensorrt.model.class", "string", "Class of the model.", *phase.LOWERING, phase.TRACE, phase.EXPORT, at_start=True)  # fmt: skip
+TORCH_VERSION = A("torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True)
+TORCH_TENSORRT_VERSION = A("torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True)  # fmt: skip
+TENSORRT_VERSION = A("tensorrt.version", "string", "Version of the TensorRT library in use.", *phase.ENTRIES, at_start=True)  # fmt: skip
+TENSORRT_PACKAGE = A("tensorrt.package", "string", "`tensorrt` or `tensorrt_rtx`.", *phase.ENTRIES, at_start=True)
 COMPILE_ID = A("torch.compile.id", "string", "Dynamo's compile id, `frame/recompile`.", phase.COMPILE, at_start=True)
 
 SETTING_PREFIX = "torch_tensorrt.settings."
@@ -116,16 +118,17 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("use_distributed_mode_trace", "boolean", "Trace through aot_autograd for distributed models."),
 )
 SETTINGS: dict[str, Attribute] = {
-    name: A(SETTING_PREFIX + name, type_, brief, phase.COMPILE, at_start=True) for name, type_, brief in _SETTINGS
+    name: A(SETTING_PREFIX + name, type_, brief, *phase.LOWERING, at_start=True) for name, type_, brief in _SETTINGS
 }
 """Compilation settings by field name; those that the installed version lacks are left out."""
 
-OPERATORS_TOTAL = A("torch_tensorrt.operators.total", "int", "Operators in the lowered graph.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-OPERATORS_SUPPORTED = A("torch_tensorrt.operators.supported", "int", "Those a converter accepts.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-OPERATORS_TENSORRT = A("torch_tensorrt.operators.tensorrt", "int", "Those that run in TensorRT.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-COVERAGE = A("torch_tensorrt.coverage", "double", "Share of the operators that runs in TensorRT, 0 to 1.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-ENGINE_COUNT = A("torch_tensorrt.engines.count", "int", "Engines made (with `dryrun`: planned).", phase.COMPILE)
-ENGINES_SIZE = A("torch_tensorrt.engines.size", "int", "Bytes of all engines together.", phase.COMPILE)
+OPERATORS_TOTAL = A("torch_tensorrt.operators.total", "int", "Operators in the lowered graph.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+OPERATORS_SUPPORTED = A("torch_tensorrt.operators.supported", "int", "Those a converter accepts.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+OPERATORS_TENSORRT = A("torch_tensorrt.operators.tensorrt", "int", "Those that run in TensorRT.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+COVERAGE = A("torch_tensorrt.coverage", "double", "Share of the operators that runs in TensorRT, 0 to 1.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+ENGINE_COUNT = A("torch_tensorrt.engines.count", "int", "Engines made, refitted, saved or loaded (with `dryrun`: planned).", phase.COMPILE, phase.REFIT, phase.SAVE, phase.LOAD)  # fmt: skip
+DEFERRED = A("torch_tensorrt.deferred", "boolean", 'Nothing was compiled yet: that happens at the first call of what was returned (`ir="torch_compile"`).', phase.COMPILE)  # fmt: skip
+ENGINES_SIZE = A("torch_tensorrt.engines.size", "int", "Bytes of all engines together.", phase.COMPILE, phase.SAVE, phase.LOAD)  # fmt: skip
 
 NODES = A("torch_tensorrt.graph.nodes", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT)
 NODES_BEFORE = A("torch_tensorrt.graph.nodes.before", "int", "Nodes of the graph going in.", phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.LOWER, phase.PASS, at_start=True)  # fmt: skip
@@ -142,11 +145,11 @@ SUBGRAPHS_TENSORRT = A("torch_tensorrt.subgraphs.tensorrt", "int", "Subgraphs fo
 SUBGRAPHS_TORCH = A("torch_tensorrt.subgraphs.torch", "int", "Subgraphs left in PyTorch.", phase.PARTITION)
 SUPPORTED_NAMES = A("torch_tensorrt.supported.operators", "string[]", "Supported operators, most frequent first (at most 20).", phase.PARTITION)  # fmt: skip
 SUPPORTED_COUNTS = A("torch_tensorrt.supported.counts", "int[]", "How often each of them occurs.", phase.PARTITION)
-FALLBACK_REASON = A("torch_tensorrt.fallback.reason", "string[]", "Its presence means that work which was to run in TensorRT runs in PyTorch; the classes of reason, most frequent first.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-FALLBACK_OPERATORS = A("torch_tensorrt.fallback.operators", "string[]", "Operators left in PyTorch, most frequent first (at most 20).", phase.COMPILE, phase.PARTITION)  # fmt: skip
-FALLBACK_COUNTS = A("torch_tensorrt.fallback.counts", "int[]", "How often each of them occurs.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-FALLBACK_REASONS = A("torch_tensorrt.fallback.reasons", "string[]", "Why, for each of them.", phase.COMPILE, phase.PARTITION)  # fmt: skip
-FALLBACK_OMITTED = A("torch_tensorrt.fallback.omitted", "int", "Kinds of operators left out of the lists.", phase.COMPILE, phase.PARTITION)  # fmt: skip
+FALLBACK_REASON = A("torch_tensorrt.fallback.reason", "string[]", "Its presence means that work which was to run in TensorRT runs in PyTorch; the classes of reason, most frequent first.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_OPERATORS = A("torch_tensorrt.fallback.operators", "string[]", "Operators left in PyTorch, most frequent first (at most 20).", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_COUNTS = A("torch_tensorrt.fallback.counts", "int[]", "How often each of them occurs.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_REASONS = A("torch_tensorrt.fallback.reasons", "string[]", "Why, for each of them.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_OMITTED = A("torch_tensorrt.fallback.omitted", "int", "Kinds of operators left out of the lists.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 
 
 class FallbackReason:
@@ -173,9 +176,9 @@ class FallbackReason:
 # --- one engine -----------------------------------------------------------------------------------------------
 ENGINE_NAME = A("torch_tensorrt.engine.name", "string", "Name that Torch-TensorRT gives the subgraph, `_run_on_acc_0`.", phase.CONVERT, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
 ENGINE_OPERATORS = A("torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True)
-ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT)
-OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT)  # fmt: skip
-ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
+ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
+OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
+ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
 RUNTIME = A("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
 NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 NETWORK_INPUTS = A("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)
@@ -196,6 +199,13 @@ BUILD_PHASE_STEPS_DONE = A("tensorrt.phase.steps_done", "int", "Steps that were 
 
 CACHE_RESULT = A("torch_tensorrt.engine_cache.result", "string", "`hit`, `miss`, `inserted` or `refused`.", phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
 CACHE_KEY = A("torch_tensorrt.engine_cache.key", "string", "First 16 characters of the engine's hash.", phase.CACHE_LOOKUP, phase.CACHE_INSERT, at_start=True)  # fmt: skip
+
+# --- files and refits -----------------------------------------------------------------------------------------
+FILE_FORMAT = A("torch_tensorrt.file.format", "string", "`exported_program`, `torchscript`, `aot_inductor`, `executorch` or `mutable_module`.", phase.SAVE, phase.LOAD)  # fmt: skip
+FILE_SIZE = A("torch_tensorrt.file.size", "int", "Bytes of the file.", phase.SAVE, phase.LOAD)
+SAVE_RETRACE = A("torch_tensorrt.save.retrace", "boolean", "The module is exported again before it is saved.", phase.SAVE)  # fmt: skip
+REFIT_IN_PLACE = A("torch_tensorrt.refit.in_place", "boolean", "The compiled module itself gets the weights, not a copy of it.", phase.REFIT, at_start=True)  # fmt: skip
+REFIT_OUTPUTS_MATCH = A("torch_tensorrt.refit.outputs_match", "boolean", "What `verify_output` found: the refitted module computes what the model does. Torch-TensorRT only logs a difference.", phase.REFIT)  # fmt: skip
 
 # --- runs -----------------------------------------------------------------------------------------------------
 EXECUTE_FIRST = A("torch_tensorrt.execute.first", "boolean", "First run of this engine that was seen.", phase.EXECUTE, at_start=True)  # fmt: skip

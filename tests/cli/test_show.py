@@ -479,3 +479,30 @@ main                                                  ████████�
 Own time  main 20.0 ms 100 %; stand-in left out
 """
     )
+
+
+def test_files_refits_and_compilations_that_wait_say_what_they_are(recording, torchspan):
+    recording.span("torch_tensorrt.compile", 0, 10, {s.MODEL_CLASS: "Net", s.DEFERRED: True})
+    main = recording.span("main", 0, 100)
+    recording.span("torch_tensorrt.refit", 0, 30, {s.ENGINE_COUNT: 1, s.REFIT_OUTPUTS_MATCH: False}, parent=main)
+    saved = {s.FILE_FORMAT: "exported_program", s.FILE_SIZE: 32_502, s.ENGINE_COUNT: 1, s.ENGINES_SIZE: 16_732}
+    recording.span("torch_tensorrt.save", 40, 60, saved, parent=main)
+    recording.span("torch_tensorrt.load", 70, 90, {s.FILE_SIZE: 7}, parent=main)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000003 · 2026-11-21 10:42:40Z · 4 spans
+main                                                  ████████████████    100 ms
+├─ torch_tensorrt.refit                               █████              30.0 ms
+│     1 engine · its outputs differ from the model's
+├─ torch_tensorrt.save                                      ███          20.0 ms
+│     1 engine of 16.7 kB · exported_program of 32.5 kB
+└─ torch_tensorrt.load  file of 7 B                              ███     20.0 ms
+Own time  main 30.0 ms 30 %, refit 30.0 ms 30 %, save 20.0 ms 20 %
+
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+torch_tensorrt.compile · Net                          ████████████████   10.0 ms
+   compiles at its first call
+"""
+    )

@@ -128,3 +128,17 @@ def test_a_setup_that_was_done_is_done_at_once_and_needs_no_network(tmp_path):
     done = subprocess.run(["bash", "tools/setup"], cwd=copy, capture_output=True, text=True, check=True)
 
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_the_routes_that_need_more_than_this_machine_has_are_named(tmp_path, monkeypatch):
+    report = tmp_path / "routes.md"
+    report.write_text("| route | hook | |\n|---|---|---|\n| a | x | real |\n| a | y | not here: needs Z |\n")
+    monkeypatch.setattr(what_is_missing, "ROUTES", report)
+    assert list(what_is_missing.routes()) == ["Routes, with the hook that did not fire: a (y). Needed: Z."]
+
+
+def test_routes_that_did_not_run_are_not_taken_for_green(tmp_path, monkeypatch):
+    monkeypatch.setattr(what_is_missing, "ROUTES", tmp_path / "absent.md")
+    assert list(what_is_missing.routes()) == [
+        "Routes: their test did not run to its end, so it is not known which hooks fired."
+    ]

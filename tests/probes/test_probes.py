@@ -28,7 +28,7 @@ def test_each_row_gives_its_reason_and_what_it_is_for(probe):
     assert probe.action in {Action.STEP, Action.WATCH, Action.MAKES} or probe.phases
     assert probe.action is not Action.MAKES or probe.produces is not None
     assert (probe.action is Action.TALLY) == (probe.count is not None)
-    assert bool(probe.share) == (probe.share_with is not None)
+    assert bool(probe.share) == (probe.share_with != ())
 
 
 def test_no_row_patches_the_initialiser_that_the_debugger_swaps():

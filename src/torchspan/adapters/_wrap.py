@@ -47,8 +47,8 @@ class Wrapping:
         if probe.end is not None:
             name = f"describing the result of {probe.target}"
             add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
-        if probe.share_with is not None:
-            outer = event.nearest(probe.share_with)
+        if probe.share_with:
+            outer = event.nearest(*probe.share_with)
             if outer is not None:
                 add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
         if probe.produces is not None:

@@ -77,7 +77,7 @@ def is_supported(version: str) -> bool:
 
 
 def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
-    wrapping = Wrapping(engine, {phase.COMPILE: _version_facts()})
+    wrapping = Wrapping(engine, dict.fromkeys(phase.ENTRIES, _version_facts()))
     makers = _makers(wrapping, tensorrt_phases=phases)
     functions: list[tuple[Any, Any]] = []
     for resolved in resolve_probes():

@@ -48,7 +48,14 @@ class Call:
 
 
 def signature_of(function: Any) -> inspect.Signature | None:
-    """The signature of `function`, or None where it has none (extension types)."""
+    """The signature of `function`, or None where it has none (extension types).
+
+    Torch-TensorRT's `needs_refit` and its like hide the function they guard without `functools.wraps`
+    (torch_tensorrt/_features.py); its signature is the one that counts.
+    """
+    if getattr(function, "__module__", None) == "torch_tensorrt._features" and function.__closure__:
+        guarded = [cell.cell_contents for cell in function.__closure__ if inspect.isfunction(cell.cell_contents)]
+        function = guarded[0] if len(guarded) == 1 else function
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):

@@ -56,7 +56,7 @@ class Probe:
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
     start, end: pure functions that describe the call; `end` sees the result and the event's tally.
     count: for TALLY, adds one call to the tally.
-    share: keys that `end` describes and that the nearest event of `share_with` carries too.
+    share: keys that `end` describes and that the nearest event of one of `share_with` carries too.
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
@@ -73,7 +73,7 @@ class Probe:
     end: DescribeEnd | None = None
     count: Count | None = None
     share: tuple[str, ...] = ()
-    share_with: Phase | None = None
+    share_with: tuple[Phase, ...] = ()
     produces: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
     package: str | None = None

@@ -10,7 +10,7 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import compilation, conversion, fallback, lowering, partition
+from torchspan.probes.describe import artifacts, compilation, conversion, fallback, lowering, partition, refit
 
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
@@ -22,13 +22,14 @@ _ENTRY = (
     _row(
         target="torch_tensorrt._compile:compile",
         phases=(phase.COMPILE,),
-        start=compilation.torch_tensorrt_compile,
+        start=compilation.of_module("torch_tensorrt.compile"),
+        end=compilation.torch_tensorrt_compiled,
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
     _row(
         target="torch_tensorrt.dynamo._compiler:compile",
         phases=(phase.COMPILE,),
-        start=compilation.dynamo_compile,
+        start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
     _row(
@@ -48,6 +49,108 @@ _ENTRY = (
         end=compilation.torch_compile_result,
         why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
         "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",
+    ),
+)
+
+_OTHER_ENTRIES = (
+    _row(
+        target="torch_tensorrt._compile:cross_compile_for_windows",
+        phases=(phase.COMPILE,),
+        start=compilation.of_module("torch_tensorrt.cross_compile_for_windows"),
+        why="compiles and saves for Windows",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._compiler:cross_compile_for_windows",
+        phases=(phase.COMPILE,),
+        start=compilation.of_exported_program("torch_tensorrt.dynamo.cross_compile_for_windows"),
+        why="the same for an exported program, without saving",
+    ),
+    _row(
+        target="torch_tensorrt._compile:convert_method_to_trt_engine",
+        phases=(phase.CONVERT_TO_ENGINE,),
+        start=compilation.of_module("torch_tensorrt.convert_method_to_trt_engine"),
+        why="a module becomes the bytes of one engine",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._compiler:convert_exported_program_to_serialized_trt_engine",
+        phases=(phase.CONVERT_TO_ENGINE,),
+        start=compilation.of_exported_program(
+            "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
+        ),
+        why="the same for an exported program; no partitioning, everything has to be supported",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile",
+        phases=(phase.COMPILE,),
+        start=compilation.mutable_compile,
+        why="a module that compiles itself: exports first, then calls dynamo.compile",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm",
+        phases=(phase.REFIT,),
+        start=refit.mutable_refit,
+        why="and refits itself when its weights were changed; a refit that fails is followed by a compilation",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._refit:refit_module_weights",
+        phases=(phase.REFIT,),
+        start=refit.refit_module_weights,
+        end=refit.refitted,
+        why="new weights for a compiled module: lowers and partitions the new program, then refits engine by engine",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.utils:check_module_output",
+        action=Action.FACTS,
+        phases=(phase.REFIT,),
+        end=refit.outputs_match,
+        why="verify_output: a difference is only logged",
+    ),
+    _row(
+        target="torch_tensorrt._compile:save",
+        phases=(phase.SAVE,),
+        start=artifacts.save,
+        end=artifacts.saved,
+        why="torch_tensorrt.save, every format",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program",
+        phases=(phase.SAVE,),
+        start=artifacts.save_cross_compiled,
+        end=artifacts.saved,
+        why="saving what was compiled for Windows",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save",
+        phases=(phase.SAVE,),
+        start=artifacts.save_mutable,
+        end=artifacts.saved,
+        why="saving a mutable module",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._exporter:export",
+        action=Action.STEP,
+        why="the compiled module becomes an exported program: by surgery on its graph, or by exporting it again",
+    ),
+    _row(
+        target="torch_tensorrt._compile:load",
+        phases=(phase.LOAD,),
+        start=artifacts.load,
+        end=artifacts.loaded,
+        why="torch_tensorrt.load: tries torch.export.load, then torch.jit.load",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program",
+        phases=(phase.LOAD,),
+        start=artifacts.load_cross_compiled,
+        end=artifacts.loaded,
+        why="loading what was compiled for Windows, there",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load",
+        phases=(phase.LOAD,),
+        start=artifacts.load_mutable,
+        end=artifacts.loaded,
+        why="loading a mutable module",
     ),
 )
 
@@ -83,8 +186,8 @@ _TRACE_AND_LOWER = (
         phases=(phase.DECOMPOSE,),
         start=lowering.graph_in,
         end=lowering.graph_out,
-        within=(phase.COMPILE,),
-        why="decomposition, often the longest part before the build; a method of torch, so only inside a compile",
+        within=phase.LOWERING,
+        why="decomposition, often the longest part before the build; a method of torch, so only where graphs are lowered",
     ),
     _row(
         target="torch.export:ExportedProgram.module",
@@ -171,21 +274,21 @@ _PARTITION = (
     _row(
         target="torch_tensorrt.dynamo.partitioning.common:get_graph_converter_support",
         action=Action.FACTS,
-        phases=(phase.COMPILE,),
+        phases=(phase.COMPILE, phase.REFIT),
         end=compilation.converter_support,
         why="counts supported operators before anything is decided",
     ),
     _row(
         target="torch_tensorrt.dynamo.partitioning._global_partitioner:TorchTensorRTOperatorSupport.is_node_supported",
         action=Action.TALLY,
-        phases=(phase.PARTITION, phase.COMPILE),
+        phases=(phase.PARTITION, phase.COMPILE, phase.REFIT),
         count=fallback.count_verdict,
         why="the verdict on each node; the library adds up all causes in one counter",
     ),
     _row(
         target="torch_tensorrt.dynamo.partitioning._adjacency_partitioner:OpSupportTester.is_node_supported",
         action=Action.TALLY,
-        phases=(phase.PARTITION, phase.COMPILE),
+        phases=(phase.PARTITION, phase.COMPILE, phase.REFIT),
         count=fallback.count_verdict,
         why="the same in the fast partitioner",
     ),
@@ -195,7 +298,7 @@ _PARTITION = (
         start=partition.partitioner("fast"),
         end=partition.split,
         share=_FALLBACK,
-        share_with=phase.COMPILE,
+        share_with=(phase.COMPILE, phase.REFIT),
         why="the fast partitioner, the default",
     ),
     _row(
@@ -204,7 +307,7 @@ _PARTITION = (
         start=partition.partitioner("global"),
         end=partition.split,
         share=_FALLBACK,
-        share_with=phase.COMPILE,
+        share_with=(phase.COMPILE, phase.REFIT),
         why="the global partitioner, by choice or after the fast one failed",
     ),
     _row(
@@ -236,7 +339,7 @@ _CONVERT = (
     _row(
         target="torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result",
         action=Action.FACTS,
-        phases=(phase.CONVERT,),
+        phases=(phase.CONVERT, phase.CONVERT_TO_ENGINE),
         end=conversion.interpreted,
         why="returns the engine's bytes, from the cache or from a build",
     ),
@@ -385,4 +488,4 @@ _RUN = (
     ),
 )
 
-PROBES: tuple[Probe, ...] = _ENTRY + _TRACE_AND_LOWER + _PARTITION + _CONVERT + _RUN
+PROBES: tuple[Probe, ...] = _ENTRY + _OTHER_ENTRIES + _TRACE_AND_LOWER + _PARTITION + _CONVERT + _RUN

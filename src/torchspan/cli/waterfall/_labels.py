@@ -112,8 +112,11 @@ def _is_number(value: Any) -> bool:
 
 def _facts(node: Node) -> list[Fact]:
     span = node.span
-    found = [Fact(text) for text in (*_operators(span), *_engines(span), *_graphs(span), *_runs(span), *_steps(span))]
-    found += _fallback(span)
+    found = [
+        Fact(text)
+        for text in (*_operators(span), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
+    ]
+    found += [*_fallback(span), *_refit(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
     if span.end_ns < span.start_ns:
@@ -155,6 +158,15 @@ def _engines(span: Span) -> list[str]:
     return found
 
 
+def _files(span: Span) -> list[str]:
+    a = span.attributes
+    format_, bytes_ = a.get(semconv.FILE_FORMAT), number(a, semconv.FILE_SIZE)
+    found = [f"{format_ or 'file'}{'' if bytes_ is None else f' of {size(bytes_)}'}"] if format_ or bytes_ else []
+    if a.get(semconv.DEFERRED) is True:
+        found.append("compiles at its first call")
+    return found
+
+
 def _graphs(span: Span) -> list[str]:
     a = span.attributes
     before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES))
@@ -188,13 +200,18 @@ def _fallback(span: Span) -> list[Fact]:
     if not reasons:
         return []
     names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATORS)]
-    if span.name == phase.COMPILE.name or not names:
+    if span.name in {phase.COMPILE.name, phase.REFIT.name} or not names:
         return [Fact("fallback: " + ", ".join(reasons), Style.FALLBACK)]
     counts = numbers(span.attributes, semconv.FALLBACK_COUNTS)
     listed = _counted(names, counts)
     omitted = number(span.attributes, semconv.FALLBACK_OMITTED)
     more = f", {plural(int(omitted), 'more kind')}" if omitted else ""
     return [Fact(f"in PyTorch: {', '.join(listed)}{more}", Style.FALLBACK)]
+
+
+def _refit(span: Span) -> list[Fact]:
+    differ = span.attributes.get(semconv.REFIT_OUTPUTS_MATCH) is False
+    return [Fact("its outputs differ from the model's", Style.FALLBACK)] if differ else []
 
 
 def _counted(names: Sequence[str], counts: Sequence[float]) -> list[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
@@ -46,26 +47,54 @@ def settings(holder: Any) -> Facts:
     return facts
 
 
-def torch_tensorrt_compile(call: Call) -> Facts:
-    """`torch_tensorrt.compile(module, ir=...)`; `kwargs` are settings that the user gave."""
-    return known(
-        {
-            semconv.ENTRY_POINT: "torch_tensorrt.compile",
-            semconv.IR: call.get("ir"),
-            semconv.MODEL_CLASS: model_class(call.get("module")),
-            **settings(call),
-        }
-    )
+def torch_tensorrt_compiled(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """With `ir="torch_compile"` what comes back is Dynamo's and compiles at its first call."""
+    return {semconv.DEFERRED: True} if hasattr(result, "_torchdynamo_orig_callable") or _is_optimized(result) else {}
 
 
-def dynamo_compile(call: Call) -> Facts:
-    """`torch_tensorrt.dynamo.compile(exported_program, ...)`; every setting is a parameter of it."""
+def _is_optimized(result: Any) -> bool:
+    return type(result).__name__ == "OptimizedModule"
+
+
+def of_exported_program(entry_point: str) -> Callable[[Call], Facts]:
+    """A description of a function of an exported program, whose settings are all parameters."""
+
+    def describe(call: Call) -> Facts:
+        return known(
+            {
+                semconv.ENTRY_POINT: entry_point,
+                semconv.IR: "dynamo",
+                semconv.MODEL_CLASS: model_class(call.get("exported_program")),
+                **settings(call),
+            }
+        )
+
+    return describe
+
+
+def of_module(entry_point: str) -> Callable[[Call], Facts]:
+    """A description of a function of a module; what it was given beyond its own parameters are settings."""
+
+    def describe(call: Call) -> Facts:
+        return known(
+            {
+                semconv.ENTRY_POINT: entry_point,
+                semconv.IR: call.get("ir"),
+                semconv.MODEL_CLASS: model_class(call.get("module")),
+                **settings(call),
+            }
+        )
+
+    return describe
+
+
+def mutable_compile(call: Call) -> Facts:
+    """`MutableTorchTensorRTModule.compile(self)`: at its first call, for a new shape, after a refit that failed."""
     return known(
         {
-            semconv.ENTRY_POINT: "torch_tensorrt.dynamo.compile",
+            semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
             semconv.IR: "dynamo",
-            semconv.MODEL_CLASS: model_class(call.get("exported_program")),
-            **settings(call),
+            semconv.MODEL_CLASS: model_class(getattr(call.get("self"), "original_model", None)),
         }
     )
 
@@ -121,12 +150,13 @@ def compile_module_result(call: Call, result: Any, tally: Tally) -> Facts:
     tally[COMPILED] = True
     engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
-        return _skipped(result, tally)
+        return skipped(result, tally)
     sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
     return {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
 
 
-def _skipped(graph: Any, tally: Tally) -> Facts:
+def skipped(graph: Any, tally: Tally) -> Facts:
+    """Why nothing of a graph went to TensorRT, and what is in it."""
     left = fallback.left_in_torch(calls(graph), tally)
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     facts = fallback.facts(left)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""New weights for built engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import known, model_class
+from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
+
+Facts = dict[str, Any]
+Tally = dict[str, Any]
+
+
+def refit_module_weights(call: Call) -> Facts:
+    """`torch_tensorrt.dynamo.refit_module_weights(compiled_module, new_weight_module, in_place=)`."""
+    return known(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
+            semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
+            semconv.REFIT_IN_PLACE: bool(call.get("in_place")),
+        }
+    )
+
+
+def mutable_refit(call: Call) -> Facts:
+    """`MutableTorchTensorRTModule.refit_gm(self)`: weights were changed, which the module noticed at a call."""
+    return known(
+        {
+            semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
+            semconv.MODEL_CLASS: model_class(getattr(call.get("self"), "original_model", None)),
+            semconv.REFIT_IN_PLACE: True,
+        }
+    )
+
+
+def refitted(_call: Call, result: Any, tally: Tally) -> Facts:
+    """The module with the new weights; without an engine in it, a model that was skipped and runs in PyTorch."""
+    engines = {name for name, _ in result.named_children() if name.startswith(ENGINE_PREFIX)}
+    engines |= {name for name in vars(result) if name.startswith(ENGINE_PREFIX)}  # of an inlined program
+    if engines:
+        return {semconv.ENGINE_COUNT: len(engines)}
+    facts = skipped(result, tally)
+    return {key: facts[key] for key in facts if key != semconv.ENGINES_SIZE}
+
+
+def outputs_match(_call: Call, result: Any, _tally: Tally) -> Facts:
+    """`check_module_output` says whether the refitted module computes what the model does; a difference is only logged."""
+    return {semconv.REFIT_OUTPUTS_MATCH: bool(result)}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every route of `tests/routes.py`: which hooks fire, and what the trace is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+import routes
+from pipeline.expected import VERSION
+from support.fired import Fired
+from support.tree import outline
+from torchspan import adapters
+from torchspan.probes import PROBES
+
+REPORT = Path(os.environ.get("ROUTES_REPORT", Path(__file__).parents[2] / ".reports" / "routes.md"))
+RESOLVED = {each.probe.target for each in adapters.resolve_probes() if each.status == "resolved"}
+fired_by_route = {}
+
+
+def test_every_probe_is_in_a_row_of_the_table_once():
+    listed = [target for targets in routes.HOOKS.values() for target in targets]
+    assert sorted([*listed, *routes.OUTSIDE]) == sorted(probe.target for probe in PROBES)
+
+
+def test_route_names_are_unique():
+    names = [route.name for route in routes.ROUTES]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.filterwarnings("ignore")  # what the libraries warn of on their rarer routes is theirs
+@pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.name)
+def test_exactly_the_hooks_of_the_route_fire(route, instrument, exporter, tmp_path, monkeypatch):
+    fired, error = run_under_the_bridge(route, instrument, tmp_path, monkeypatch)
+    whole = {name for name, targets in routes.HOOKS.items() if fired >= RESOLVED.intersection(targets) != set()}
+    partly = {name for name, targets in routes.HOOKS.items() if fired & set(targets)} - whole
+    fired_by_route[route.name] = whole | partly
+    if VERSION < (2, 14):
+        pytest.skip("the cells are those of 2.14; here only what fired on some route is held against the rows")
+    assert isinstance(error, route.raises or type(None)), repr(error)
+    assert {"missed": route.hooks - whole, "beyond": (whole | partly) - route.hooks} == {
+        "missed": set(),
+        "beyond": set(),
+    }
+    spans = [span for span in exporter.get_finished_spans() if not span.name.startswith("torch_tensorrt.pass ")]
+    assert "\n".join(outline(spans)) == route.tree
+
+
+def run_under_the_bridge(route, instrument, tmp_path, monkeypatch):
+    """Targets of the probes that fired, and what the program got."""
+    fired = Fired(monkeypatch)
+    error = None
+    try:
+        work = route.prepare(tmp_path, monkeypatch)
+    except Exception as unprepared:
+        return set(), unprepared  # older versions cannot do everything
+    fired.record()
+    stop_watching = fired.watch()
+    try:
+        instrument(detail="passes", tensorrt_phases="off")
+        work()
+    except Exception as raised:
+        error = raised
+    finally:
+        stop_watching()
+    return fired.targets, error
+
+
+@pytest.mark.last
+def test_every_row_fires_on_some_route():
+    if len(fired_by_route) < len(routes.ROUTES):
+        pytest.skip("only part of the routes ran")
+    present = {name for name, targets in routes.HOOKS.items() if RESOLVED.intersection(targets)}
+    needing_more = {"load cross-compiled", "save cross-compiled"} if VERSION < (2, 14) else {"save cross-compiled"}
+    assert present - set().union(*fired_by_route.values()) == needing_more
+
+
+@pytest.mark.last
+def test_which_hooks_fired_is_written_down():
+    if len(fired_by_route) < len(routes.ROUTES):
+        pytest.skip("only part of the routes ran")
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(routes.report(fired_by_route), encoding="utf-8")
+    assert REPORT.read_text(encoding="utf-8").count("| real |") > 300

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which probes fire: recorded in the wrappers themselves, and for rows that only watch, below them."""
+
+from torchspan import adapters
+from torchspan.adapters import torch_tensorrt as adapter
+from torchspan.adapters._patching import Patches
+from torchspan.probes import Action
+
+
+class Fired:
+    """The targets of the probes that were called, while the bridge is switched on under it."""
+
+    def __init__(self, monkeypatch):
+        self.targets = set()
+        self._monkeypatch = monkeypatch
+
+    def record(self):
+        """From now on, every wrapper that is made says when it is called."""
+        make = adapter._makers
+
+        def makers(*args, **kwargs):
+            return {action: self._recording(maker) for action, maker in make(*args, **kwargs).items()}
+
+        self._monkeypatch.setattr(adapter, "_makers", makers)
+
+    def _recording(self, maker):
+        def make(probe, original):
+            wrapper = maker(probe, original)
+
+            def recorded(*args, **kwargs):
+                self.targets.add(probe.target)
+                return wrapper(*args, **kwargs)
+
+            recorded.__wrapped__ = wrapper
+            return recorded
+
+        return make
+
+    def watch(self):
+        """Record the rows whose action is WATCH; returns the undo."""
+        patches, functions = Patches("torch_tensorrt"), []
+        for each in adapters.resolve_probes():
+            if each.probe.action is not Action.WATCH or each.status != "resolved":
+                continue
+            if not callable(each.original):  # the official observer
+                each.original.add(lambda _context, target=each.probe.target: self.targets.add(target))
+                continue
+            make = self._recording(lambda _probe, original: original)
+            if len(each.probe.path) > 1:
+                patches.replace_attribute(each.holder, each.name, lambda original, p=each.probe, m=make: m(p, original))
+            else:
+                functions.append((each.original, make(each.probe, each.original)))
+        patches.replace_functions(functions)
+        return patches.undo
