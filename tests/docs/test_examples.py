@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ EVERY_ENGINE = {
     "torch_tensorrt.setup_engine",
     "torch_tensorrt.execute",
 }
+
+SWITCH_ON_THEMSELVES = {"in_code.py", "why_is_my_build_slow.py", "what_fell_back.py"}
 
 
 def read(file):
@@ -132,6 +135,43 @@ def test_in_code(start, tmp_path):
     assert names == [name for name, _ in read(tmp_path / "own.jsonl")]
 
 
+def test_why_is_my_build_slow(start):
+    out = start("python", EXAMPLES / "why_is_my_build_slow.py", TORCHSPAN_WITHOUT_GPU="1")
+
+    durations_and_shares = re.sub(r" *\d+%", " n%", re.sub(r" *\d+\.\d\d s", " n s", out))
+    lines = durations_and_shares.splitlines()
+    assert lines[0] == " n s in all, of which"
+    assert {
+        " n s n%  torch_tensorrt.convert _run_on_acc_0",
+        " n s n%  torch_tensorrt.convert _run_on_acc_2",
+        " n s n%  torch_tensorrt.decompose",
+    } <= set(lines[1:6])
+    assert (
+        lines[lines.index("") + 2 :][:2]
+        == [
+            "  12 operators, 12 layers",
+            " n s  converters, slowest: torch.ops.aten.convolution.default",
+        ]
+        or "_run_on_acc_2" in lines[lines.index("") + 1]
+    )
+    assert " n s  TensorRT's build" in lines
+    assert " n s  Building engine" in lines
+    assert " n s  release_host_and_device_memory, which is Torch-TensorRT's own housekeeping" in lines
+
+
+def test_what_fell_back(start):
+    assert (
+        start("python", EXAMPLES / "what_fell_back.py", TORCHSPAN_WITHOUT_GPU="1")
+        == """\
+3 of 7 operators run in TensorRT; engines: 1
+  1 x torch.ops.aten.linear.default: min_block_size (lower min_block_size)
+  1 x torch.ops.aten.mean.dim: user_excluded (take it out of torch_executed_ops)
+  1 x torch.ops.aten.sigmoid.default: min_block_size (lower min_block_size)
+  1 x torch.ops.aten.special_i1e.default: no_converter (register a converter, or replace the operator)
+"""
+    )
+
+
 def test_each_example_has_a_line_in_the_folders_readme():
     text = (EXAMPLES / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in sorted(EXAMPLES.glob("*.py")) if text.count(f"[{path.name}]({path.name})") != 1] == []
@@ -139,5 +179,5 @@ def test_each_example_has_a_line_in_the_folders_readme():
 
 def test_the_programs_of_users_know_nothing_of_torchspan():
     for path in EXAMPLES.glob("*.py"):
-        if path.name != "in_code.py":
+        if path.name not in SWITCH_ON_THEMSELVES:
             assert "torchspan" not in path.read_text(encoding="utf-8")

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What fell back, and why? Every operator that runs in PyTorch, with the reason and what would change it."""
+
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from torchspan import TorchspanInstrumentor
+
+exporter, provider = InMemorySpanExporter(), TracerProvider()
+provider.add_span_processor(SimpleSpanProcessor(exporter))
+TorchspanInstrumentor().instrument(tracer_provider=provider)
+
+import torch  # noqa: E402
+import torch_tensorrt  # noqa: E402
+
+
+class Mixed(torch.nn.Module):
+    """An operator without a converter, one that is excluded below, and a group that is too small for an engine."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = torch.nn.Conv2d(3, 8, 3)
+        self.after = torch.nn.Linear(8, 4)
+
+    def forward(self, image):
+        smoothed = torch.special.i1e(torch.tanh(torch.relu(self.before(image))))
+        return torch.sigmoid(self.after(smoothed.mean((2, 3))))
+
+
+torch.manual_seed(0)
+model, image = Mixed().eval().cuda(), torch.randn(2, 3, 16, 16, device="cuda")
+with torch.no_grad():
+    settings = {"min_block_size": 3, "torch_executed_ops": {"torch.ops.aten.mean.dim"}}
+    torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], **settings)
+
+# --- the answer, from the trace ---------------------------------------------------------------------------------------
+REMEDIES = {
+    "no_converter": "register a converter, or replace the operator",
+    "validator_refused": "its converter refuses this data type, shape or argument",
+    "user_excluded": "take it out of torch_executed_ops",
+    "complex_dtype": "compute with real numbers",
+    "data_dependent": "fallback_data_dependent_ops=False",
+    "min_block_size": "lower min_block_size",
+    "no_supported_operators": "nothing in this graph has a converter",
+    "compile_failed": "mend the error on the spans below, then compile again",
+}
+
+for span in exporter.get_finished_spans():
+    if span.name != "torch_tensorrt.compile":
+        continue
+    a = span.attributes
+    inside, total = a["torch_tensorrt.operators.tensorrt"], a["torch_tensorrt.operators.total"]
+    print(f"{inside} of {total} operators run in TensorRT; engines: {a['torch_tensorrt.engines.count']}")
+    left = zip(
+        a.get("torch_tensorrt.fallback.operators", ()),
+        a.get("torch_tensorrt.fallback.counts", ()),
+        a.get("torch_tensorrt.fallback.reasons", ()),
+        strict=True,
+    )
+    for operator, count, reason in left:
+        print(f"  {count} x {operator}: {reason} ({REMEDIES[reason]})")
