@@ -22,21 +22,35 @@ def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[st
         attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
         attributes[semconv.CODE_FILE] = code.co_filename
         attributes[semconv.CODE_LINE] = line
-    message = _message(error, origin, capture_text=capture_text)
+    message = _message(error, capture_text=capture_text)
     if message:
         attributes[semconv.EXCEPTION_MESSAGE] = message
     return attributes
 
 
-def _message(error: BaseException, origin: tuple[CodeType, int, str] | None, *, capture_text: bool) -> str:
+def _message(error: BaseException, *, capture_text: bool) -> str:
     try:
         text = str(error)
     except Exception:  # the user's exception class may not be printable
         return ""
     if capture_text:
         return text
-    written_by_library = origin is not None and origin[2].partition(".")[0] in LIBRARIES
-    return redact(text) if written_by_library else ""
+    return redact(text) if _is_written_by_library(error) else ""
+
+
+def _is_written_by_library(error: BaseException | None) -> bool:
+    """Whether an observed library raised the exception, and every one that it was raised from.
+
+    Libraries quote the text of what they caught in what they raise (torch/fx/interpreter.py does so for a KeyError).
+    """
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:  # a chain may be a ring
+        seen.add(id(error))
+        origin = _innermost(error.__traceback__)
+        if origin is None or origin[2].partition(".")[0] not in LIBRARIES:
+            return False
+        error = error.__context__ if error.__cause__ is None else error.__cause__
+    return True
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
