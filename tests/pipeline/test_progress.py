@@ -152,7 +152,7 @@ runpy.run_path(sys.argv[0])
 
 def test_a_receiver_that_never_answers_holds_up_neither_the_compilation_nor_the_exit(start):
     with Receiver(answers=False) as receiver:
-        program = start(INSTRUMENTED, "1", **receiver.environment(), OTEL_EXPORTER_OTLP_TIMEOUT="30")
+        program = start(INSTRUMENTED, "1", **receiver.environment(), OTEL_EXPORTER_OTLP_TIMEOUT="15")
         receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
         # The first export hangs from here on, for longer than the compilation takes.
         assert [program.stdout.readline() for _ in range(2)] == ["compiling\n", "compiled\n"]

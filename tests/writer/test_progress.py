@@ -269,6 +269,31 @@ def test_a_metrics_provider_whose_collector_is_down_is_no_failure(caplog, provid
     assert caplog.messages == []
 
 
+def test_a_provider_that_takes_long_is_left_alone_for_a_minute_and_the_other_is_not(provider):
+    class Flushed:
+        def __init__(self, seconds=0):
+            self.seconds, self.at = seconds, []
+
+        def force_flush(self, timeout_millis):
+            self.at.append(clock[0])
+            clock[0] += self.seconds
+
+        def get_tracer(self, *args, **kwargs):
+            return provider.get_tracer(*args, **kwargs)
+
+    clock = [0]
+    spans, measured = Flushed(), Flushed(7)
+    engine, progress = engine_writing_to(provider), ProgressWriter(spans, measured, lambda: clock[0])
+    compilation = engine.start(phase.COMPILE, {})
+    progress.tell(compilation, 0)
+    for time in (0, 10, 66, 67):
+        clock[0] = time
+        progress.flush()
+    assert spans.at == [0, 10, 66, 67]
+    assert measured.at == [0, 67]
+    engine.finish(compilation)
+
+
 def measuring(active):
     """A provider with a gauge of the active work, and a reader that is asked by nobody but `force_flush`."""
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,20 +24,28 @@ logger = logging.getLogger("torchspan")
 FLUSH_TIMEOUT_MS = 5_000
 """What a provider is given to send out one heartbeat; how far it keeps to that is its own affair."""
 
+SLOW_S, PAUSE_S = 1.0, 60.0
+"""A provider that took longer than the first is left alone for the second: while its collector is down, its own
+schedule is as good as ours, and an exit waits for an export that is under way."""
+
 _NS = 1e9
 
 
 class ProgressWriter:
     """Writes a `torchspan.progress` span for a heartbeat, and has it exported at once. Used by one thread alone.
 
-    tracer_provider, meter_provider: the providers to use instead of the global ones.
+    tracer_provider, meter_provider: the providers to use instead of the global ones. now_s: a clock that never goes back.
     """
 
     def __init__(
-        self, tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._tracers = TracerSource(tracer_provider)
         self._meter_provider = meter_provider
+        self._spans, self._metrics = _Outlet(now_s), _Outlet(now_s)
 
     def tell(self, event: Event, number: int) -> bool:
         """Write the span; False where the work has no span that is sampled, or has ended.
@@ -61,18 +70,31 @@ class ProgressWriter:
 
     def flush(self) -> None:
         """Have the provider that was written to send it out, and the metrics with it, among them what is active."""
-        _flush(self._tracers.provider)
-        _flush(self._meter_provider or get_meter_provider())
+        self._spans.flush(self._tracers.provider)
+        self._metrics.flush(self._meter_provider or get_meter_provider())
 
 
-def _flush(provider: Any) -> None:
-    """Every provider of the SDK can, those of the API alone cannot; a collector that is down is reported by the SDK."""
-    force_flush: Callable[[int], object] | None = getattr(provider, "force_flush", None)
-    if force_flush is not None:
+class _Outlet:
+    """Has providers of one kind send out what they hold; see `SLOW_S`."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._slow: object = None
+        self._resumes_s = 0.0
+
+    def flush(self, provider: Any) -> None:
+        """Every provider of the SDK can, those of the API alone cannot. The SDK reports a collector that is down."""
+        force_flush: Callable[[int], object] | None = getattr(provider, "force_flush", None)
+        began_s = self._now_s()
+        if force_flush is None or (provider is self._slow and began_s < self._resumes_s):
+            return
         try:
             force_flush(FLUSH_TIMEOUT_MS)
         except Exception as error:
             logger.debug("%s could not be flushed at a heartbeat: %r", type(provider).__name__, error)
+        ended_s = self._now_s()
+        if ended_s - began_s > SLOW_S:
+            self._slow, self._resumes_s = provider, ended_s + PAUSE_S
 
 
 def _describe(event: Event, number: int, now_ns: int) -> dict[str, Any]:
