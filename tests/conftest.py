@@ -43,12 +43,15 @@ def tracer(provider):
 
 @pytest.fixture
 def instrument(provider):
-    """Switches the bridge on, as often as a test likes; it is off again after the test."""
+    """Switches the bridge on, as often as a test likes; it is off again after the test.
+
+    Without heartbeats, so that a tree of spans is what a test expects also on a slow machine.
+    """
     instrumentor = TorchspanInstrumentor()
 
     def switch_on(**options):
         instrumentor.uninstrument() if instrumentor.is_instrumented_by_opentelemetry else None
-        instrumentor.instrument(tracer_provider=provider, **options)
+        instrumentor.instrument(tracer_provider=provider, **{"heartbeat": "0", **options})
         return instrumentor
 
     yield switch_on

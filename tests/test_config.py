@@ -11,7 +11,9 @@ from torchspan.exceptions import ConfigurationError
 
 
 def test_defaults():
-    assert config.load({}, {}) == Config(detail="stages", tensorrt_phases="auto", capture="none", without_gpu=False)
+    assert config.load({}, {}) == Config(
+        detail="stages", tensorrt_phases="auto", capture="none", heartbeat=None, without_gpu=False
+    )
 
 
 def test_variables_are_read():
@@ -19,14 +21,16 @@ def test_variables_are_read():
         "TORCHSPAN_DETAIL": "Passes ",
         "TORCHSPAN_TENSORRT_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
+        "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_WITHOUT_GPU": "1",
     }
-    assert config.load({}, environment) == Config("passes", "on", "text", without_gpu=True)
+    assert config.load({}, environment) == Config("passes", "on", "text", 0.5, without_gpu=True)
 
 
 def test_an_argument_wins_over_its_variable():
-    environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_WITHOUT_GPU": "1"}
-    assert config.load({"detail": "stages", "without_gpu": False}, environment) == Config()
+    environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "7"}
+    arguments = {"detail": "stages", "without_gpu": False, "heartbeat": 0}
+    assert config.load(arguments, environment) == Config(heartbeat=0)
 
 
 def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):
@@ -38,13 +42,38 @@ def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):
 
 
 def test_an_empty_variable_is_as_good_as_none(caplog):
-    assert config.load({}, {"TORCHSPAN_DETAIL": "", "TORCHSPAN_WITHOUT_GPU": ""}) == Config()
+    empty = {"TORCHSPAN_DETAIL": "", "TORCHSPAN_WITHOUT_GPU": "", "TORCHSPAN_HEARTBEAT": " "}
+    assert config.load({}, empty) == Config()
     assert caplog.messages == []
 
 
 def test_an_argument_that_means_nothing_is_an_error_that_says_what_is_allowed(provider):
     with pytest.raises(ConfigurationError, match="detail='everything' is not allowed: use one of stages, passes"):
         TorchspanInstrumentor().instrument(detail="everything", tracer_provider=provider)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("0", 0), (0, 0), (0.1, 0.1), ("30", 30), (1e1, 10), (86_400, 86_400)])
+def test_a_heartbeat_is_a_number_of_seconds(given, seconds):
+    assert config.load({"heartbeat": given}, {}).heartbeat == seconds
+    assert config.load({}, {"TORCHSPAN_HEARTBEAT": str(given)}).heartbeat == seconds
+
+
+NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
+
+
+@pytest.mark.parametrize("value", NO_HEARTBEATS)
+def test_a_heartbeat_variable_that_means_nothing_is_named_and_ignored(value, caplog):
+    assert config.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Config()
+    assert caplog.messages == [
+        f"TORCHSPAN_HEARTBEAT={value!r} is not allowed and has been ignored: use 0 (off) or 0.1 to 86400 seconds."
+    ]
+
+
+@pytest.mark.parametrize("value", [*NO_HEARTBEATS, "", -1, float("nan"), True, False, [5]])
+def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
+    with pytest.raises(ConfigurationError) as caught:
+        config.load({"heartbeat": value}, {})
+    assert str(caught.value) == f"heartbeat={value!r} is not allowed: use 0 (off) or 0.1 to 86400 seconds."
 
 
 def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
@@ -58,5 +87,5 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):
-    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, tensorrt_phases"):
+    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, heartbeat, "):
         TorchspanInstrumentor().instrument(detial="passes", tracer_provider=provider)

@@ -13,17 +13,22 @@ from torchspan.exceptions import ConfigurationError
 
 logger = logging.getLogger("torchspan")
 
+Argument = str | float | None
+"""What an argument may be: a word, a number or a flag, or not given."""
+
 
 class Config(NamedTuple):
     """The settings of the bridge; `torchspan.environment_variables` says what each means.
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
+    heartbeat: seconds between two heartbeats of long work, 0: no heartbeats, None: gaps that grow.
     without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
     """
 
     detail: str = "stages"
     tensorrt_phases: str = "auto"
     capture: str = "none"
+    heartbeat: float | None = None
     without_gpu: bool = False
     reports: bool = False
 
@@ -33,18 +38,22 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
     "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
 }
+_OTHERS = {"heartbeat", "without_gpu"}
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
 
+SHORTEST_HEARTBEAT_S, LONGEST_HEARTBEAT_S = 0.1, 86_400.0
+_HEARTBEATS = "use 0 (off) or 0.1 to 86400 seconds"
 
-def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, str] | None = None) -> Config:
+
+def load(arguments: Mapping[str, Argument], environment: Mapping[str, str] | None = None) -> Config:
     """The configuration from `arguments` (None: not given) over `environment` (default: the process's).
 
     Raises ConfigurationError for an argument that does not exist or is not allowed; a variable that is not allowed is
     logged and ignored.
     """
-    unknown = sorted(arguments.keys() - {*_CHOICES, "without_gpu"})
+    unknown = sorted(arguments.keys() - {*_CHOICES, *_OTHERS})
     if unknown:
-        known = ", ".join(sorted({*_CHOICES, "without_gpu", "tracer_provider"}))
+        known = ", ".join(sorted({*_CHOICES, *_OTHERS, "meter_provider", "tracer_provider"}))
         raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
     environment = os.environ if environment is None else environment
     values: dict[str, str] = {}
@@ -59,23 +68,48 @@ def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, s
             if value in allowed:
                 values[name] = value
             elif value:
-                _ignored(variable, environment[variable], allowed)
+                _ignored(variable, environment[variable], f"use one of {', '.join(allowed)}")
     return Config(
         **values,
+        heartbeat=_heartbeat(arguments.get("heartbeat"), environment),
         without_gpu=_flag(arguments.get("without_gpu"), env.TORCHSPAN_WITHOUT_GPU, environment),
         reports=bool(environment.get(env.TORCHSPAN_RUN_REPORT)),
     )
 
 
-def _flag(argument: str | bool | None, variable: str, environment: Mapping[str, str]) -> bool:
+def _heartbeat(argument: Argument, environment: Mapping[str, str]) -> float | None:
+    if argument is not None:
+        seconds = None if isinstance(argument, bool) else _seconds(argument)
+        if seconds is None:
+            raise ConfigurationError(f"heartbeat={argument!r} is not allowed: {_HEARTBEATS}.")
+        return seconds
+    value = environment.get(env.TORCHSPAN_HEARTBEAT, "")
+    if not value.strip():
+        return None
+    seconds = _seconds(value)
+    if seconds is None:
+        _ignored(env.TORCHSPAN_HEARTBEAT, value, _HEARTBEATS)
+    return seconds
+
+
+def _seconds(value: str | float) -> float | None:
+    """The value as seconds between heartbeats; None where it means nothing."""
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError):
+        return None
+    return seconds if seconds == 0 or SHORTEST_HEARTBEAT_S <= seconds <= LONGEST_HEARTBEAT_S else None
+
+
+def _flag(argument: Argument, variable: str, environment: Mapping[str, str]) -> bool:
     if argument is not None:
         return bool(argument)
     value = environment.get(variable, "")
     flag = _FLAGS.get(value.strip().lower())
     if flag is None:
-        _ignored(variable, value, ("0", "1"))
+        _ignored(variable, value, "use one of 0, 1")
     return bool(flag)
 
 
-def _ignored(variable: str, value: str, allowed: tuple[str, ...]) -> None:
-    logger.warning("%s=%r is not allowed and has been ignored: use one of %s.", variable, value, ", ".join(allowed))
+def _ignored(variable: str, value: str, instead: str) -> None:
+    logger.warning("%s=%r is not allowed and has been ignored: %s.", variable, value, instead)

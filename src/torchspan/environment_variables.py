@@ -15,6 +15,12 @@ They need a progress monitor in the builder's configuration, the one thing that 
 adds it under `torchspan run` and `torchspan demo` on TensorRT-RTX, where it was measured to change neither the engine
 nor its build time, and nowhere else."""
 
+TORCHSPAN_HEARTBEAT = "TORCHSPAN_HEARTBEAT"
+"""Seconds between the `torchspan.progress` spans of a compilation that goes on: 0.1 to 86400, or `0`: none at all.
+
+Not set: the first after 5 s, and each gap twice the one before, up to 60 s: so 5, 15, 35, 75, 135, 195 s after the
+start, and on every minute. There is one at the start in any case, unless they are off."""
+
 TORCHSPAN_FILE = "TORCHSPAN_FILE"
 """File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`): OTLP as JSON lines.
 

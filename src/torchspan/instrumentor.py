@@ -29,10 +29,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     ``instrument()`` takes, each optional and each before its environment variable:
 
-    tracer_provider: the provider to write to instead of the global one.
+    tracer_provider, meter_provider: the providers to use instead of the global ones.
     detail: `stages` or `passes`.
     tensorrt_phases: `auto`, `on` or `off`.
     capture: `none` or `text`.
+    heartbeat: seconds between the `torchspan.progress` spans of a long compilation; 0: none of them.
     without_gpu: run Torch-TensorRT's pipeline without a GPU (`torchspan.testing.without_gpu`).
 
     It may be called before or after torch_tensorrt is imported and imports neither it nor torch. A second call
@@ -48,8 +49,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def _instrument(self, **kwargs: Any) -> None:
         provider = kwargs.pop("tracer_provider", None)
-        for of_every_instrumentor in ("meter_provider", "logger_provider"):  # conventional; nothing goes there
-            kwargs.pop(of_every_instrumentor, None)
+        meter_provider = kwargs.pop("meter_provider", None)
+        kwargs.pop("logger_provider", None)  # conventional; nothing goes there
         settings = config.load(kwargs)
         if settings.without_gpu:
             from torchspan import testing
@@ -61,7 +62,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             try:
                 from torchspan import session
 
-                return session.start(settings, provider, report, late=late)
+                return session.start(settings, provider, report, late=late, meter_provider=meter_provider)
             except Exception:  # it would come out of the program's own import of the library
                 logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
                 return _nothing

@@ -84,6 +84,11 @@ SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine 
 EXECUTE = Phase(
     "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
 )
+PROGRESS = Phase(
+    "torchspan.progress",
+    "Told at the start of work that may take minutes and at each heartbeat (`TORCHSPAN_HEARTBEAT`), and exported at once: "
+    "what is running, and for how long. Its parent is the span of that work, which arrives when the work ends.",
+)
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
 """What a program calls itself: each says which entry point it was, and under which versions."""

@@ -76,11 +76,9 @@ CODE_FILE = A("code.file.path", "string", "File that raised it.", event="excepti
 CODE_LINE = A("code.line.number", "int", "Line that raised it.", event="exception")
 
 # --- the compilation ------------------------------------------------------------------------------------------
-ENTRY_POINT = A("torch_tensorrt.entry_point", "string", "The outermost call, by the name under which programs know it: `torch_tensorrt.compile`, `torch.compile`, `torch_tensorrt.save` and so on.", *phase.ENTRIES, at_start=True)  # fmt: skip
-IR = A(
-    "torch_tensorrt.ir", "string", "The `ir` that was asked for.", phase.COMPILE, phase.CONVERT_TO_ENGINE, at_start=True
-)
-MODEL_CLASS = A("torch_tensorrt.model.class", "string", "Class of the model.", *phase.LOWERING, phase.TRACE, phase.EXPORT, at_start=True)  # fmt: skip
+ENTRY_POINT = A("torch_tensorrt.entry_point", "string", "The outermost call, by the name under which programs know it: `torch_tensorrt.compile`, `torch.compile`, `torch_tensorrt.save` and so on.", *phase.ENTRIES, phase.PROGRESS, at_start=True)  # fmt: skip
+IR = A("torch_tensorrt.ir", "string", "The `ir` that was asked for.", phase.COMPILE, phase.CONVERT_TO_ENGINE, at_start=True)  # fmt: skip
+MODEL_CLASS = A("torch_tensorrt.model.class", "string", "Class of the model.", *phase.LOWERING, phase.TRACE, phase.EXPORT, phase.PROGRESS, at_start=True)  # fmt: skip
 TORCH_VERSION = A("torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True)
 TORCH_TENSORRT_VERSION = A("torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True)  # fmt: skip
 TENSORRT_VERSION = A("tensorrt.version", "string", "Version of the TensorRT library in use.", *phase.ENTRIES, at_start=True)  # fmt: skip
@@ -174,7 +172,7 @@ class FallbackReason:
 
 
 # --- one engine -----------------------------------------------------------------------------------------------
-ENGINE_NAME = A("torch_tensorrt.engine.name", "string", "Name that Torch-TensorRT gives the subgraph, `_run_on_acc_0`.", phase.CONVERT, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
+ENGINE_NAME = A("torch_tensorrt.engine.name", "string", "Name that Torch-TensorRT gives the subgraph, `_run_on_acc_0`.", phase.CONVERT, phase.SETUP_ENGINE, phase.EXECUTE, phase.PROGRESS, at_start=True)  # fmt: skip
 ENGINE_OPERATORS = A("torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True)
 ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
 OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
@@ -212,6 +210,13 @@ EXECUTE_FIRST = A("torch_tensorrt.execute.first", "boolean", "First run of this 
 EXECUTE_FOLDED = A("torch_tensorrt.execute.folded.count", "int", "Runs below this span that have no span of their own (rate limits); also on the user's spans.")  # fmt: skip
 EXECUTE_FOLDED_SUM = A("torch_tensorrt.execute.folded.duration.sum", "double", "Seconds they took in all; also on the user's spans.")  # fmt: skip
 EXECUTE_FOLDED_MAX = A("torch_tensorrt.execute.folded.duration.max", "double", "Seconds of the longest of them; also on the user's spans.")  # fmt: skip
+
+# --- progress of long work ------------------------------------------------------------------------------------
+PROGRESS_WORK = A("torchspan.progress.work", "string", "The work that goes on: the name of the span above, which has not arrived yet.", phase.PROGRESS, at_start=True)  # fmt: skip
+PROGRESS_ELAPSED = A("torchspan.progress.elapsed", "double", "Seconds since that work started.", phase.PROGRESS, at_start=True)  # fmt: skip
+PROGRESS_RUNNING = A("torchspan.progress.running", "string", "The innermost part of it that is running, by the name that its span will have.", phase.PROGRESS, at_start=True)  # fmt: skip
+PROGRESS_RUNNING_ELAPSED = A("torchspan.progress.running_elapsed", "double", "Seconds since that part started.", phase.PROGRESS, at_start=True)  # fmt: skip
+PROGRESS_NUMBER = A("torchspan.progress.number", "int", "How many of these spans there were before for this work: 0 at its start.", phase.PROGRESS, at_start=True)  # fmt: skip
 
 ATTRIBUTES: tuple[Attribute, ...] = tuple(
     value for value in (*globals().values(), *SETTINGS.values()) if isinstance(value, Attribute)

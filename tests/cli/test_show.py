@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from opentelemetry import trace
 
 from torchspan import semconv as s
 from torchspan.semconv import FallbackReason
@@ -462,6 +463,135 @@ def test_a_reader_that_has_seen_enough_is_no_error(recording):
         f"({pipeline} --trace abc) | head -1", shell=True, capture_output=True, text=True, check=False
     )
     assert (result.returncode, result.stderr) == (0, "")
+
+
+# --- long work while it goes on, and after it was killed ---------------------------------------------------------
+
+
+def told(recording, number, elapsed_ms, *, parent, start_ms=0, **attributes):
+    """A span of progress as torchspan writes it."""
+    return recording.span(
+        "torchspan.progress",
+        start_ms + elapsed_ms,
+        start_ms + elapsed_ms + 0.02,
+        {
+            s.KEEP: True,
+            s.PROGRESS_WORK: "torch_tensorrt.compile",
+            s.PROGRESS_ELAPSED: elapsed_ms / 1000,
+            s.PROGRESS_NUMBER: number,
+            **{getattr(s, name): value for name, value in attributes.items()},
+        },
+        parent=parent,
+    )
+
+
+def never_written(recording):
+    """The span of a work that was killed: it has ids, and is in no file."""
+    return recording._provider.get_tracer(s.SCOPE_NAME).start_span("torch_tensorrt.compile")
+
+
+def test_progress_of_work_that_has_ended_is_not_drawn_and_not_counted(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 3000, {s.MODEL_CLASS: "ConvNet"})
+    recording.span("torch_tensorrt.convert", 500, 3000, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=root)
+    for number in range(30):
+        told(recording, number, 100 * number, parent=root, PROGRESS_RUNNING="x", PROGRESS_RUNNING_ELAPSED=1.0)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+torch_tensorrt.compile · ConvNet                      ████████████████    3.00 s
+└─ torch_tensorrt.convert · _run_on_acc_0               █████████████     2.50 s
+Own time  convert 2.50 s 83 %, compile 500 ms 17 %
+"""
+    )
+
+
+def test_work_that_was_killed_is_one_line_with_what_was_last_seen_running(recording, torchspan):
+    root = never_written(recording)
+    for number in range(5):
+        told(
+            recording,
+            number,
+            500 * number,
+            parent=root,
+            MODEL_CLASS="ConvNet",
+            ENTRY_POINT="torch_tensorrt.compile",
+            ENGINE_NAME="_run_on_acc_0",
+            PROGRESS_RUNNING="tensorrt.build_engine",
+            PROGRESS_RUNNING_ELAPSED=max(0.5 * number - 0.3, 0),
+        )
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+torch_tensorrt.compile · ConvNet                      ████████████████    2.00 s
+   last seen in tensorrt.build_engine · _run_on_acc_0 for 1.70 s
+   its end was not seen
+"""
+    )
+
+
+def test_what_was_done_before_the_kill_is_below_that_line(recording, torchspan):
+    root = never_written(recording)
+    recording.span("torch_tensorrt.trace", 0, 500, {s.NODES: 19}, parent=root)
+    told(recording, 0, 0, parent=root, PROGRESS_RUNNING="torch_tensorrt.compile", PROGRESS_RUNNING_ELAPSED=0.0)
+    told(recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
+torch_tensorrt.compile                                ████████████████    1.00 s
+│  last seen in torch_tensorrt.decompose for 250 ms · its end was not seen
+└─ torch_tensorrt.trace  19 nodes                     ████████            500 ms
+Own time  compile 500 ms 50 %, trace 500 ms 50 %
+"""
+    )
+
+
+def test_progress_of_two_works_in_one_trace_is_two_lines(recording, torchspan):
+    request = recording.span("request", 0, 2000, scope="app")
+    for number in range(2):
+        work = recording._provider.get_tracer(s.SCOPE_NAME).start_span("x", trace.set_span_in_context(request))
+        running = {"PROGRESS_RUNNING": "torch_tensorrt.lower", "PROGRESS_RUNNING_ELAPSED": 0.1}
+        told(recording, 7, 1000, parent=work, start_ms=500 * number, MODEL_CLASS=f"Net{number}", **running)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
+request                                               ████████████████    2.00 s
+torch_tensorrt.compile · Net0                         ████████            1.00 s
+   last seen in torch_tensorrt.lower for 100 ms · its end was not seen
+torch_tensorrt.compile · Net1                             ████████        1.00 s
+   last seen in torch_tensorrt.lower for 100 ms · its end was not seen
+Own time  compile 2.00 s 50 %, request 2.00 s 50 %
+"""
+    )
+
+
+def test_progress_that_says_nonsense_is_shown_as_far_as_it_can_be(recording, torchspan):
+    root = never_written(recording)
+    told(recording, 0, 100, parent=root, PROGRESS_ELAPSED="long", PROGRESS_RUNNING="", PROGRESS_WORK="\x1b[2J")
+    status, out, err = torchspan("show", recording.path)
+
+    assert (status, err) == (0, "")
+    assert (
+        out
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+\\x1b[2J  its end was not seen                         ████████████████   20.0 µs
+"""
+    )
+
+
+def test_a_span_of_the_user_with_the_name_of_progress_is_a_span_like_any_other(recording, torchspan):
+    root = recording.span("work", 0, 100, scope="app")
+    recording.span("torchspan.progress", 0, 100, parent=root, scope="app")
+
+    assert "└─ torchspan.progress " in torchspan("show", recording.path)[1]
 
 
 def test_a_stand_in_is_marked_and_none_of_its_times_is_shown(recording, torchspan):

@@ -121,6 +121,7 @@ class Engine:
 
     def finish(self, event: Event, error: BaseException | None = None) -> None:
         """Close an event and run the end callbacks of those that started for it, last started first."""
+        event.is_open = False
         event.end_ns = event.anchor.now_ns()
         if event.root.running is event:
             event.root.running = event.parent

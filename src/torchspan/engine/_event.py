@@ -72,11 +72,14 @@ class Event:
     `tally` is scratch space for what is counted per node of a graph and summed up at the end. None of them keeps an
     observed object alive. `root` is the outermost event of the tree, the event itself where there is none around it;
     its `running` is the innermost one that is open, for those who ask from another thread.
+
+    `is_open` turns false before the time of the end is read: a time that another thread read before it saw the event
+    open lies inside the event.
     """
 
     __slots__ = (
         "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
-        "links", "occurrences", "parent", "phase", "root", "running", "scoped", "start_ns", "steps", "tally", "target",
+        "is_open", "links", "occurrences", "parent", "phase", "root", "running", "scoped", "start_ns", "steps", "tally", "target",
         "thread_id",
     )  # fmt: skip
 
@@ -105,6 +108,7 @@ class Event:
         self.links = links
         self.anchor: Anchor = parent.anchor if parent is not None else Anchor()
         self.start_ns = self.anchor.now_ns()
+        self.is_open = True
         self.end_ns: int | None = None
         self.error: BaseException | None = None
         self.innermost = True
@@ -119,6 +123,20 @@ class Event:
     def name(self) -> str:
         """The phase's name, with the target where it has one."""
         return f"{self.phase.name} {self.target}" if self.target else self.phase.name
+
+    def elapsed_ns(self) -> int:
+        """Nanoseconds since its start, whether it has ended or not."""
+        return self.anchor.now_ns() - self.start_ns
+
+    def innermost_running(self) -> Event:
+        """The innermost open event inside this one, from any thread; the event itself where there is none."""
+        running = self.root.running
+        while running is not None and not running.is_open:
+            running = running.parent
+        event = running
+        while event is not None and event is not self:
+            event = event.parent
+        return self if event is None or running is None else running
 
     def nearest(self, *phases: Phase) -> Event | None:
         """The closest event of one of `phases`, from this one outwards."""

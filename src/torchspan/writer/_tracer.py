@@ -66,6 +66,11 @@ class TracerSource:
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
 
+    @property
+    def provider(self) -> TracerProvider | None:
+        """The provider of the tracer that was last handed out."""
+        return self._provider
+
     def get(self) -> Tracer:
         """A tracer whose spans have ids from our generator, where they would have the SDK's."""
         provider = self._fixed or trace.get_tracer_provider()

@@ -116,7 +116,7 @@ def _facts(node: Node) -> list[Fact]:
         Fact(text)
         for text in (*_operators(span), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
     ]
-    found += [*_fallback(span), *_refit(span)]
+    found += [*_fallback(span), *_refit(span), *_last_seen(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
     if span.end_ns < span.start_ns:
@@ -193,6 +193,14 @@ def _steps(span: Span) -> list[str]:
         for step in steps(span)
         if step.ns >= _NOTABLE_STEP * max(span.duration_ns, 1)
     ]
+
+
+def _last_seen(span: Span) -> list[Fact]:
+    running = span.attributes.get(semconv.PROGRESS_RUNNING)
+    seconds = number(span.attributes, semconv.PROGRESS_RUNNING_ELAPSED)
+    if not running or seconds is None:
+        return []
+    return [Fact(f"last seen in {running} for {duration(seconds * 1e9)}", Style.FALLBACK)]
 
 
 def _fallback(span: Span) -> list[Fact]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from torchspan import semconv
 from torchspan.cli.waterfall._reader import Span
+from torchspan.cli.waterfall._unfinished import settled
 
 
 @dataclass(eq=False)
@@ -70,11 +71,12 @@ class Trace:
 def traces(spans: Iterable[Span]) -> list[Trace]:
     """One tree or several for each trace id, by start.
 
+    Spans of progress are in none of them; work that they tell of and whose own span is not there is (`settled`).
     A span whose parent is not among the spans is a root. Spans that are each other's parents (different spans with
     the same ids) are shown from the earliest on.
     """
     by_trace: dict[str, list[Span]] = {}
-    for span in sorted(spans, key=lambda span: (span.start_ns, -span.duration_ns)):
+    for span in sorted(settled(spans), key=lambda span: (span.start_ns, -span.duration_ns)):
         by_trace.setdefault(span.trace_id, []).append(span)
     return [Trace(trace_id, _roots(members)) for trace_id, members in by_trace.items()]
 

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is seen of a real compilation while it goes on, and after it was killed."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch_tensorrt
+from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+from support import models
+from support.receiver import Receiver
+from support.tree import named, trees
+from torchspan import TorchspanInstrumentor, session
+from torchspan.cli.waterfall import read_file
+from torchspan.engine import ActiveWork
+from torchspan.writer._heartbeats import NAME
+
+SLOW = Path(__file__).parent / "slow_program.py"
+OPERATOR = torch.ops.aten.special_i1e.default
+PATIENCE_S = 180
+
+
+# --- a program of its own, and a receiver ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def receiver():
+    with Receiver() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def start():
+    """Starts the slow program below a command, with variables; it has ended after the test."""
+    started = []
+
+    def call(command, *arguments, **variables):
+        base = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+        path = os.pathsep.join([str(Path(sys.executable).parent), base.get("PATH", "")])
+        common = {"PATH": path, "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "0.5"}
+        started.append(
+            subprocess.Popen(
+                [*command, sys.executable, str(SLOW), *arguments],
+                env={**base, **common, **variables},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                encoding="utf-8",
+                start_new_session=True,
+            )
+        )
+        return started[-1]
+
+    yield call
+    for each in started:
+        if each.poll() is None:
+            os.killpg(each.pid, signal.SIGKILL)
+        each.communicate()
+
+
+INSTRUMENTED = ("opentelemetry-instrument",)
+
+
+def told(receiver):
+    return [span for span in receiver.spans() if span.name == "torchspan.progress"]
+
+
+def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_arrives(receiver, start):
+    program = start(INSTRUMENTED, "3", **receiver.environment())
+    out, err = program.communicate(timeout=PATIENCE_S)
+
+    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
+    spans = receiver.spans()
+    whole = named(spans, "torch_tensorrt.compile")
+    before = [span for span in spans[: spans.index(whole)] if span.name == "torchspan.progress"]
+    assert len(before) >= 4
+    assert [span.attributes["torchspan.progress.number"] for span in before] == list(range(len(before)))
+    assert {(span.trace_id, span.parent_id) for span in before} == {(whole.trace_id, whole.span_id)}
+    assert {span.scope for span in before} == {"torchspan"}
+    assert all(whole.start_ns <= span.start_ns < span.end_ns <= whole.end_ns for span in before)
+    elapsed = [span.attributes["torchspan.progress.elapsed"] for span in before]
+    assert elapsed == pytest.approx([(span.start_ns - whole.start_ns) / 1e9 for span in before], abs=1e-6)
+    slow = [span for span in before if span.attributes["torchspan.progress.running"].endswith("construct_network")]
+    assert len(slow) >= 3
+    assert slow[-1].attributes == {
+        "torchspan.keep": True,
+        "torchspan.progress.work": "torch_tensorrt.compile",
+        "torchspan.progress.elapsed": slow[-1].attributes["torchspan.progress.elapsed"],
+        "torchspan.progress.running": "torch_tensorrt.construct_network",
+        "torchspan.progress.running_elapsed": slow[-1].attributes["torchspan.progress.running_elapsed"],
+        "torchspan.progress.number": slow[-1].attributes["torchspan.progress.number"],
+        "torch_tensorrt.engine.name": "_run_on_acc_0",
+        "torch_tensorrt.model.class": "Slow",
+        "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+    }
+    assert 1 < slow[-1].attributes["torchspan.progress.running_elapsed"] < elapsed[-1]
+
+
+def test_a_program_killed_2_seconds_into_a_compilation_has_left_at_least_2_at_the_receiver(receiver, start):
+    program = start(INSTRUMENTED, "600", **receiver.environment())
+    receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
+    time.sleep(2)
+    program.kill()
+    program.wait()
+
+    assert len(told(receiver)) >= 2
+    assert "torch_tensorrt.compile" not in {span.name for span in receiver.spans()}
+
+
+def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_run_shows_where_it_was(start, tmp_path):
+    file = tmp_path / "x.jsonl"
+    torchspan = (sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())")
+    program = start((*torchspan, "run", "--output", str(file), "--", sys.executable, "-c", KILLS_ITSELF), "600")
+    _, err = program.communicate(timeout=PATIENCE_S)
+
+    assert program.returncode == -signal.SIGKILL
+    assert sum(span.name == "torchspan.progress" for span in read_file(str(file)).spans) >= 2
+    drawn = err[err.index("\ntrace ") :]
+    assert re.sub(r"[\d.]+ [µm]?s\b", "TIME", "\n".join(drawn.splitlines()[2:5])) == (
+        "torch_tensorrt.compile · Slow                         ████████████████    TIME\n"
+        "│  last seen in torch_tensorrt.construct_network · _run_on_acc_0 for TIME\n"
+        "│  its end was not seen"
+    )
+    assert "torchspan.progress" not in drawn
+    assert "├─ torch_tensorrt.trace " in drawn
+
+
+KILLS_ITSELF = """
+import os, runpy, signal, sys, threading, time
+def kill():
+    time.sleep(2)
+    os.kill(os.getpid(), signal.SIGKILL)
+import torch_tensorrt
+compile_ = torch_tensorrt.compile
+def compile(*args, **kwargs):
+    threading.Thread(target=kill, daemon=True).start()
+    return compile_(*args, **kwargs)
+torch_tensorrt.compile = compile
+sys.argv = sys.argv[2:]
+runpy.run_path(sys.argv[0])
+"""
+"""Runs the program that its arguments name, and kills itself two seconds after that began to compile."""
+
+
+def test_a_receiver_that_never_answers_holds_up_neither_the_compilation_nor_the_exit(start):
+    with Receiver(answers=False) as receiver:
+        program = start(INSTRUMENTED, "1", **receiver.environment(), OTEL_EXPORTER_OTLP_TIMEOUT="15")
+        receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
+        # The first export hangs from here on, for longer than the compilation takes.
+        assert [program.stdout.readline() for _ in range(2)] == ["compiling\n", "compiled\n"]
+        assert receiver.requests == 1, "the export that hangs gave up: the test proves nothing"
+        program.wait(timeout=PATIENCE_S)
+        assert program.returncode == 0
+
+
+def test_a_child_forked_during_a_compilation_tells_nothing_of_it(receiver, start):
+    program = start(INSTRUMENTED, "2", "fork", **receiver.environment())
+    out, err = program.communicate(timeout=PATIENCE_S)
+
+    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
+    numbers = [span.attributes["torchspan.progress.number"] for span in told(receiver)]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) >= 3
+    assert len({span.resource["service.instance.id"] for span in receiver.spans()}) == 1
+
+
+# --- in this process ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def active(monkeypatch):
+    """What the session that a test begins keeps of active work, in a list."""
+    made = []
+
+    class Kept(ActiveWork):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+    monkeypatch.setattr(session, "ActiveWork", Kept)
+    return made
+
+
+@pytest.fixture
+def converter():
+    """Gives the operator that has no converter one that runs the function a test passes."""
+
+    def register(body):
+        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
+
+    yield register
+    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == NAME]
+
+
+def compiled(model_class=models.Mlp, x=None):
+    x = torch.ones(2, 16) if x is None else x
+    return torch_tensorrt.compile(models.seeded(model_class), ir="dynamo", inputs=[x], min_block_size=1)
+
+
+def wait_for_spans(exporter, count):
+    deadline = time.monotonic() + 60
+    while sum(span.name == "torchspan.progress" for span in exporter.get_finished_spans()) < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_compilation_shorter_than_the_first_interval_is_told_of_once(instrument, exporter, active):
+    instrument(heartbeat=600)
+    compiled()
+    wait_for_spans(exporter, 1)
+
+    assert [len(each) for each in active] == [0]
+    (compilation,) = trees(exporter.get_finished_spans())
+    (progress,) = compilation.find("torchspan.progress")
+    assert progress in compilation.children
+    running = progress.attributes.pop("torchspan.progress.running")
+    assert running.startswith(("torch_tensorrt.", "torch.", "tensorrt."))
+    progress.attributes.pop("torch_tensorrt.engine.name", None)
+    for key in ("torchspan.progress.elapsed", "torchspan.progress.running_elapsed"):
+        assert progress.attributes.pop(key) >= 0
+    assert progress.attributes == {
+        "torchspan.keep": True,
+        "torchspan.progress.work": "torch_tensorrt.compile",
+        "torchspan.progress.number": 0,
+        "torch_tensorrt.model.class": "Mlp",
+        "torch_tensorrt.entry_point": "torch_tensorrt.compile",
+    }
+
+
+def test_switched_off_nothing_is_told_and_there_is_no_thread(instrument, exporter):
+    instrument(heartbeat=0)
+    compiled()
+    assert "torchspan.progress" not in {span.name for span in exporter.get_finished_spans()}
+    assert threads() == []
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGINT])
+def test_after_an_exception_or_control_c_nothing_is_active_and_nothing_more_is_told(
+    instrument, exporter, active, converter, number
+):
+    """The compilation ends after two heartbeats, in the converter."""
+
+    def fails():
+        (work,) = active[0].events()
+        assert work.name == "torch_tensorrt.compile"
+        wait_for_spans(exporter, 2)
+        if number is not None:
+            signal.raise_signal(number)
+        raise ValueError("boom")
+
+    instrument(heartbeat=0.1)
+    converter(fails)
+    with pytest.raises(ValueError if number is None else KeyboardInterrupt):
+        compiled(models.Fallback, models.image())
+
+    assert len(active[0]) == 0
+    whole = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
+    time.sleep(0.3)
+    told = [span for span in exporter.get_finished_spans() if span.name == "torchspan.progress"]
+    assert all(whole.start_time <= span.start_time < span.end_time <= whole.end_time for span in told)
+    (thread,) = threads()
+    TorchspanInstrumentor().uninstrument()
+    thread.join(60)
+    assert threads() == []
+
+
+def test_the_thread_runs_while_tensorrt_builds(instrument, exporter, converter):
+    """The builder lets other threads of Python run: what is told during a build is not only its start."""
+    instrument(heartbeat=0.1)
+    x = torch.ones(1, 16, dtype=torch.int64)
+    program = torch_tensorrt.dynamo.trace(models.bert(), arg_inputs=[x])
+    torch_tensorrt.dynamo.compile(program, arg_inputs=[x], min_block_size=1)
+    spans = exporter.get_finished_spans()
+    build = named(spans, "tensorrt.build_engine")
+    inside = [
+        span
+        for span in spans
+        if span.name == "torchspan.progress" and build.start_time < span.start_time < build.end_time
+    ]
+    assert len(inside) >= (build.end_time - build.start_time) / 0.1e9 / 3

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time that passes when a test says so, for events and for a thread that sleeps."""
+
+import queue
+import threading
+from collections import deque
+
+from torchspan.engine import _event
+
+START_NS = 1_795_257_760_000_000_000  # 2026-11-21 10:42:40 UTC
+_PATIENCE_S = 60
+
+
+class FakeTime:
+    """The clocks that events read, standing still between two calls of `advance`."""
+
+    def __init__(self, monkeypatch):
+        self.now_ns = 0
+        self._changed = threading.Condition()
+        self._sleeps = []
+        monkeypatch.setattr(_event, "time", self)
+
+    def time_ns(self):
+        return START_NS + self.now_ns
+
+    def perf_counter_ns(self):
+        return self.now_ns
+
+    def new_sleep(self):
+        """What a thread sleeps on; has the interface of `queue.SimpleQueue`."""
+        self._sleeps.append(Sleep(self, self._changed))
+        return self._sleeps[-1]
+
+    def advance(self, seconds):
+        """Let time pass and wait until every thread has done what was due, one deadline after the other."""
+        with self._changed:
+            end_ns = self.now_ns + round(seconds * 1e9)
+            while True:
+                self._settle()
+                due = [each.deadline_ns for each in self._sleeps if each.deadline_ns is not None]
+                self.now_ns = min([end_ns, *due])
+                self._changed.notify_all()
+                if self.now_ns == end_ns:
+                    break
+            self._settle()
+
+    def jump(self, seconds):
+        """Let time pass, whatever threads are doing."""
+        with self._changed:
+            self.now_ns += round(seconds * 1e9)
+            self._changed.notify_all()
+
+    def settle(self):
+        """Wait until every thread sleeps."""
+        with self._changed:
+            self._settle()
+
+    def _settle(self):
+        done = self._changed.wait_for(lambda: all(each.is_settled() for each in self._sleeps), _PATIENCE_S)
+        assert done, "a thread did not come to rest"
+
+
+class Sleep:
+    """One thread's sleep. deadline_ns: when it wakes by itself, None: never."""
+
+    def __init__(self, time, changed):
+        self._time, self._changed = time, changed
+        self._items = deque()
+        self._sleeps = False
+        self._has_ended = False
+        self.deadline_ns = None
+
+    def put(self, item):
+        with self._changed:
+            self._items.append(item)
+            self._changed.notify_all()
+
+    def get(self, *, timeout):
+        with self._changed:
+            self.deadline_ns = None if timeout is None else self._time.now_ns + round(timeout * 1e9)
+            self._sleeps = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._items or self._is_over())
+            self._sleeps = False
+            if not self._items:
+                raise queue.Empty
+            item = self._items.popleft()
+            self._has_ended = not item
+            return item
+
+    def is_settled(self):
+        """Whether the thread sleeps, with nothing to wake it, or has been told to end."""
+        return self._has_ended or (self._sleeps and not self._items and not self._is_over())
+
+    def _is_over(self):
+        return self.deadline_ns is not None and self._time.now_ns >= self.deadline_ns

@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that tells of long work, in a time that stands still unless a test moves it."""
+
+import contextvars
+import os
+import threading
+
+import pytest
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+
+from support.fake_time import FakeTime
+from torchspan import phase
+from torchspan.engine import ActiveWork, Engine
+from torchspan.writer import Heartbeats
+from torchspan.writer._heartbeats import NAME
+
+
+class Listener:
+    """Notes what it is told: the name of the work, the number, the seconds since the start."""
+
+    def __init__(self):
+        self.told, self.flushes = [], 0
+        self.flushing, self.may_return = threading.Event(), threading.Event()
+        self.may_return.set()
+
+    def tell(self, event, number):
+        self.told.append((event.name, number, event.elapsed_ns() / 1e9))
+        return True
+
+    def flush(self):
+        self.flushes += 1
+        self.flushing.set()
+        assert self.may_return.wait(60)
+
+    def elapsed(self):
+        return [seconds for _, _, seconds in self.told]
+
+
+@pytest.fixture
+def time(monkeypatch):
+    return FakeTime(monkeypatch)
+
+
+@pytest.fixture
+def listener():
+    return Listener()
+
+
+@pytest.fixture
+def engine():
+    return Engine()
+
+
+@pytest.fixture
+def begin(engine, listener, time):
+    """Switches heartbeats on and returns them; they are off after the test."""
+    started = []
+
+    def switch_on(interval_s=0.5, teller=listener):
+        active = ActiveWork()
+        engine.register(active.callback)
+        started.append(Heartbeats(active, teller, interval_s, engine.guard, time.new_sleep))
+        engine.register(started[-1].callback)
+        return started[-1]
+
+    yield switch_on
+    listener.may_return.set()
+    for each in started:
+        each.stop()
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == NAME]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_over():
+    yield
+    for thread in threads():
+        thread.join(60)
+    assert threads() == []
+
+
+def test_long_work_is_told_of_at_its_start_and_at_each_interval(begin, engine, listener, time):
+    begin(0.5)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(2.2)
+    assert listener.told == [
+        ("torch_tensorrt.compile", 0, 0.0),
+        ("torch_tensorrt.compile", 1, 0.5),
+        ("torch_tensorrt.compile", 2, 1.0),
+        ("torch_tensorrt.compile", 3, 1.5),
+        ("torch_tensorrt.compile", 4, 2.0),
+    ]
+    assert listener.flushes == 5
+    engine.finish(event)
+
+
+def test_without_an_interval_the_gaps_grow(begin, engine, listener, time):
+    begin(None)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(200)
+    assert listener.elapsed() == [0, 5, 15, 35, 75, 135, 195]
+    engine.finish(event)
+
+
+def test_work_shorter_than_the_first_interval_is_told_of_once(begin, engine, listener, time):
+    begin(0.5)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(0.4)
+    engine.finish(event)
+    time.advance(5)
+    assert listener.elapsed() == [0]
+
+
+@pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
+def test_after_the_end_nothing_is_told_and_the_thread_sleeps_until_there_is_more(begin, engine, listener, time, error):
+    begin(0.5)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(1)
+    engine.finish(event, error)
+    time.settle()
+    (sleep,) = time._sleeps
+    assert sleep.deadline_ns is None
+    time.advance(3600)
+    assert listener.elapsed() == [0, 0.5, 1.0]
+    (thread,) = threads()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert threads() == [thread], "one thread serves all work"
+
+
+def test_there_is_no_thread_before_there_is_long_work(begin, engine):
+    begin()
+    engine.finish(engine.start(phase.EXECUTE, {}))
+    engine.finish(engine.start(phase.CONVERT, {}))
+    assert threads() == []
+
+
+def test_no_exit_waits_for_the_thread(begin, engine):
+    begin()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    (thread,) = threads()
+    assert thread.daemon
+
+
+def test_long_work_inside_long_work_is_one_piece_of_work(begin, engine, listener, time):
+    begin(0.5)
+    compilation = engine.start(phase.COMPILE, {})
+    time.advance(0.2)
+    build = engine.start(phase.BUILD_ENGINE, {})
+    time.advance(0.5)
+    engine.finish(build)
+    engine.finish(compilation)
+    assert listener.told == [("torch_tensorrt.compile", 0, 0.0), ("torch_tensorrt.compile", 1, 0.5)]
+
+
+def test_work_in_two_threads_is_told_of_separately(begin, engine, listener, time):
+    begin(0.5)
+    compilation = engine.start(phase.COMPILE, {})
+    time.advance(0.3)
+    builds = []
+    other = threading.Thread(target=lambda: builds.append(engine.start(phase.BUILD_ENGINE, {})))
+    other.start()
+    other.join()
+    time.advance(0.6)
+    assert [entry for entry in listener.told if "compile" in entry[0]] == [
+        ("torch_tensorrt.compile", 0, 0.0),
+        ("torch_tensorrt.compile", 1, 0.5),
+    ]
+    assert [entry for entry in listener.told if "build" in entry[0]] == [
+        ("tensorrt.build_engine", 0, 0.0),
+        ("tensorrt.build_engine", 1, 0.5),
+    ]
+    contextvars.copy_context().run(engine.finish, builds[0])
+    engine.finish(compilation)
+
+
+def test_threads_that_start_work_at_the_same_moment_share_one_thread(begin, engine):
+    begin()
+    barrier = threading.Barrier(16)
+
+    def work():
+        barrier.wait()
+        engine.finish(engine.start(phase.COMPILE, {}))
+
+    workers = [threading.Thread(target=work) for _ in range(16)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len(threads()) == 1
+
+
+def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_out(begin, engine, listener, time):
+    listener.may_return.clear()
+    begin(0.5)
+    first = engine.start(phase.COMPILE, {})
+    assert listener.flushing.wait(60)
+    time.jump(10.2)
+    # The export hangs; the program's threads start and end work as if nothing were the matter.
+    for _ in range(3):
+        engine.finish(engine.start(phase.BUILD_ENGINE, {}))
+    engine.finish(first)
+    second = engine.start(phase.COMPILE, {})
+    time.jump(10.0)
+    assert listener.elapsed() == [0]
+    listener.may_return.set()
+    time.settle()
+    assert listener.elapsed() == [0, 10.0], "the first has ended, the second is told of once, late"
+    time.advance(0.5)
+    assert listener.elapsed() == [0, 10.0, 10.5]
+    engine.finish(second)
+
+
+def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, listener, time, caplog):
+    class Failing(Listener):
+        def tell(self, event, number):
+            if number == 1 and not caplog.messages:
+                raise RuntimeError("ours")
+            return super().tell(event, number)
+
+    failing = Failing()
+    begin(0.5, failing)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(1.5)
+    engine.finish(event)
+    assert [(number, seconds) for _, number, seconds in failing.told] == [(0, 0.0), (1, 1.0), (2, 1.5)]
+    assert caplog.messages == ["telling of progress failed; the program goes on, with less telemetry."]
+
+
+def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, listener, time, caplog):
+    class Failing(Listener):
+        def flush(self):
+            super().flush()
+            raise RuntimeError("collector")
+
+    failing = Failing()
+    begin(0.5, failing)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(0.5)
+    engine.finish(event)
+    assert failing.flushes == 2
+    assert caplog.messages == ["sending out progress failed; the program goes on, with less telemetry."]
+
+
+def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listener):
+    listener.may_return.clear()
+    heartbeats = begin()
+    event = engine.start(phase.COMPILE, {})
+    assert listener.flushing.wait(60)
+    (thread,) = threads()
+    heartbeats.stop()
+    assert thread.is_alive()
+    listener.may_return.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    engine.finish(event)
+    assert listener.elapsed() == [0]
+
+
+def test_stopping_what_never_began_is_nothing(begin):
+    begin().stop()
+    assert threads() == []
+
+
+def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(begin, engine, time):
+    variable = contextvars.ContextVar("variable", default="nothing")
+    variable.set("the caller's")
+
+    class Curious(Listener):
+        def tell(self, event, number):
+            self.told.append((variable.get(), is_instrumentation_enabled()))
+            return True
+
+    curious = Curious()
+    begin(0.5, curious)
+    event = engine.start(phase.COMPILE, {})
+    time.settle()
+    engine.finish(event)
+    assert curious.told == [("nothing", False)]
+    assert is_instrumentation_enabled()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from 3.12 on; it is what is tested
+def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(begin, engine, listener, time):
+    begin(0.5)
+    event = engine.start(phase.COMPILE, {})
+    time.advance(0.5)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            time._sleeps.clear()  # the thread that sleeps there is the parent's
+            own = contextvars.Context().run(engine.start, phase.BUILD_ENGINE, {})
+            time.advance(0.5)
+            contextvars.Context().run(engine.start, phase.EXECUTE, {})
+            os.write(writer, repr([*listener.told[2:], len(threads()), own.is_open]).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        assert answer.read() == repr([("tensorrt.build_engine", 0, 0.0), ("tensorrt.build_engine", 1, 0.5), 1, True])
+    os.waitpid(pid, 0)
+    time.advance(0.5)
+    engine.finish(event)
+    assert listener.elapsed() == [0, 0.5, 1.0], "the parent goes on"
