@@ -20,8 +20,9 @@ def test_variables_are_read():
         "TORCHSPAN_TENSORRT_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
         "TORCHSPAN_WITHOUT_GPU": "1",
+        "TORCHSPAN_LOG_CORRELATION": "true",
     }
-    assert config.load({}, environment) == Config("passes", "on", "text", without_gpu=True)
+    assert config.load({}, environment) == Config("passes", "on", "text", without_gpu=True, log_correlation=True)
 
 
 def test_an_argument_wins_over_its_variable():
@@ -58,5 +59,5 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):
-    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, tensorrt_phases"):
+    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, log_correlation"):
         TorchspanInstrumentor().instrument(detial="passes", tracer_provider=provider)

@@ -18,13 +18,15 @@ class Config(NamedTuple):
     """The settings of the bridge; `torchspan.environment_variables` says what each means.
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
-    without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
+    without_gpu: run the pipeline without a GPU. log_correlation: add trace ids to the libraries' log records.
+    reports: the program runs under `torchspan run`.
     """
 
     detail: str = "stages"
     tensorrt_phases: str = "auto"
     capture: str = "none"
     without_gpu: bool = False
+    log_correlation: bool = False
     reports: bool = False
 
 
@@ -32,6 +34,10 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "detail": (env.TORCHSPAN_DETAIL, ("stages", "passes")),
     "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
     "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
+}
+_SWITCHES: dict[str, str] = {
+    "without_gpu": env.TORCHSPAN_WITHOUT_GPU,
+    "log_correlation": env.TORCHSPAN_LOG_CORRELATION,
 }
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
 
@@ -42,9 +48,9 @@ def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, s
     Raises ConfigurationError for an argument that does not exist or is not allowed; a variable that is not allowed is
     logged and ignored.
     """
-    unknown = sorted(arguments.keys() - {*_CHOICES, "without_gpu"})
+    unknown = sorted(arguments.keys() - {*_CHOICES, *_SWITCHES})
     if unknown:
-        known = ", ".join(sorted({*_CHOICES, "without_gpu", "tracer_provider"}))
+        known = ", ".join(sorted({*_CHOICES, *_SWITCHES, "tracer_provider"}))
         raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
     environment = os.environ if environment is None else environment
     values: dict[str, str] = {}
@@ -62,12 +68,14 @@ def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, s
                 _ignored(variable, environment[variable], allowed)
     return Config(
         **values,
-        without_gpu=_flag(arguments.get("without_gpu"), env.TORCHSPAN_WITHOUT_GPU, environment),
+        without_gpu=_flag("without_gpu", arguments, environment),
+        log_correlation=_flag("log_correlation", arguments, environment),
         reports=bool(environment.get(env.TORCHSPAN_RUN_REPORT)),
     )
 
 
-def _flag(argument: str | bool | None, variable: str, environment: Mapping[str, str]) -> bool:
+def _flag(name: str, arguments: Mapping[str, str | bool | None], environment: Mapping[str, str]) -> bool:
+    argument, variable = arguments.get(name), _SWITCHES[name]
     if argument is not None:
         return bool(argument)
     value = environment.get(variable, "")

@@ -28,7 +28,7 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
     """
     engine = Engine()
     writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
-    engine.hot = writer.hot
+    engine.hot, engine.tell = writer.hot, writer.tell
     engine.register(writer.callback, privileged=True)
 
     def phases_wanted(package: str | None) -> bool:
@@ -37,6 +37,7 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
         return settings.tensorrt_phases == "on"
 
     unhook = adapters.install(engine, detail=settings.detail, tensorrt_phases=phases_wanted, late=late)
+    unmark = adapters.mark_log_records(engine, writer.mark_record) if settings.log_correlation else _nothing
     _warn_of_untested()
     if report is not None:
         report.complete = lambda each: _complete(each, writer)
@@ -44,9 +45,14 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
 
     def stop() -> None:
         engine.close()
+        unmark()
         unhook()
 
     return stop
+
+
+def _nothing() -> None:
+    pass
 
 
 def _warn_of_untested() -> None:
