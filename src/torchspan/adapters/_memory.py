@@ -130,9 +130,14 @@ class ProcessMemory:
         event.additions[semconv.MEMORY_PEAK_SAMPLED] = not rose
 
 
+def torch_cuda() -> Any:
+    """`torch.cuda`, where the program has imported it."""
+    return getattr(sys.modules.get("torch"), "cuda", None)
+
+
 def _free_and_total() -> tuple[int, int] | None:
     """Bytes of the current device; None unless the program itself has initialised CUDA."""
-    cuda: Any = getattr(sys.modules.get("torch"), "cuda", None)
+    cuda = torch_cuda()
     if cuda is None or not cuda.is_initialized():
         return None
     free, total = cuda.mem_get_info()

@@ -113,7 +113,7 @@ def _is_number(value: Any) -> bool:
 def _facts(node: Node) -> list[Fact]:
     span = node.span
     found = [Fact(text) for text in (*_operators(span), *_engines(span), *_graphs(span), *_runs(span), *_steps(span))]
-    found += _fallback(span)
+    found += _fallback(span) + _memory(span)
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
     if span.end_ns < span.start_ns:
@@ -195,6 +195,15 @@ def _fallback(span: Span) -> list[Fact]:
     omitted = number(span.attributes, semconv.FALLBACK_OMITTED)
     more = f", {plural(int(omitted), 'more kind')}" if omitted else ""
     return [Fact(f"in PyTorch: {', '.join(listed)}{more}", Style.FALLBACK)]
+
+
+def _memory(span: Span) -> list[Fact]:
+    """What TensorRT's log said about memory that did not suffice."""
+    if span.attributes.get(semconv.OUT_OF_MEMORY) is not True:
+        return []
+    skipped = number(span.attributes, semconv.TACTICS_SKIPPED)
+    text = f"short of memory: {plural(int(skipped), 'tactic')} skipped" if skipped else "short of memory"
+    return [Fact(text, Style.FALLBACK)]
 
 
 def _counted(names: Sequence[str], counts: Sequence[float]) -> list[str]:
