@@ -194,8 +194,8 @@ BUILD_ERROR = A("tensorrt.build.error", "string", "Of a build that returned no e
 MEMORY_BEFORE = A("tensorrt.build.memory.before", "int", "Bytes of physical memory that the whole process had before the build (`VmRSS`; Linux only).", phase.BUILD_ENGINE)  # fmt: skip
 MEMORY_PEAK = A("tensorrt.build.memory.peak", "int", "Bytes of physical memory that the whole process had at its peak during the build, other threads' included (Linux only).", phase.BUILD_ENGINE)  # fmt: skip
 MEMORY_PEAK_SAMPLED = A("tensorrt.build.memory.peak_sampled", "boolean", "False: the peak is the kernel's own mark (`VmHWM`), which rose. True: the process had had more before, so the mark says nothing, and the peak is the most that was seen: before, after, and every 0.25 s between; it may have been higher.", phase.BUILD_ENGINE)  # fmt: skip
-GPU_MEMORY_FREE_BEFORE = A("tensorrt.build.gpu_memory.free.before", "int", "Bytes free on the current device before the build; only if the program itself had initialised CUDA.", phase.BUILD_ENGINE)  # fmt: skip
-GPU_MEMORY_FREE_AFTER = A("tensorrt.build.gpu_memory.free.after", "int", "Bytes free on it after the build; only if the program itself had initialised CUDA.", phase.BUILD_ENGINE)  # fmt: skip
+GPU_MEMORY_FREE_BEFORE = A("tensorrt.build.gpu_memory.free.before", "int", "Bytes free on the current device before the build; only if the program itself had initialised CUDA and used that device.", phase.BUILD_ENGINE)  # fmt: skip
+GPU_MEMORY_FREE_AFTER = A("tensorrt.build.gpu_memory.free.after", "int", "Bytes free on it after the build, on the same condition.", phase.BUILD_ENGINE)  # fmt: skip
 GPU_MEMORY_TOTAL = A("tensorrt.build.gpu_memory.total", "int", "Bytes of that device in all.", phase.BUILD_ENGINE)
 BUILD_PHASE_NAME = A("tensorrt.phase.name", "string", "TensorRT's name of the phase.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS = A("tensorrt.phase.steps", "int", "Steps that TensorRT announced.", phase.BUILD_PHASE, at_start=True)

@@ -137,7 +137,7 @@ def test_of_a_device_that_the_program_has_initialised_the_free_memory_before_and
     instrument, exporter, during_the_build, monkeypatch
 ):
     free = [20 << 30]
-    monkeypatch.setattr(_memory, "torch_cuda", lambda: InitialisedDevice(free))
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch(free))
     during_the_build(lambda: free.__setitem__(0, 17 << 30))
     instrument()
     compiled()
@@ -149,7 +149,7 @@ def test_of_a_device_that_the_program_has_initialised_the_free_memory_before_and
 
 
 def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument, exporter, monkeypatch, caplog):
-    monkeypatch.setattr(_memory, "torch_cuda", lambda: InitialisedDevice([]))
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([]))
     instrument()
     compiled()
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
@@ -157,14 +157,28 @@ def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument
     assert "reading the memory of the device failed; the program goes on, with less telemetry." in caplog.messages
 
 
-class InitialisedDevice:
-    """Stands in for `torch.cuda` of a program that has initialised CUDA: nothing else can, without a GPU."""
+def test_a_device_that_the_program_has_not_used_yet_is_not_asked(instrument, exporter, monkeypatch):
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([20 << 30], used=False))
+    instrument()
+    compiled()
+    assert not [key for key in memory(exporter) if key.startswith("gpu")]
 
-    def __init__(self, free):
-        self.free = free
+
+class InitialisedTorch:
+    """Stands in for torch in a program that has initialised CUDA, and used a device: nothing else can, without a GPU."""
+
+    def __init__(self, free, *, used=True):
+        self.free, self.used = free, used
+        self.cuda = self._C = self
 
     def is_initialized(self):
         return True
+
+    def current_device(self):
+        return 0
+
+    def _cuda_hasPrimaryContext(self, device):
+        return self.used
 
     def mem_get_info(self):
         return self.free[0], 24 << 30

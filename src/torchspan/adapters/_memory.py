@@ -130,15 +130,22 @@ class ProcessMemory:
         event.additions[semconv.MEMORY_PEAK_SAMPLED] = not rose
 
 
-def torch_cuda() -> Any:
-    """`torch.cuda`, where the program has imported it."""
-    return getattr(sys.modules.get("torch"), "cuda", None)
+def loaded_torch() -> Any:
+    """torch, where the program has imported it."""
+    return sys.modules.get("torch")
 
 
 def _free_and_total() -> tuple[int, int] | None:
-    """Bytes of the current device; None unless the program itself has initialised CUDA."""
-    cuda = torch_cuda()
+    """Bytes of the current device; None unless the program itself has initialised CUDA, and that device.
+
+    The second question matters with several devices: asking one that has no context yet would make it one.
+    """
+    torch = loaded_torch()
+    cuda = getattr(torch, "cuda", None)
     if cuda is None or not cuda.is_initialized():
+        return None
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    if has_context is not None and not has_context(cuda.current_device()):
         return None
     free, total = cuda.mem_get_info()
     return int(free), int(total)
