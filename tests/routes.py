@@ -90,6 +90,7 @@ HOOKS = {
     "timing cache": (_I + "_create_timing_cache", _I + "_save_timing_cache"),
     "build": ("tensorrt:Builder.build_serialized_network",),
     "release": ("torch_tensorrt.dynamo.utils:release_host_and_device_memory",),
+    "log": ("torch_tensorrt.logging:_TRTLogger.log",),
     # runtime
     "deserialize": ("tensorrt:Runtime.deserialize_cuda_engine",),
     "setup": (_R + "_TorchTensorRTModule:TorchTensorRTModule.setup_engine",),
@@ -145,7 +146,7 @@ SPLIT = ("support", "verdict", "verdict: fast", "partition: fast", "inputs")
 MODULE = ("compile_module", SPLIT, "report")
 BUILT = (
     "interpret", "symbolic shapes", "interpreter", "network", "official observer", "builder config", "timing cache", "build",
-    "deserialize", "release",
+    "log", "deserialize", "release",
 )  # fmt: skip
 SET_UP = ("setup", "engine")
 WHOLE = (LOWERED, "buffers", MODULE, "convert_module", BUILT, SET_UP)
@@ -499,7 +500,7 @@ ROUTES = (
                 SETUP_TREE,
             ),
         ),
-        without=("interpreter", "builder config", "timing cache", "build", "release"),
+        without=("interpreter", "builder config", "timing cache", "build", "log", "release"),
     ),
     route(
         "cache: hit without weights",
@@ -511,7 +512,16 @@ ROUTES = (
             "torch_tensorrt.partition",
             under("torch_tensorrt.convert", "torch_tensorrt.engine_cache.lookup", SETUP_TREE),
         ),
-        without=("interpreter", "network", "official observer", "builder config", "timing cache", "build", "release"),
+        without=(
+            "interpreter",
+            "network",
+            "official observer",
+            "builder config",
+            "timing cache",
+            "build",
+            "log",
+            "release",
+        ),
     ),
     # --- runs
     route("call of an engine not run yet", run.call, FIRST_RUN, ""),

@@ -23,8 +23,9 @@ def test_variables_are_read():
         "TORCHSPAN_CAPTURE": "text",
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_WITHOUT_GPU": "1",
+        "TORCHSPAN_LOG_CORRELATION": "true",
     }
-    assert config.load({}, environment) == Config("passes", "on", "text", 0.5, without_gpu=True)
+    assert config.load({}, environment) == Config("passes", "on", "text", 0.5, without_gpu=True, log_correlation=True)
 
 
 def test_an_argument_wins_over_its_variable():

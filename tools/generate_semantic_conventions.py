@@ -34,7 +34,8 @@ STATUS = """\
 | unset, with `torch_tensorrt.fallback.reason` | nothing failed, but work that was to run in TensorRT runs in PyTorch |
 | unset | otherwise |
 
-The `exception` event is on the innermost span that the exception passed, and on no other.
+The `exception` event is on the innermost span that the exception passed, and on no other. A build that returned no engine
+has the last error line of TensorRT's log as the description of its status.
 """
 
 
@@ -44,7 +45,8 @@ def document():
     for each in phase.PHASES:
         rows = [attribute for attribute in spans_attributes() if each in attribute.on]
         parts.append(section(f"`{span_name(each)}`", rows) if rows else "")
-    parts.append(section("Event `exception`", [a for a in semconv.ATTRIBUTES if a.event == "exception"]))
+    events = dict.fromkeys(a.event for a in semconv.ATTRIBUTES if a.event is not None)
+    parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if a.event == each]) for each in events]
     parts.append(values("Values of `torch_tensorrt.fallback.reason`", semconv.FallbackReason))
     return "\n".join(part for part in parts if part)
 

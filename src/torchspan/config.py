@@ -22,7 +22,8 @@ class Config(NamedTuple):
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
     heartbeat: seconds between two heartbeats of long work, 0: no heartbeats, None: gaps that grow.
-    without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
+    without_gpu: run the pipeline without a GPU. log_correlation: add trace ids to the libraries' log records.
+    reports: the program runs under `torchspan run`.
     """
 
     detail: str = "stages"
@@ -30,6 +31,7 @@ class Config(NamedTuple):
     capture: str = "none"
     heartbeat: float | None = None
     without_gpu: bool = False
+    log_correlation: bool = False
     reports: bool = False
 
 
@@ -38,7 +40,10 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
     "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
 }
-_OTHERS = {"heartbeat", "without_gpu"}
+_SWITCHES: dict[str, str] = {
+    "without_gpu": env.TORCHSPAN_WITHOUT_GPU,
+    "log_correlation": env.TORCHSPAN_LOG_CORRELATION,
+}
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
 
 SHORTEST_HEARTBEAT_S, LONGEST_HEARTBEAT_S = 0.1, 86_400.0
@@ -51,9 +56,9 @@ def load(arguments: Mapping[str, Argument], environment: Mapping[str, str] | Non
     Raises ConfigurationError for an argument that does not exist or is not allowed; a variable that is not allowed is
     logged and ignored.
     """
-    unknown = sorted(arguments.keys() - {*_CHOICES, *_OTHERS})
+    unknown = sorted(arguments.keys() - {*_CHOICES, *_SWITCHES, "heartbeat"})
     if unknown:
-        known = ", ".join(sorted({*_CHOICES, *_OTHERS, "meter_provider", "tracer_provider"}))
+        known = ", ".join(sorted({*_CHOICES, *_SWITCHES, "heartbeat", "meter_provider", "tracer_provider"}))
         raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
     environment = os.environ if environment is None else environment
     values: dict[str, str] = {}
@@ -72,7 +77,8 @@ def load(arguments: Mapping[str, Argument], environment: Mapping[str, str] | Non
     return Config(
         **values,
         heartbeat=_heartbeat(arguments.get("heartbeat"), environment),
-        without_gpu=_flag(arguments.get("without_gpu"), env.TORCHSPAN_WITHOUT_GPU, environment),
+        without_gpu=_flag("without_gpu", arguments, environment),
+        log_correlation=_flag("log_correlation", arguments, environment),
         reports=bool(environment.get(env.TORCHSPAN_RUN_REPORT)),
     )
 
@@ -101,7 +107,8 @@ def _seconds(value: str | float) -> float | None:
     return seconds if seconds == 0 or SHORTEST_HEARTBEAT_S <= seconds <= LONGEST_HEARTBEAT_S else None
 
 
-def _flag(argument: Argument, variable: str, environment: Mapping[str, str]) -> bool:
+def _flag(name: str, arguments: Mapping[str, Argument], environment: Mapping[str, str]) -> bool:
+    argument, variable = arguments.get(name), _SWITCHES[name]
     if argument is not None:
         return bool(argument)
     value = environment.get(variable, "")

@@ -33,7 +33,15 @@ TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
-"""`text`: exception messages are recorded whole. Default `none`: their first line, every literal replaced by `?`."""
+"""`text`: exception messages and lines of TensorRT's log are recorded whole.
+
+Default `none`: their first line, every literal replaced by `?`; in lines of the log the names of layers and tensors too."""
+
+TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
+"""`1`: log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
+
+The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
+Off by default, because a formatter that prints every attribute of a record would print these too."""
 
 TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"
 """Set by `torchspan run` for the programs it starts: the folder in which each process says what it observed."""

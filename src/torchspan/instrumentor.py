@@ -35,6 +35,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     capture: `none` or `text`.
     heartbeat: seconds between the `torchspan.progress` spans of a long compilation; 0: none of them.
     without_gpu: run Torch-TensorRT's pipeline without a GPU (`torchspan.testing.without_gpu`).
+    log_correlation: let log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
 
     It may be called before or after torch_tensorrt is imported and imports neither it nor torch. A second call
     while instrumented does nothing. ``uninstrument()`` puts every replaced name back. Raises

@@ -191,12 +191,30 @@ BUILDER_TIMING_ITERATIONS = A("tensorrt.builder.avg_timing_iterations", "int", "
 BUILDER_AUX_STREAMS = A("tensorrt.builder.max_aux_streams", "int", "Auxiliary streams (-1: TensorRT decides).", phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 BUILDER_PROFILES = A("tensorrt.builder.optimization_profiles", "int", "Optimization profiles.", phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 BUILDER_WORKSPACE = A("tensorrt.builder.workspace_size", "int", "Bytes of workspace allowed.", phase.BUILD_ENGINE, at_start=True)  # fmt: skip
+BUILD_ERROR = A("tensorrt.build.error", "string", "Of a build that returned no engine: the last error line of TensorRT's log, as in `tensorrt.log.message`; also the description of the span's status.", phase.BUILD_ENGINE)  # fmt: skip
+MEMORY_BEFORE = A("tensorrt.build.memory.before", "int", "Bytes of physical memory that the whole process had before the build (`VmRSS`; Linux only).", phase.BUILD_ENGINE)  # fmt: skip
+MEMORY_PEAK = A("tensorrt.build.memory.peak", "int", "Bytes of physical memory that the whole process had at its peak during the build, other threads' included (Linux only).", phase.BUILD_ENGINE)  # fmt: skip
+MEMORY_PEAK_SAMPLED = A("tensorrt.build.memory.peak_sampled", "boolean", "False: the peak is the kernel's own mark (`VmHWM`), which rose. True: the process had had more before, so the mark says nothing, and the peak is the most that was seen: before, after, and every 0.25 s between; it may have been higher.", phase.BUILD_ENGINE)  # fmt: skip
+GPU_MEMORY_FREE_BEFORE = A("tensorrt.build.gpu_memory.free.before", "int", "Bytes free on the current device before the build; only if the program itself had initialised CUDA and used that device.", phase.BUILD_ENGINE)  # fmt: skip
+GPU_MEMORY_FREE_AFTER = A("tensorrt.build.gpu_memory.free.after", "int", "Bytes free on it after the build, on the same condition.", phase.BUILD_ENGINE)  # fmt: skip
+GPU_MEMORY_TOTAL = A("tensorrt.build.gpu_memory.total", "int", "Bytes of that device in all.", phase.BUILD_ENGINE)
 BUILD_PHASE_NAME = A("tensorrt.phase.name", "string", "TensorRT's name of the phase.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS = A("tensorrt.phase.steps", "int", "Steps that TensorRT announced.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS_DONE = A("tensorrt.phase.steps_done", "int", "Steps that were completed.", phase.BUILD_PHASE)
 
 CACHE_RESULT = A("torch_tensorrt.engine_cache.result", "string", "`hit`, `miss`, `inserted` or `refused`.", phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
 CACHE_KEY = A("torch_tensorrt.engine_cache.key", "string", "First 16 characters of the engine's hash.", phase.CACHE_LOOKUP, phase.CACHE_INSERT, at_start=True)  # fmt: skip
+
+# --- TensorRT's log -------------------------------------------------------------------------------------------
+LOG_EVENT = "tensorrt.log"
+"""A line of TensorRT's log with the severity warning or worse, written while this span was the innermost of its thread."""
+LOG_SEVERITY = A("tensorrt.log.severity", "string", "`WARNING`, `ERROR` or `INTERNAL_ERROR`.", event=LOG_EVENT)
+LOG_MESSAGE = A("tensorrt.log.message", "string", "First line of the text, with every literal and every name of a layer, node or tensor replaced by `?`, at most 256 characters; the text itself with `TORCHSPAN_CAPTURE=text`.", event=LOG_EVENT)  # fmt: skip
+LOG_COUNT = A("tensorrt.log.count", "int", "Lines with this severity and message; the event has the time of the first.", event=LOG_EVENT)  # fmt: skip
+LOG_OUT_OF_MEMORY = A("tensorrt.log.out_of_memory", "boolean", "Whether the line is known to be written when memory does not suffice: the device's, or the workspace that the builder may use.", event=LOG_EVENT)  # fmt: skip
+LOG_OMITTED = A("tensorrt.log.omitted", "int", "Lines that have no event because there are 20 different ones already.")
+OUT_OF_MEMORY = A("tensorrt.out_of_memory", "boolean", "Its presence means that a line of TensorRT's log says memory did not suffice (`tensorrt.log.out_of_memory`): if this failed, that is the likely cause.")  # fmt: skip
+TACTICS_SKIPPED = A("tensorrt.tactics.skipped", "int", "Tactics that TensorRT's log says were left out for lack of memory.")  # fmt: skip
 
 # --- files and refits -----------------------------------------------------------------------------------------
 FILE_FORMAT = A("torch_tensorrt.file.format", "string", "`exported_program`, `torchscript`, `aot_inductor`, `executorch` or `mutable_module`.", phase.SAVE, phase.LOAD)  # fmt: skip

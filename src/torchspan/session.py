@@ -36,7 +36,7 @@ def start(
     """
     engine = Engine()
     writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
-    engine.hot = writer.hot
+    engine.hot, engine.tell = writer.hot, writer.tell
     engine.register(writer.callback, privileged=True)
     active = ActiveWork()
     engine.register(active.callback)
@@ -52,6 +52,7 @@ def start(
         return settings.tensorrt_phases == "on"
 
     unhook = adapters.install(engine, detail=settings.detail, tensorrt_phases=phases_wanted, late=late)
+    unmark = adapters.mark_log_records(engine, writer.mark_record) if settings.log_correlation else _nothing
     _warn_of_untested()
     if report is not None:
         report.complete = lambda each: _complete(each, writer)
@@ -59,9 +60,14 @@ def start(
 
     def stop() -> None:
         engine.close()
+        unmark()
         unhook()
 
     return stop
+
+
+def _nothing() -> None:
+    pass
 
 
 def _warn_of_untested() -> None:

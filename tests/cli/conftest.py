@@ -39,13 +39,24 @@ class Recording:
         self._provider = TracerProvider(id_generator=CountingIds(), resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
 
-    def span(self, name, start_ms, end_ms, attributes=None, *, parent=None, scope=semconv.SCOPE_NAME, error=None):
+    def span(
+        self,
+        name,
+        start_ms,
+        end_ms,
+        attributes=None,
+        *,
+        parent=None,
+        scope=semconv.SCOPE_NAME,
+        error=None,
+        description=None,
+    ):
         tracer = self._provider.get_tracer(scope)
         context = trace.set_span_in_context(parent) if parent is not None else None
         span = tracer.start_span(name, context, attributes=attributes, start_time=START_NS + round(start_ms * 1e6))
         if error is not None:
             kind, message = error
-            span.set_status(trace.Status(trace.StatusCode.ERROR))
+            span.set_status(trace.Status(trace.StatusCode.ERROR, description))
             span.set_attribute(semconv.ERROR_TYPE, kind)
             if message is not None:
                 event = {semconv.EXCEPTION_TYPE: kind, semconv.EXCEPTION_MESSAGE: message}

@@ -268,6 +268,26 @@ Error     RuntimeError in convert: Conversion…planation of what to do about it
     )
 
 
+def test_a_failed_build_tells_tensorrts_last_error_and_that_memory_was_short(recording, torchspan):
+    recording.span(
+        "tensorrt.build_engine",
+        0,
+        100,
+        {s.NETWORK_LAYERS: 5, s.OUT_OF_MEMORY: True, s.TACTICS_SKIPPED: 30},
+        error=("engine_build_failed", None),
+        description="Could not find any implementation for node ?",
+    )
+    _, out, _ = torchspan("show", recording.path)
+    assert "short of memory: 30 tactics skipped" in out
+    assert "engine_build_failed: Could not find any implementation for node ?" in " ".join(out.split())
+
+
+def test_a_build_that_skipped_nothing_is_short_of_memory_without_a_number(recording, torchspan):
+    recording.span("tensorrt.build_engine", 0, 100, {s.OUT_OF_MEMORY: True})
+    _, out, _ = torchspan("show", recording.path)
+    assert "  short of memory  " in out
+
+
 def test_runs_that_were_folded_by_the_rate_limit_are_counted(recording, torchspan):
     folded = {s.EXECUTE_FOLDED: 940, s.EXECUTE_FOLDED_SUM: 1.2, s.EXECUTE_FOLDED_MAX: 0.003}
     recording.span("handle request", 0, 2000, folded, scope="app")

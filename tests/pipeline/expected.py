@@ -5,6 +5,8 @@ import tensorrt_rtx
 import torch
 import torch_tensorrt
 
+from support.tree import POSITIVE, Any_
+
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
 
@@ -52,7 +54,15 @@ SETTINGS = {
 }
 """The library's defaults, but for `min_block_size`, which the tests set to 1."""
 
+MEMORY = {
+    "tensorrt.build.memory.before": POSITIVE,
+    "tensorrt.build.memory.peak": POSITIVE,
+    "tensorrt.build.memory.peak_sampled": Any_(bool),
+}
+"""Memory of the process, which the tests are only a part of."""
+
 BUILDER = {
+    **MEMORY,
     "tensorrt.builder.flags": ("TF32",),
     "tensorrt.builder.optimization_level": 3,
     "tensorrt.builder.avg_timing_iterations": 1,

@@ -19,6 +19,7 @@ MODES = {
     "stages": {"detail": "stages"},
     "passes": {"detail": "passes"},
     "TensorRT's phases": {"detail": "stages", "tensorrt_phases": "on"},
+    "trace ids in log records": {"detail": "stages", "log_correlation": True},
 }
 traced = pytest.mark.parametrize("mode", MODES)
 MODELS = {

@@ -25,9 +25,10 @@ def test_no_target_stands_twice_with_the_same_action():
 @pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.target)
 def test_each_row_gives_its_reason_and_what_it_is_for(probe):
     assert len(probe.why) > 15
-    assert probe.action in {Action.STEP, Action.WATCH, Action.MAKES} or probe.phases
+    assert probe.action in {Action.STEP, Action.WATCH, Action.MAKES, Action.LINES} or probe.phases
     assert probe.action is not Action.MAKES or probe.produces is not None
     assert (probe.action is Action.TALLY) == (probe.count is not None)
+    assert (probe.action is Action.LINES) == (probe.line is not None)
     assert bool(probe.share) == (probe.share_with != ())
 
 

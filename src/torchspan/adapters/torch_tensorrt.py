@@ -11,6 +11,8 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.adapters._execute import Execution
+from torchspan.adapters._log import wrap_log
+from torchspan.adapters._memory import memory_callbacks
 from torchspan.adapters._passes import wrap_pass_manager
 from torchspan.adapters._patching import Patches
 from torchspan.adapters._resolve import ResolvedProbe, resolve
@@ -77,6 +79,8 @@ def is_supported(version: str) -> bool:
 
 
 def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
+    for callback in memory_callbacks():
+        engine.register(callback)
     wrapping = Wrapping(engine, dict.fromkeys(phase.ENTRIES, _version_facts()))
     makers = _makers(wrapping, tensorrt_phases=phases)
     functions: list[tuple[Any, Any]] = []
@@ -104,6 +108,7 @@ def _makers(wrapping: Wrapping, *, tensorrt_phases: bool) -> dict[Action, Maker]
         Action.PASSES: partial(wrap_pass_manager, wrapping),
         Action.BUILD: partial(wrap_build, wrapping, phases=tensorrt_phases),
         Action.MAKES: wrapping.makes,
+        Action.LINES: partial(wrap_log, wrapping),
         Action.EXECUTE: partial(_wrap_execution, wrapping),
     }
 

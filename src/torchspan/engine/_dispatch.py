@@ -18,6 +18,10 @@ from torchspan.phase import FAILED_CHILD, Phase
 Undo = Callable[[], None]
 
 
+def _nothing_of(_text: str) -> str:
+    return ""
+
+
 class _Busy(threading.local):
     """Set while callbacks run: events fired inside a callback reach no callback."""
 
@@ -37,6 +41,8 @@ class Engine:
         """False once closed: wrappers that could not be removed pass straight through."""
         self.hot: HotPath | None = None
         """Decides about frequent events; the privileged listener brings it."""
+        self.tell: Callable[[str], str] = _nothing_of
+        """What may be told of a text that a library wrote; the privileged listener brings it. Without one: nothing."""
         self._at_close: list[Undo] = []
         self._callbacks: tuple[Callback, ...] = ()
         self._privileged: Callback | None = None

@@ -11,12 +11,14 @@ from typing import Any
 
 from torchspan.phase import Phase
 from torchspan.probes._call import Call
+from torchspan.probes.describe.log import Line
 
 Facts = Mapping[str, Any]
 Tally = dict[str, Any]
 DescribeStart = Callable[[Call], Facts]
 DescribeEnd = Callable[[Call, Any, Tally], Facts]
 Count = Callable[[Tally, Call, Any, float], None]
+ReadLine = Callable[[tuple[Any, ...], dict[str, Any]], Line | None]
 Version = tuple[int, int]
 
 SUPPORTED: tuple[Version, Version] = ((2, 11), (2, 14))
@@ -42,6 +44,8 @@ class Action(Enum):
     """A hot path: rate-limited events, nothing built otherwise."""
     BUILD = "build"
     """An event, with TensorRT's progress monitor chained in where that is asked for."""
+    LINES = "lines"
+    """Each call is a line of a library's log: it is kept, where it matters, in whatever event is around it."""
     WATCH = "watch"
     """Nothing is done: the row is here so that a version without this name is noticed."""
 
@@ -56,6 +60,7 @@ class Probe:
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
     start, end: pure functions that describe the call; `end` sees the result and the event's tally.
     count: for TALLY, adds one call to the tally.
+    line: for LINES, reads the line from the arguments; None for one that does not matter.
     share: keys that `end` describes and that the nearest event of one of `share_with` carries too.
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
     within: only inside an event of one of these phases (a method of torch that others call as well).
@@ -72,6 +77,7 @@ class Probe:
     start: DescribeStart | None = None
     end: DescribeEnd | None = None
     count: Count | None = None
+    line: ReadLine | None = None
     share: tuple[str, ...] = ()
     share_with: tuple[Phase, ...] = ()
     produces: Callable[[Call], Any] | None = None

@@ -10,7 +10,7 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import artifacts, compilation, conversion, fallback, lowering, partition, refit
+from torchspan.probes.describe import artifacts, compilation, conversion, fallback, log, lowering, partition, refit
 
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
@@ -488,4 +488,14 @@ _RUN = (
     ),
 )
 
-PROBES: tuple[Probe, ...] = _ENTRY + _OTHER_ENTRIES + _TRACE_AND_LOWER + _PARTITION + _CONVERT + _RUN
+_LOG = (
+    _row(
+        target="torch_tensorrt.logging:_TRTLogger.log",
+        action=Action.LINES,
+        line=log.tensorrt_line,
+        why="TensorRT calls it for every line of its log, whatever the level; a handler would see only what the level "
+        "lets through, and be closed by dictConfig, which Torch-TensorRT's Debugger calls",
+    ),
+)
+
+PROBES: tuple[Probe, ...] = _ENTRY + _OTHER_ENTRIES + _TRACE_AND_LOWER + _PARTITION + _CONVERT + _RUN + _LOG

@@ -70,7 +70,7 @@ class ProgressWriter:
 
     def flush(self) -> None:
         """Have the provider that was written to send it out, and the metrics with it, among them what is active."""
-        self._spans.flush(self._tracers.provider)
+        self._spans.flush(self._tracers.provider())
         self._metrics.flush(self._meter_provider or get_meter_provider())
 
 

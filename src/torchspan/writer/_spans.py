@@ -18,6 +18,8 @@ from torchspan import semconv
 from torchspan.engine import Callback, Event
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._hot import SpanHotPath
+from torchspan.writer._log_records import RecordMarker
+from torchspan.writer._redaction import redact_log_line
 from torchspan.writer._tracer import TracerSource
 
 VALUE_LIMIT = 2048
@@ -41,7 +43,7 @@ class SpanWriter:
     of its own, with a link. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.
-    capture_text: whether exception messages are recorded whole.
+    capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     """
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, capture_text: bool = False) -> None:
@@ -52,7 +54,13 @@ class SpanWriter:
         self.unsampled = 0
         """Spans started that the sampler refused."""
         self.hot = SpanHotPath()
+        self.mark_record = RecordMarker(self._tracers.provider).mark
+        """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end)
+
+    def tell(self, text: str) -> str:
+        """What may be told of a line of a library's log: see `redact_log_line`; with `capture_text` the line itself."""
+        return text[:VALUE_LIMIT] if self._capture_text else redact_log_line(text)
 
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open | None:
@@ -107,7 +115,7 @@ class SpanWriter:
                 span.add_event("exception", bounded(details), event.end_ns)
         span.set_attributes(bounded(attributes))
         if semconv.ERROR_TYPE in attributes:
-            span.set_status(Status(StatusCode.ERROR))
+            span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
 
 
 def _steps(event: Event) -> dict[str, Any]:

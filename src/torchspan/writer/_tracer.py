@@ -66,14 +66,13 @@ class TracerSource:
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
 
-    @property
-    def provider(self) -> TracerProvider | None:
-        """The provider of the tracer that was last handed out."""
-        return self._provider
+    def provider(self) -> TracerProvider:
+        """The provider that is written to now."""
+        return self._fixed or trace.get_tracer_provider()
 
     def get(self) -> Tracer:
         """A tracer whose spans have ids from our generator, where they would have the SDK's."""
-        provider = self._fixed or trace.get_tracer_provider()
+        provider = self.provider()
         if self._tracer is None or provider is not self._provider or isinstance(provider, ProxyTracerProvider):
             tracer: Any = provider.get_tracer(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":

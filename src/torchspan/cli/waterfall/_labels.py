@@ -116,7 +116,7 @@ def _facts(node: Node) -> list[Fact]:
         Fact(text)
         for text in (*_operators(span), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
     ]
-    found += [*_fallback(span), *_refit(span), *_last_seen(span)]
+    found += [*_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
     if span.end_ns < span.start_ns:
@@ -220,6 +220,15 @@ def _fallback(span: Span) -> list[Fact]:
 def _refit(span: Span) -> list[Fact]:
     differ = span.attributes.get(semconv.REFIT_OUTPUTS_MATCH) is False
     return [Fact("its outputs differ from the model's", Style.FALLBACK)] if differ else []
+
+
+def _memory(span: Span) -> list[Fact]:
+    """What TensorRT's log said about memory that did not suffice."""
+    if span.attributes.get(semconv.OUT_OF_MEMORY) is not True:
+        return []
+    skipped = number(span.attributes, semconv.TACTICS_SKIPPED)
+    text = f"short of memory: {plural(int(skipped), 'tactic')} skipped" if skipped else "short of memory"
+    return [Fact(text, Style.FALLBACK)]
 
 
 def _counted(names: Sequence[str], counts: Sequence[float]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known
+from torchspan.probes.describe.log import LAST_ERROR
 
 Facts = dict[str, Any]
 
@@ -46,10 +47,10 @@ def _enumeration(name: str) -> Any:
     return getattr(module, name, None)
 
 
-def built(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
-    """A serialized engine (IHostMemory), an engine, or None: then the build failed."""
+def built(_call: Call, result: Any, tally: dict[str, Any]) -> Facts:
+    """A serialized engine (IHostMemory), an engine, or None: then the build failed, and its log says why."""
     if result is None:
-        return {semconv.ERROR_TYPE: BUILD_FAILED}
+        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: tally.get(LAST_ERROR)})
     size = getattr(result, "nbytes", None)
     return {} if size is None else {semconv.ENGINE_SIZE: size}
 

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of the process, and of a device that the program has initialised, around work that may need much of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchspan import semconv
+from torchspan.engine import Callback, Event
+from torchspan.phase import BUILD_ENGINE
+
+INTERVAL_S = 0.25
+"""Between two samples: a sample takes some ten microseconds."""
+
+STATM, STATUS = Path("/proc/self/statm"), Path("/proc/self/status")  # proc(5); absent where the system is not Linux
+
+
+def resident_bytes() -> int | None:
+    """Physical memory of this process now; None where it cannot be read."""
+    try:
+        return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def peak_resident_bytes() -> int | None:
+    """The most physical memory that this process ever had (`VmHWM`); None where it cannot be read.
+
+    Not `ru_maxrss`, which a process inherits from the one that started it.
+    """
+    try:
+        found = re.search(rb"^VmHWM:\s*(\d+) kB", STATUS.read_bytes(), re.MULTILINE)
+    except OSError:
+        return None
+    return None if found is None else int(found[1]) * 1024
+
+
+@dataclass(eq=False, slots=True)
+class _Running:
+    """One piece of work: the process's mark before it, and the most that was seen since."""
+
+    mark: int | None
+    most: int
+
+
+class Sampler:
+    """Looks at the process's memory from one thread, as long as there is work to look at.
+
+    Without a lock, which a fork could catch while it is held: work enters the table before the thread is asked for, and
+    the thread takes leave before it looks into the table once more, so that one of them sees the other. A forked child
+    has no thread, and starts its own.
+    """
+
+    def __init__(self, read: Callable[[], int | None] = resident_bytes, interval_s: float = INTERVAL_S) -> None:
+        self._read = read
+        self._interval_s = interval_s
+        self._running: dict[int, _Running] = {}
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    def start(self, work: _Running) -> None:
+        """Look at the memory until `stop`. Raises RuntimeError where no thread can be started."""
+        self._running[id(work)] = work
+        if self._thread is None or not self._thread.is_alive():
+            self._wake = threading.Event()
+            thread = threading.Thread(target=self._sample, args=(self._wake,), name="torchspan memory", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the interpreter is ending
+                del self._running[id(work)]
+                raise
+            self._thread = thread
+
+    def stop(self, work: _Running) -> None:
+        """No longer; with the last work the thread ends."""
+        self._running.pop(id(work), None)
+        thread = self._thread
+        if not self._running and thread is not None and thread.is_alive():
+            self._wake.set()
+
+    def _sample(self, wake: threading.Event) -> None:
+        while True:
+            while self._running:
+                wake.wait(self._interval_s)
+                wake.clear()
+                now = self._read() or 0
+                for work in list(self._running.values()):
+                    work.most = max(work.most, now)
+            self._thread = None
+            if not self._running or self._thread is not None:
+                return
+            self._thread = threading.current_thread()
+
+
+class ProcessMemory:
+    """What the process had before a build, and at its peak.
+
+    Linux keeps a mark of the most that a process ever had. If that rose, it rose in the build and is its peak. If not, the build
+    stayed below an earlier peak, and the most that was seen is told instead: before, after, and in between by `Sampler`.
+    The mark is never reset, which would take it from others.
+    """
+
+    def __init__(self, sampler: Sampler | None = None) -> None:
+        self._sampler = sampler or Sampler()
+        self.callback = Callback("reading the memory of the process", self._start, self._end, frozenset({BUILD_ENGINE}))
+
+    def _start(self, event: Event) -> _Running | None:
+        before = resident_bytes()
+        if before is None:
+            return None
+        event.additions[semconv.MEMORY_BEFORE] = before
+        work = _Running(peak_resident_bytes(), before)
+        self._sampler.start(work)
+        return work
+
+    def _end(self, event: Event, work: _Running | None) -> None:
+        if work is None:
+            return
+        self._sampler.stop(work)
+        after, mark = resident_bytes(), peak_resident_bytes()
+        rose = mark is not None and work.mark is not None and mark > work.mark
+        event.additions[semconv.MEMORY_PEAK] = mark if rose else max(work.most, after or 0)
+        event.additions[semconv.MEMORY_PEAK_SAMPLED] = not rose
+
+
+def loaded_torch() -> Any:
+    """torch, where the program has imported it."""
+    return sys.modules.get("torch")
+
+
+def _free_and_total() -> tuple[int, int] | None:
+    """Bytes of the current device; None unless the program itself has initialised CUDA, and that device.
+
+    The second question matters with several devices: asking one that has no context yet would make it one.
+    """
+    torch = loaded_torch()
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized():
+        return None
+    has_context = getattr(torch._C, "_cuda_hasPrimaryContext", None)
+    if has_context is not None and not has_context(cuda.current_device()):
+        return None
+    free, total = cuda.mem_get_info()
+    return int(free), int(total)
+
+
+def _device_before(event: Event) -> None:
+    found = _free_and_total()
+    if found is not None:
+        event.additions[semconv.GPU_MEMORY_FREE_BEFORE], event.additions[semconv.GPU_MEMORY_TOTAL] = found
+
+
+def _device_after(event: Event, _context: None) -> None:
+    found = _free_and_total()
+    if found is not None:
+        event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = found
+
+
+def memory_callbacks() -> tuple[Callback, ...]:
+    """What is to be registered for the memory of a build to be told; a failure of one leaves the other."""
+    device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
+    return (ProcessMemory().callback, device)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a log in the event around them, without a library."""
+
+import threading
+
+import pytest
+
+from torchspan import phase
+from torchspan.adapters._log import LINES_LIMIT, wrap_log
+from torchspan.adapters._wrap import Wrapping
+from torchspan.engine import Engine
+from torchspan.probes import Action, Probe
+from torchspan.probes.describe.log import Line
+
+ROW = Probe(
+    library="x",
+    target="x:Logger.log",
+    why="a test of lines",
+    action=Action.LINES,
+    line=lambda args, kwargs: None if args[1] == "INFO" else Line(args[1], args[2]),
+)
+
+
+@pytest.fixture
+def engine():
+    engine = Engine()
+    engine.tell = lambda text: text.upper()
+    return engine
+
+
+@pytest.fixture
+def said():
+    """What reached the library's own method."""
+    return []
+
+
+@pytest.fixture
+def log(engine, said):
+    def method(self, severity, text):
+        said.append((severity, text))
+        if severity == "INTERNAL_ERROR":
+            raise RuntimeError(text)
+        return "the method's own result"
+
+    observed = wrap_log(Wrapping(engine, {}), ROW, method)
+    return lambda severity, text: observed("the logger", severity, text)
+
+
+@pytest.fixture
+def build(engine):
+    event = engine.start(phase.BUILD_ENGINE, {})
+    yield event
+    engine.finish(event)
+
+
+def kept(event):
+    return [(each.name, dict(each.attributes)) for each in event.occurrences]
+
+
+def test_a_line_is_kept_as_it_may_be_told_and_reaches_the_method_as_it_was(log, said, build):
+    assert log("WARNING", "a line") == "the method's own result"
+    assert said == [("WARNING", "a line")]
+    assert kept(build) == [
+        (
+            "tensorrt.log",
+            {
+                "tensorrt.log.severity": "WARNING",
+                "tensorrt.log.message": "A LINE",
+                "tensorrt.log.count": 1,
+                "tensorrt.log.out_of_memory": False,
+            },
+        )
+    ]
+
+
+def test_its_time_is_that_of_the_first_of_its_kind(log, build):
+    log("ERROR", "a line")
+    (first,) = build.occurrences
+    log("ERROR", "a line")
+    assert build.occurrences == [first]
+    assert build.start_ns <= first.time_ns <= build.anchor.now_ns()
+
+
+def test_what_only_informs_is_not_kept(log, said, build):
+    log("INFO", "a line")
+    assert (kept(build), said) == ([], [("INFO", "a line")])
+
+
+def test_lines_that_are_told_alike_are_one_with_a_count(log, build):
+    for text in ("a line", "A line", "A LINE"):
+        log("WARNING", text)
+    log("ERROR", "a line")
+    counts = [(each["tensorrt.log.severity"], each["tensorrt.log.count"]) for _, each in kept(build)]
+    assert counts == [("WARNING", 3), ("ERROR", 1)]
+
+
+def test_beyond_twenty_different_lines_they_are_counted(log, build):
+    for number in range(LINES_LIMIT + 5):
+        log("WARNING", f"line {number}")
+    log("WARNING", "line 0")
+    assert len(build.occurrences) == LINES_LIMIT == 20
+    assert build.occurrences[0].attributes["tensorrt.log.count"] == 2
+    assert build.additions == {"tensorrt.log.omitted": 5}
+
+
+def test_the_last_error_is_known_also_where_it_has_no_occurrence_left(log, build):
+    for number in range(LINES_LIMIT):
+        log("WARNING", f"line {number}")
+    log("ERROR", "the first error")
+    log("ERROR", "the last error")
+    log("WARNING", "a later line")
+    assert build.tally["last_error"] == "THE LAST ERROR"
+
+
+SKIPPING = "Skipping tactic {} due to insufficient memory on requested size of 600 detected for tactic 3."
+REQUEST = "Tactic Device request: 600MB Available: {}MB. Device memory is insufficient to use tactic."
+
+
+def test_lines_about_memory_are_marked_and_so_is_the_event(log, build):
+    log("WARNING", "something else")
+    log("WARNING", REQUEST.format(1))
+    assert [each["tensorrt.log.out_of_memory"] for _, each in kept(build)] == [False, True]
+    assert build.additions == {"tensorrt.out_of_memory": True, "tensorrt.tactics.skipped": 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "skipped"),
+    [
+        ([SKIPPING.format(number) for number in range(3)], 3),
+        ([REQUEST.format(number) for number in range(4)], 4),
+        ([line.format(number) for number in range(30) for line in (REQUEST, SKIPPING)], 30),
+    ],
+    ids=["skipping alone", "request alone", "pairs"],
+)
+def test_skipped_tactics_are_counted_once_each_in_whatever_wording(log, build, lines, skipped):
+    for line in lines:
+        log("WARNING", line)
+    assert build.additions["tensorrt.tactics.skipped"] == skipped
+
+
+def test_a_line_belongs_to_the_innermost_event(log, engine, build):
+    inner = engine.start(phase.DESERIALIZE_ENGINE, {})
+    log("ERROR", "inside")
+    engine.finish(inner)
+    log("ERROR", "outside")
+    assert [each.attributes["tensorrt.log.message"] for each in inner.occurrences] == ["INSIDE"]
+    assert [each.attributes["tensorrt.log.message"] for each in build.occurrences] == ["OUTSIDE"]
+
+
+def test_lines_outside_any_event_or_on_another_thread_are_nobodys(log, said, engine):
+    log("ERROR", "before")
+    event = engine.start(phase.BUILD_ENGINE, {})
+    thread = threading.Thread(target=log, args=("ERROR", "elsewhere"))
+    thread.start()
+    thread.join()
+    engine.finish(event)
+    log("ERROR", "after")
+    assert (event.occurrences, event.tally) == ([], {})
+    assert [text for _, text in said] == ["before", "elsewhere", "after"]
+
+
+def test_an_internal_error_is_kept_and_raises_as_before(log, build):
+    with pytest.raises(RuntimeError, match=r"^fatal$"):
+        log("INTERNAL_ERROR", "fatal")
+    assert [each["tensorrt.log.severity"] for _, each in kept(build)] == ["INTERNAL_ERROR"]
+    assert build.tally["last_error"] == "FATAL"
+
+
+def test_without_anybody_who_knows_what_may_be_told_nothing_is(said, build, engine, log):
+    engine.tell = Engine().tell
+    log("ERROR", "SECRET")
+    assert build.occurrences[0].attributes["tensorrt.log.message"] == ""
+    assert "SECRET" not in str([build.occurrences, build.additions, build.tally])
+
+
+def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, engine, caplog):
+    def broken(_text):
+        raise RuntimeError("ours")
+
+    engine.tell = broken
+    for _ in range(5):
+        assert log("ERROR", "a line") == "the method's own result"
+    assert len(said) == 5
+    assert caplog.messages == [
+        "keeping lines of x:Logger.log failed; the program goes on, with less telemetry.",
+        "keeping lines of x:Logger.log failed 3 times and has been disabled.",
+    ]
+
+
+def test_a_row_that_cannot_read_lines_is_refused(engine):
+    row = Probe(library="x", target="x:y", why="a test of lines", action=Action.LINES)
+    with pytest.raises(ValueError, match="does not say how a line is read"):
+        wrap_log(Wrapping(engine, {}), row, lambda: None)

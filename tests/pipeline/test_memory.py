@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of real builds. The device's is the stand-in's: a GPU that says it is initialised, and has round numbers."""
+
+import sys
+import threading
+
+import psutil
+import pytest
+import tensorrt_rtx
+import torch
+import torch_tensorrt
+
+from support import models
+from support.tree import named
+from torchspan.adapters import _memory
+
+MIB = 1 << 20
+INPUT = torch.ones(2, 16)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Linux only")
+
+
+def compiled():
+    return torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
+
+
+@pytest.fixture
+def during_the_build(monkeypatch):
+    """Runs a function inside each build; to be asked for before the bridge is switched on."""
+    build = tensorrt_rtx.Builder.build_serialized_network
+
+    def use(action):
+        def building(self, network, config):
+            action()
+            return build(self, network, config)
+
+        monkeypatch.setattr(tensorrt_rtx.Builder, "build_serialized_network", building)
+
+    return use
+
+
+def memory(exporter):
+    """The attributes about memory of the build, without their prefix."""
+    attributes = named(exporter.get_finished_spans(), "tensorrt.build_engine").attributes
+    prefix = "tensorrt.build."
+    return {key.removeprefix(prefix): value for key, value in attributes.items() if "memory." in key}
+
+
+def resident():
+    return psutil.Process().memory_info().rss
+
+
+def beyond_every_peak():
+    return _memory.peak_resident_bytes() - _memory.resident_bytes() + 256 * MIB
+
+
+@linux
+def test_an_allocation_inside_the_build_is_in_its_peak(instrument, exporter, during_the_build):
+    seen = {}
+
+    def allocate():
+        seen["before"] = resident()
+        block = b"\x01" * beyond_every_peak()
+        seen["during"], seen["size"] = resident(), len(block)
+
+    during_the_build(allocate)
+    instrument()
+    compiled()
+    told = memory(exporter)
+    assert abs(told["memory.before"] - seen["before"]) < 32 * MIB
+    assert abs(told["memory.peak"] - seen["during"]) < 32 * MIB
+    assert told["memory.peak"] - told["memory.before"] > 0.9 * seen["size"]
+    assert told["memory.peak_sampled"] is False
+
+
+@linux
+def test_below_an_earlier_peak_a_sample_has_seen_it(instrument, exporter, during_the_build, monkeypatch):
+    sampled, seen = threading.Semaphore(0), {}
+
+    class Statm:
+        """The real file, which tells when our thread has read it."""
+
+        def read_bytes(self):
+            try:
+                return _STATM.read_bytes()
+            finally:
+                if threading.current_thread().name == "torchspan memory":
+                    sampled.release()
+
+    _STATM = _memory.STATM
+    monkeypatch.setattr(_memory, "STATM", Statm())
+
+    def allocate():
+        block = b"\x01" * (192 * MIB)
+        seen["during"] = resident()
+        for _ in range(2):  # the first may have been on its way when the block was made
+            assert sampled.acquire(timeout=60)
+        del block
+
+    earlier = b"\x01" * (beyond_every_peak() + 256 * MIB)
+    del earlier
+    during_the_build(allocate)
+    instrument()
+    compiled()
+    told = memory(exporter)
+    assert abs(told["memory.peak"] - seen["during"]) < 32 * MIB
+    assert told["memory.peak"] - told["memory.before"] > 160 * MIB
+    assert told["memory.peak_sampled"] is True
+
+
+@linux
+def test_a_build_that_fails_has_its_memory_too(instrument, exporter):
+    instrument()
+    with pytest.raises((RuntimeError, AssertionError)):
+        torch_tensorrt.compile(
+            models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1, workspace_size=1
+        )
+    assert memory(exporter)["memory.peak"] >= memory(exporter)["memory.before"] > 0
+
+
+def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialised_it(instrument, exporter, monkeypatch):
+    asked, mem_get_info = [], torch.cuda.mem_get_info
+
+    def recording(*args, **kwargs):
+        if sys._getframe(1).f_globals["__name__"].startswith("torchspan."):
+            asked.append(args)
+        return mem_get_info(*args, **kwargs)
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", recording)
+    assert not torch.cuda.is_initialized()
+    instrument()
+    compiled()
+    assert asked == []
+    assert not [key for key in memory(exporter) if key.startswith("gpu")]
+
+
+def test_of_a_device_that_the_program_has_initialised_the_free_memory_before_and_after_is_told(
+    instrument, exporter, during_the_build, monkeypatch
+):
+    free = [20 << 30]
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch(free))
+    during_the_build(lambda: free.__setitem__(0, 17 << 30))
+    instrument()
+    compiled()
+    assert {key: value for key, value in memory(exporter).items() if key.startswith("gpu")} == {
+        "gpu_memory.free.before": 20 << 30,
+        "gpu_memory.free.after": 17 << 30,
+        "gpu_memory.total": 24 << 30,
+    }
+
+
+def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument, exporter, monkeypatch, caplog):
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([]))
+    instrument()
+    compiled()
+    assert not [key for key in memory(exporter) if key.startswith("gpu")]
+    assert [key for key in memory(exporter) if key.startswith("memory")]
+    assert "reading the memory of the device failed; the program goes on, with less telemetry." in caplog.messages
+
+
+def test_a_device_that_the_program_has_not_used_yet_is_not_asked(instrument, exporter, monkeypatch):
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([20 << 30], used=False))
+    instrument()
+    compiled()
+    assert not [key for key in memory(exporter) if key.startswith("gpu")]
+
+
+class InitialisedTorch:
+    """Stands in for torch in a program that has initialised CUDA, and used a device: nothing else can, without a GPU."""
+
+    def __init__(self, free, *, used=True):
+        self.free, self.used = free, used
+        self.cuda = self._C = self
+
+    def is_initialized(self):
+        return True
+
+    def current_device(self):
+        return 0
+
+    def _cuda_hasPrimaryContext(self, device):
+        return self.used
+
+    def mem_get_info(self):
+        return self.free[0], 24 << 30
