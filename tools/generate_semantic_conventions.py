@@ -46,6 +46,7 @@ def document():
         parts.append(section(f"`{span_name(each)}`", rows) if rows else "")
     parts.append(section("Event `exception`", [a for a in semconv.ATTRIBUTES if a.event == "exception"]))
     parts.append(values("Values of `torch_tensorrt.fallback.reason`", semconv.FallbackReason))
+    parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     return "\n".join(part for part in parts if part)
 
 

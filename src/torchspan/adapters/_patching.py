@@ -45,6 +45,17 @@ class Patches:
         else:
             self._set(holder, name, original, wrap(original))
 
+    def replace_in_module(self, holder: ModuleType, inner: str, name: str, wrap: Wrap) -> None:
+        """Replace `inner.name` as `holder` sees it, where `inner` is a module that others use as well.
+
+        `holder` gets a copy of that module which differs in this one name; the module itself stays as it is.
+        """
+        original = vars(holder)[inner]
+        view = ModuleType(original.__name__, original.__doc__)
+        vars(view).update(vars(original))
+        setattr(view, name, wrap(vars(original)[name]))
+        self._set(holder, inner, original, view)
+
     def _set(self, holder: Any, name: str, original: Any, replacement: Any) -> None:
         setattr(holder, name, replacement)
         self._replaced.append((holder, name, original, replacement))

@@ -16,7 +16,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.engine import Engine, Event, Runs
 from torchspan.phase import COMPILE, Phase
-from torchspan.probes import Call, Probe, signature_of
+from torchspan.probes import RAISED, Call, Probe, signature_of
 
 Origins = MutableMapping[Any, Any]
 """An object made by a compilation -> what stands for that compilation in links."""
@@ -47,12 +47,20 @@ class Wrapping:
         if probe.end is not None:
             name = f"describing the result of {probe.target}"
             add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
-        if probe.share_with is not None:
-            outer = event.nearest(probe.share_with)
-            if outer is not None:
-                add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
+        self._share(probe, event)
         if probe.produces is not None:
             self.engine.guard.call(f"remembering {probe.target}", self._remember, probe.produces, call, event)
+
+    def failure_facts(self, probe: Probe, call: Call, error: BaseException, event: Event) -> None:
+        if probe.failed is not None:
+            name = f"describing the failure of {probe.target}"
+            add_facts(event, self.engine.guard.call(name, probe.failed, call, error, event.tally) or {})
+            self._share(probe, event)
+
+    def _share(self, probe: Probe, event: Event) -> None:
+        outer = None if probe.share_with is None else event.nearest(probe.share_with)
+        if outer is not None:
+            add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
 
     def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event | None) -> None:
         made = produces(call)
@@ -99,7 +107,10 @@ class Wrapping:
             result = original(*call.args, **call.kwargs)
             self.end_facts(probe, call, result, event)
         except BaseException as error:
-            self.engine.finish(event, error)
+            try:
+                self.failure_facts(probe, call, error, event)
+            finally:
+                self.engine.finish(event, error)
             raise
         self.engine.finish(event)
         return result
@@ -138,6 +149,7 @@ class Wrapping:
 
     def step(self, probe: Probe, original: Any) -> Any:
         engine, peek, name = self.engine, self.engine.peek, ".".join(probe.path)
+        counting = None if probe.count is None else self._counting(probe, original)
 
         @functools.wraps(original)
         def observed_step(*args: Any, **kwargs: Any) -> Any:
@@ -146,30 +158,45 @@ class Wrapping:
                 return original(*args, **kwargs)
             start = time.perf_counter()
             try:
-                return original(*args, **kwargs)
+                return original(*args, **kwargs) if counting is None else counting(event, args, kwargs)
             finally:
                 event.steps.add(name, time.perf_counter() - start)
 
         return observed_step
 
     def tally(self, probe: Probe, original: Any) -> Any:
-        signature, count = signature_of(original), probe.count
-        guard, name = self.engine.guard, f"counting {probe.target}"
-        if count is None:
-            raise ValueError(f"{probe.target} is a TALLY row without a count")
+        counting = self._counting(probe, original)
 
         @functools.wraps(original)
         def observed_tally(*args: Any, **kwargs: Any) -> Any:
             event = self._around(probe.phases)
-            if event is None:
-                return original(*args, **kwargs)
-            start = time.perf_counter()
-            result = original(*args, **kwargs)
-            duration_s = time.perf_counter() - start
-            guard.call(name, count, event.tally, Call(signature, args, kwargs), result, duration_s)
-            return result
+            return original(*args, **kwargs) if event is None else counting(event, args, kwargs)
 
         return observed_tally
+
+    def _counting(self, probe: Probe, original: Any) -> Callable[[Event, Any, Any], Any]:
+        """Makes the call and has the row's `count` add it to the event's tally."""
+        signature, count, before = signature_of(original), probe.count, probe.before
+        guard, name = self.engine.guard, f"counting {probe.target}"
+        if count is None:
+            raise ValueError(f"{probe.target} is a TALLY row without a count")
+
+        def counted(event: Event, args: Any, kwargs: Any) -> Any:
+            call = Call(signature, args, kwargs)
+            if before is not None:
+                call.before = guard.call(f"looking ahead of {probe.target}", before, call)
+            start = time.perf_counter()
+            try:
+                result = original(*args, **kwargs)
+            except BaseException:
+                if probe.count_raised:
+                    guard.call(name, count, event.tally, call, RAISED, time.perf_counter() - start)
+                raise
+            duration_s = time.perf_counter() - start
+            guard.call(name, count, event.tally, call, result, duration_s)
+            return result
+
+        return counted
 
 
 def add_facts(event: Event, facts: Any) -> None:

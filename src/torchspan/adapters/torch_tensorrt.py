@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 from torchspan import phase, semconv
@@ -118,11 +119,14 @@ def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
 def _replace(
     patches: Patches, functions: list[tuple[Any, Any]], resolved: ResolvedProbe, maker: Callable[[Any], Any]
 ) -> None:
-    """Replace a method at once; a function is added to `functions`, which are replaced together."""
+    """Replace a method, or what a module of others holds, at once; a function is added to `functions`, which are replaced together."""
     if resolved.probe.module == "torch.ops":
         # The packet and its overload hold the entry each; loaded programs call the overload.
         for holder in (resolved.holder, resolved.holder.default):
             patches.replace_attribute(holder, resolved.name, maker)
+    elif isinstance(resolved.holder, ModuleType) and len(resolved.probe.path) > 1:
+        inner, name = resolved.probe.path
+        patches.replace_in_module(sys.modules[resolved.probe.module], inner, name, maker)
     elif len(resolved.probe.path) > 1:
         patches.replace_attribute(resolved.holder, resolved.name, maker)
     else:

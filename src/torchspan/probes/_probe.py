@@ -16,6 +16,7 @@ Facts = Mapping[str, Any]
 Tally = dict[str, Any]
 DescribeStart = Callable[[Call], Facts]
 DescribeEnd = Callable[[Call, Any, Tally], Facts]
+DescribeFailure = Callable[[Call, BaseException, Tally], Facts]
 Count = Callable[[Tally, Call, Any, float], None]
 Version = tuple[int, int]
 
@@ -55,8 +56,11 @@ class Probe:
     why: the reason for the hook, shown by `torchspan probes`.
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
     start, end: pure functions that describe the call; `end` sees the result and the event's tally.
-    count: for TALLY, adds one call to the tally.
-    share: keys that `end` describes and that the nearest event of `share_with` carries too.
+    failed: the same for a call that raised; it looks at the exception and keeps nothing of it.
+    count: for TALLY, adds one call to the tally; a STEP that has one is counted in both ways.
+    count_raised: `count` is told of calls that raise too, with `RAISED` for a result.
+    before: for a row with `count`: what it must know before the call runs, handed on as `call.before`.
+    share: keys that `end` or `failed` describes and that the nearest event of `share_with` carries too.
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
@@ -71,7 +75,10 @@ class Probe:
     phases: tuple[Phase, ...] = ()
     start: DescribeStart | None = None
     end: DescribeEnd | None = None
+    failed: DescribeFailure | None = None
     count: Count | None = None
+    count_raised: bool = False
+    before: Callable[[Call], Any] | None = None
     share: tuple[str, ...] = ()
     share_with: Phase | None = None
     produces: Callable[[Call], Any] | None = None

@@ -10,7 +10,7 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import compilation, conversion, fallback, lowering, partition
+from torchspan.probes.describe import cache, compilation, conversion, fallback, lowering, partition
 
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
@@ -237,8 +237,9 @@ _CONVERT = (
         target="torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result",
         action=Action.FACTS,
         phases=(phase.CONVERT,),
+        start=cache.availability,
         end=conversion.interpreted,
-        why="returns the engine's bytes, from the cache or from a build",
+        why="returns the engine's bytes, from the cache or from a build; decides whether to look into the cache",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._symbolic_shape_capture:extract_symbolic_shape_expressions",
@@ -253,31 +254,85 @@ _CONVERT = (
     _row(
         target="torch_tensorrt.dynamo.conversion._conversion:pull_cached_engine",
         phases=(phase.CACHE_LOOKUP,),
-        start=conversion.cache_key,
-        end=conversion.cache_lookup,
+        start=cache.key,
+        end=cache.looked_up,
+        failed=cache.lookup_failed,
+        share=(semconv.CACHE_RESULT, semconv.CACHE_REASON),
+        share_with=phase.CONVERT,
         why="the look into the engine cache; after a hit it refits, so a hit has a price",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check",
+        action=Action.STEP,
+        count=cache.count_read,
+        count_raised=True,
+        why="reading from a cache store, the user's own included (not one with a `check` of its own)",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:pickle.loads",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_unpickled,
+        count_raised=True,
+        why="the packed entry on its way in, whoever stored it: its size, and that there was one where the library "
+        "then says there was none",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._settings:settings_are_compatible",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_settings,
+        why="which settings of an entry differ; upstream raises a bare AssertionError",
+    ),
+    _row(
+        target="torch_tensorrt._Input:Input.equivalent_spec",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_input,
+        why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
     ),
     _row(
         target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
         action=Action.STEP,
+        count=cache.count_refit,
+        count_raised=True,
         why="what a cache hit costs: the engine gets this model's weights",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
         phases=(phase.CACHE_INSERT,),
-        start=conversion.cache_key,
-        end=conversion.cache_insert,
+        start=cache.key,
+        end=cache.inserted,
+        failed=cache.insertion_failed,
         why="a new engine goes into the cache",
-    ),
-    _row(
-        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check",
-        action=Action.STEP,
-        why="reading from a cache store, the user's own included",
     ),
     _row(
         target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.insert",
         action=Action.STEP,
         why="writing to a cache store",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        count=cache.count_packed,
+        why="the packed entry on its way out: its size, whoever stores it",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache.entries,
+        count=cache.count_evicted,
+        why="entries that make room for a new one",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache.free_bytes,
+        count=cache.count_saved,
+        why="an entry that found no room is a line in the log and counts as inserted",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine: conversion, network, cache, set-up."""
+"""One engine: conversion, network, set-up."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ Tally = dict[str, Any]
 
 CONVERTERS = "converters"
 """Tally key: operator -> [count, seconds]."""
-
-KEY_LENGTH = 16
-"""Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
 
 
 def convert(call: Call) -> Facts:
@@ -65,22 +62,6 @@ def network(call: Call, _result: Any, tally: Tally) -> Facts:
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
     }
-
-
-def cache_key(call: Call) -> Facts:
-    """`hash_val`, cut to what is worth comparing."""
-    value = call.get("hash_val")
-    return {} if value is None else {semconv.CACHE_KEY: value[:KEY_LENGTH]}
-
-
-def cache_lookup(_call: Call, result: Any, _tally: Tally) -> Facts:
-    """`pull_cached_engine` returns the refitted engine, or None."""
-    return {semconv.CACHE_RESULT: "miss" if result is None else "hit"}
-
-
-def cache_insert(_call: Call, result: Any, _tally: Tally) -> Facts:
-    """`insert_engine_to_cache` returns whether it did."""
-    return {semconv.CACHE_RESULT: "inserted" if result else "refused"}
 
 
 def setup(call: Call) -> Facts:
