@@ -178,6 +178,7 @@ ENGINE_OPERATORS = A("torch_tensorrt.engine.operators", "int", "Operators in the
 ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT)
 OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT)  # fmt: skip
 ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.CACHE_LOOKUP, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
+ENGINE_ID = A("tensorrt.engine.id", "string", "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal ids: the same bytes, wherever and whenever they are built, kept, loaded or run, but for changes that fall between the blocks (a refit of few weights may). Different ids: different bytes, which says nothing of what they compute. On a run: the engine's bytes when it was set up or last refitted through Torch-TensorRT; left out while that is not known.", phase.CONVERT, phase.CACHE_LOOKUP, phase.CACHE_INSERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
 RUNTIME = A("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
 NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 NETWORK_INPUTS = A("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)

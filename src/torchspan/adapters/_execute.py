@@ -96,6 +96,9 @@ class Execution:
     ) -> Any:
         facts = dict(self._engine.guard.call("describing a run", execution.execute, trt_engine, tensors) or {})
         facts[semconv.EXECUTE_FIRST] = first
+        identity = self._wrapping.ids.get(trt_engine)
+        if identity is not None:
+            facts[semconv.ENGINE_ID] = identity
         origin = self._origin(trt_engine)
         event = self._engine.start(self._probe.phases[0], facts, links=() if origin is None else (origin,))
         if event is None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from torchspan import semconv
+from torchspan.adapters._identities import EngineIds
 from torchspan.engine import Engine, Event, Runs
 from torchspan.phase import COMPILE, Phase
 from torchspan.probes import RAISED, Call, Probe, signature_of
@@ -26,14 +27,15 @@ class Wrapping:
     """Makes wrappers for rows, around one engine.
 
     `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
-    as long as an engine lives, which compilation made it, and `runs` how often it ran; nothing is stored on the engine
-    itself.
+    as long as an engine lives, which compilation made it, `ids` which bytes it was made from, and `runs` how often it
+    ran; nothing is stored on the engine itself.
     """
 
     def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
         self.engine = engine
         self.constants = constants
         self.origins: Origins = weakref.WeakKeyDictionary()
+        self.ids = EngineIds()
         self.runs = Runs()
         engine.wraps_with(Wrapping.run.__code__)
 
@@ -49,7 +51,7 @@ class Wrapping:
             add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
         self._share(probe, event)
         if probe.produces is not None:
-            self.engine.guard.call(f"remembering {probe.target}", self._remember, probe.produces, call, event)
+            self.engine.guard.call(f"remembering {probe.target}", self._remember, probe, call, event)
 
     def failure_facts(self, probe: Probe, call: Call, error: BaseException, event: Event) -> None:
         if probe.failed is not None:
@@ -62,11 +64,13 @@ class Wrapping:
         if outer is not None:
             add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
 
-    def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event | None) -> None:
-        made = produces(call)
+    def _remember(self, probe: Probe, call: Call, event: Event | None) -> None:
+        made = None if probe.produces is None else probe.produces(call)
         if made is None:
             return
         self.runs.made(made)
+        if probe.serialized is not None:
+            self.ids.made(made, probe.serialized(call))
         compilation = None if event is None else event.nearest(COMPILE)
         if compilation is not None and compilation.handle is not None:
             self.origins[made] = compilation.handle
@@ -133,8 +137,8 @@ class Wrapping:
 
     def makes(self, probe: Probe, original: Any) -> Any:
         """A call that makes an object, wherever it happens: the object's first run is an event."""
-        signature, engine, produces = signature_of(original), self.engine, probe.produces
-        if produces is None:
+        signature, engine = signature_of(original), self.engine
+        if probe.produces is None:
             raise ValueError(f"{probe.target} is a MAKES row that does not say what it produces")
 
         @functools.wraps(original)
@@ -142,13 +146,14 @@ class Wrapping:
             result = original(*args, **kwargs)
             if engine.active:
                 call = Call(signature, args, kwargs)
-                engine.guard.call(f"remembering {probe.target}", self._remember, produces, call, engine.current)
+                engine.guard.call(f"remembering {probe.target}", self._remember, probe, call, engine.current)
             return result
 
         return observed_making
 
     def step(self, probe: Probe, original: Any) -> Any:
         engine, peek, name = self.engine, self.engine.peek, ".".join(probe.path)
+        original = original if probe.changes is None else self._changing(probe, probe.changes, original)
         counting = None if probe.count is None else self._counting(probe, original)
 
         @functools.wraps(original)
@@ -163,6 +168,17 @@ class Wrapping:
                 event.steps.add(name, time.perf_counter() - start)
 
         return observed_step
+
+    def _changing(self, probe: Probe, changes: Callable[[Call], Any], original: Any) -> Any:
+        """A call that changes an engine in place, inside an event or not: what its id was does not hold from here on."""
+        signature, guard, name = signature_of(original), self.engine.guard, f"looking ahead of {probe.target}"
+
+        @functools.wraps(original)
+        def changing(*args: Any, **kwargs: Any) -> Any:
+            guard.call(name, lambda: self.ids.changing(changes(Call(signature, args, kwargs))))
+            return original(*args, **kwargs)
+
+        return changing
 
     def tally(self, probe: Probe, original: Any) -> Any:
         counting = self._counting(probe, original)

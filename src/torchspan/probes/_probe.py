@@ -62,6 +62,8 @@ class Probe:
     before: for a row with `count`: what it must know before the call runs, handed on as `call.before`.
     share: keys that `end` or `failed` describes and that the nearest event of `share_with` carries too.
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
+    serialized: with `produces`: picks the bytes from which the object was made.
+    changes: for a STEP that changes an engine in place: picks TensorRT's engine.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
@@ -82,6 +84,8 @@ class Probe:
     share: tuple[str, ...] = ()
     share_with: Phase | None = None
     produces: Callable[[Call], Any] | None = None
+    serialized: Callable[[Call], Any] | None = None
+    changes: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
     package: str | None = None
     since: Version | None = None

@@ -296,7 +296,8 @@ _CONVERT = (
         action=Action.STEP,
         count=cache.count_refit,
         count_raised=True,
-        why="what a cache hit costs: the engine gets this model's weights",
+        changes=conversion.refitted_engine,
+        why="what a cache hit costs: the engine gets this model's weights; from here on it is another engine",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
@@ -388,6 +389,7 @@ _RUN = (
         start=conversion.setup,
         end=conversion.was_set_up,
         produces=conversion.engine_of_module,
+        serialized=conversion.serialized_of,
         why="a serialized engine becomes one that runs",
     ),
     _row(
@@ -396,6 +398,7 @@ _RUN = (
         start=conversion.setup,
         end=conversion.was_set_up,
         produces=conversion.module_itself,
+        serialized=conversion.serialized_of,
         until=(2, 12),
         why="the same in the older Python runtime",
     ),
@@ -403,6 +406,7 @@ _RUN = (
         target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine",
         action=Action.MAKES,
         produces=conversion.module_itself,
+        serialized=conversion.serialized_of,
         since=(2, 13),
         why="every engine of the Python runtime is made here, a loaded one too; its first run is worth seeing",
     ),

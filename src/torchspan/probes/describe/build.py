@@ -9,6 +9,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known
+from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
 
@@ -51,7 +52,7 @@ def built(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
     if result is None:
         return {semconv.ERROR_TYPE: BUILD_FAILED}
     size = getattr(result, "nbytes", None)
-    return {} if size is None else {semconv.ENGINE_SIZE: size}
+    return {} if size is None else known({semconv.ENGINE_SIZE: size, semconv.ENGINE_ID: engine_id(result)})
 
 
 BUILD_FAILED = "engine_build_failed"
@@ -62,4 +63,5 @@ def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
     size = getattr(serialized, "nbytes", None)
-    return {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
+    facts: Facts = {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
+    return known({**facts, semconv.ENGINE_ID: engine_id(serialized)})

@@ -18,6 +18,7 @@ from torchspan import semconv
 from torchspan.phase import FAILED_CHILD
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe._values import LIST_LIMIT, known
+from torchspan.probes.describe.identity import engine_id
 from torchspan.semconv import CacheReason
 
 Facts = dict[str, Any]
@@ -31,6 +32,7 @@ _READ = "cache_read"
 _FOUND, _NOTHING = "found", "nothing"
 _ENTRY = "cache_entry"
 _PACKED = "cache_packed"
+_STORED_ID = "cache_stored_id"
 _SETTINGS = "cache_settings"
 _INPUTS = "cache_inputs"
 _REFIT = "cache_refit"
@@ -50,9 +52,10 @@ def count_unpickled(tally: Tally, call: Call, _result: Any, _duration_s: float) 
     tally[_ENTRY] = len(call.get("data", position=0))
 
 
-def count_packed(tally: Tally, _call: Call, result: Any, _duration_s: float) -> None:
-    """`BaseEngineCache.pack(...)` returns the packed entry."""
+def count_packed(tally: Tally, call: Call, result: Any, _duration_s: float) -> None:
+    """`BaseEngineCache.pack(serialized_engine, ...)` returns the packed entry."""
     tally[_PACKED] = len(result)
+    tally[_STORED_ID] = engine_id(call.get("serialized_engine"))
 
 
 def count_settings(tally: Tally, _call: Call, result: Any, _duration_s: float) -> None:
@@ -141,7 +144,9 @@ def key(call: Call) -> Facts:
 def looked_up(call: Call, result: Any, tally: Tally) -> Facts:
     """`pull_cached_engine` returns the refitted engine, or None."""
     if result is not None:
-        return {semconv.CACHE_RESULT: "hit", semconv.ENGINE_SIZE: len(result.serialized_engine), **_cost(tally)}
+        engine = result.serialized_engine
+        facts: Facts = {semconv.ENGINE_SIZE: len(engine), semconv.ENGINE_ID: engine_id(engine)}
+        return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(tally)})
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
@@ -224,6 +229,7 @@ def _stored(tally: Tally) -> Facts:
     return known(
         {
             semconv.CACHE_ENTRY_SIZE: tally.get(_PACKED),
+            semconv.ENGINE_ID: tally.get(_STORED_ID),
             semconv.CACHE_READ_DURATION: tally.get(_READ, (None,))[0],
             semconv.CACHE_EVICTED: gone,
             semconv.CACHE_EVICTED_SIZE: freed,

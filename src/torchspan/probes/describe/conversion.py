@@ -8,6 +8,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, operator_name, stand_in
+from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
 Tally = dict[str, Any]
@@ -34,6 +35,7 @@ def interpreted(_call: Call, result: Any, _tally: Tally) -> Facts:
     return known(
         {
             semconv.ENGINE_SIZE: len(result.serialized_engine),
+            semconv.ENGINE_ID: engine_id(result.serialized_engine),
             semconv.ENGINE_OUTPUTS: len(result.output_names),
             semconv.OUTPUT_ALLOCATOR: getattr(result, "requires_output_allocator", None),
         }
@@ -66,11 +68,11 @@ def network(call: Call, _result: Any, tally: Tally) -> Facts:
 
 def setup(call: Call) -> Facts:
     """`setup_engine(self)` of the module that wraps an engine."""
-    module = call.get("self")
-    serialized = getattr(module, "serialized_engine", None)
+    module, serialized = call.get("self"), serialized_of(call)
     return known(
         {
             semconv.ENGINE_NAME: getattr(module, "name", None) or None,
+            semconv.ENGINE_ID: engine_id(serialized),
             semconv.ENGINE_SIZE: None if serialized is None else len(serialized),
         }
     )
@@ -88,6 +90,16 @@ def was_set_up(call: Call, _result: Any, _tally: Tally) -> Facts:
 def engine_of_module(call: Call) -> Any:
     """The engine that a `TorchTensorRTModule` holds and hands to the operator."""
     return getattr(call.get("self"), "engine", None)
+
+
+def serialized_of(call: Call) -> Any:
+    """The bytes that the call's own object is set up from: a module's, or those of a `TRTEngine`."""
+    return getattr(call.get("self"), "serialized_engine", None)
+
+
+def refitted_engine(call: Call) -> Any:
+    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`: the engine that gets other weights in place."""
+    return call.get("old_engine")
 
 
 def module_itself(call: Call) -> Any:
