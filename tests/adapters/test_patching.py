@@ -48,6 +48,14 @@ def test_one_that_comes_late_replaces_what_others_have_taken_as_well(library):
     assert library.outsider.function is library.definer.function is function
 
 
+def test_functions_of_another_library_are_replaced_wherever_they_are_and_put_back(library):
+    patches = Patches("lib")
+    patches.replace_functions([(function, wrapper)], everywhere=True)
+    assert library.outsider.function is library.definer.function is wrapper
+    patches.undo()
+    assert library.outsider.function is library.definer.function is function
+
+
 class Base:
     def method(self):
         return "base"

@@ -20,15 +20,15 @@ from torchspan.phase import COMPILE, Phase
 from torchspan.probes import RAISED, Call, Probe, signature_of
 
 Origins = MutableMapping[Any, Any]
-"""An object made by a compilation -> what stands for that compilation in links."""
+"""An object -> what stands in links for the event that made it: an engine's compilation, a program's export."""
 
 
 class Wrapping:
     """Makes wrappers for rows, around one engine.
 
     `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
-    as long as an engine lives, which compilation made it, `ids` which bytes it was made from, and `runs` how often it
-    ran; nothing is stored on the engine itself.
+    as long as an engine lives, which compilation made it (and for an exported program, which export), `ids` which bytes
+    it was made from, and `runs` how often it ran; nothing is stored on these objects themselves.
     """
 
     def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
@@ -50,6 +50,8 @@ class Wrapping:
             name = f"describing the result of {probe.target}"
             add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
         self._share(probe, event)
+        if probe.remembered:
+            self._remember_origin(result, event.handle)
         if probe.produces is not None:
             self.engine.guard.call(f"remembering {probe.target}", self._remember, probe, call, event)
 
@@ -75,6 +77,26 @@ class Wrapping:
         if compilation is not None and compilation.handle is not None:
             self.origins[made] = compilation.handle
 
+    def _remember_origin(self, made: Any, handle: Any) -> None:
+        try:
+            if handle is not None:
+                self.origins[made] = handle
+        except TypeError:  # neither hashable nor weakly referable
+            return
+
+    def origin(self, thing: Any) -> Any:
+        """What stands for the event that made `thing`; None where it was not seen."""
+        try:
+            return self.origins.get(thing)
+        except TypeError:  # then it was not remembered either
+            return None
+
+    def _links(self, probe: Probe, call: Call) -> tuple[Any, ...]:
+        if probe.uses is None:
+            return ()
+        origin = self.origin(self.engine.guard.call(f"looking at what {probe.target} uses", probe.uses, call))
+        return () if origin is None else (origin,)
+
     # --- wrappers ---------------------------------------------------------------------------------------------
     def begin(self, probe: Probe, call: Call, original: Any) -> Event | None:
         """Open the event of an EVENT row; None where there is nothing to observe."""
@@ -84,7 +106,7 @@ class Wrapping:
         facts = {**self.constants.get(phase, {}), **self._start_facts(probe, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
-        return engine.start(phase, facts)
+        return engine.start(phase, facts, links=self._links(probe, call))
 
     def _around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan import phase, semconv
 from torchspan.adapters._execute import Execution
@@ -77,10 +77,17 @@ def is_supported(version: str) -> bool:
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
 
 
+class Functions(NamedTuple):
+    """Pairs (original, wrapper) of functions, which are replaced together."""
+
+    of_library: list[tuple[Any, Any]]
+    of_torch: list[tuple[Any, Any]]
+
+
 def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
     wrapping = Wrapping(engine, {phase.COMPILE: _version_facts()})
     makers = _makers(wrapping, tensorrt_phases=phases)
-    functions: list[tuple[Any, Any]] = []
+    functions = Functions([], [])
     for resolved in resolve_probes():
         probe = resolved.probe
         if resolved.status != "resolved":
@@ -90,7 +97,8 @@ def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
         elif DETAILS.index(probe.detail) <= DETAILS.index(detail) and probe.action in makers:
             maker = partial(makers[probe.action], probe)
             engine.guard.call(f"hooking {probe.target}", _replace, patches, functions, resolved, maker)
-    patches.replace_functions(functions)
+    patches.replace_functions(functions.of_library)
+    patches.replace_functions(functions.of_torch, everywhere=True)
 
 
 Maker = Callable[[Probe, Any], Any]
@@ -116,9 +124,7 @@ def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
     return execution.wrap_operator(original) if probe.module == "torch.ops" else execution.wrap_module(original)
 
 
-def _replace(
-    patches: Patches, functions: list[tuple[Any, Any]], resolved: ResolvedProbe, maker: Callable[[Any], Any]
-) -> None:
+def _replace(patches: Patches, functions: Functions, resolved: ResolvedProbe, maker: Callable[[Any], Any]) -> None:
     """Replace a method, or what a module of others holds, at once; a function is added to `functions`, which are replaced together."""
     if resolved.probe.module == "torch.ops":
         # The packet and its overload hold the entry each; loaded programs call the overload.
@@ -130,7 +136,9 @@ def _replace(
     elif len(resolved.probe.path) > 1:
         patches.replace_attribute(resolved.holder, resolved.name, maker)
     else:
-        functions.append((resolved.original, maker(resolved.original)))
+        of_library = resolved.probe.module.partition(".")[0] == LIBRARY
+        found = functions.of_library if of_library else functions.of_torch
+        found.append((resolved.original, maker(resolved.original)))
 
 
 def _version_facts() -> dict[str, Any]:

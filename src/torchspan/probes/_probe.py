@@ -64,6 +64,8 @@ class Probe:
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
     serialized: with `produces`: picks the bytes from which the object was made.
     changes: for a STEP that changes an engine in place: picks TensorRT's engine.
+    remembered: what the call returns is remembered with its event, for the links of those that use it.
+    uses: picks the object that the call works on; the event links to the one that made it, if that was seen.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
@@ -86,6 +88,8 @@ class Probe:
     produces: Callable[[Call], Any] | None = None
     serialized: Callable[[Call], Any] | None = None
     changes: Callable[[Call], Any] | None = None
+    remembered: bool = False
+    uses: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
     package: str | None = None
     since: Version | None = None

@@ -23,12 +23,14 @@ _ENTRY = (
         target="torch_tensorrt._compile:compile",
         phases=(phase.COMPILE,),
         start=compilation.torch_tensorrt_compile,
+        uses=compilation.program_given("module"),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
     _row(
         target="torch_tensorrt.dynamo._compiler:compile",
         phases=(phase.COMPILE,),
         start=compilation.dynamo_compile,
+        uses=compilation.program_given("exported_program"),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
     _row(
@@ -57,14 +59,17 @@ _TRACE_AND_LOWER = (
         phases=(phase.TRACE,),
         start=compilation.trace,
         end=compilation.exported,
+        remembered=True,
         why="from module to exported program",
     ),
     _row(
-        target="torch_tensorrt.dynamo._tracer:export",
+        target="torch.export:export",
         phases=(phase.EXPORT,),
         start=compilation.export,
         end=compilation.exported,
-        why="torch.export.export under the name by which trace calls it",
+        remembered=True,
+        why="from module to exported program, under whatever name somebody calls it: trace has its own, so may the "
+        "program; the compilation of the program links to it",
     ),
     _row(
         target="torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:pre_export_lowering",

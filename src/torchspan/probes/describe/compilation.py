@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
@@ -155,6 +156,17 @@ def trace(call: Call) -> Facts:
 def export(call: Call) -> Facts:
     """`torch.export.export(mod, args, ..., strict=)`."""
     return known({semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: call.get("strict")})
+
+
+def program_given(name: str) -> Callable[[Call], Any]:
+    """A function that picks the argument `name` where it is an ExportedProgram, and None otherwise."""
+
+    def pick(call: Call) -> Any:
+        given = call.get(name)
+        kind = getattr(sys.modules.get("torch.export"), "ExportedProgram", None)
+        return given if kind is not None and issubclass(type(given), kind) else None
+
+    return pick
 
 
 def exported(_call: Call, result: Any, _tally: Tally) -> Facts:
