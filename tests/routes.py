@@ -47,7 +47,7 @@ HOOKS = {
     "exporter": ("torch_tensorrt.dynamo._exporter:export",),
     # trace and lowering
     "trace": ("torch_tensorrt.dynamo._tracer:trace",),
-    "export": ("torch_tensorrt.dynamo._tracer:export",),
+    "export": ("torch.export:export",),
     "pre_export_lowering": (_A + "pre_export_lowering",),
     "get_decompositions": (_L + "_decompositions:get_decompositions",),
     "run_decompositions": ("torch.export:ExportedProgram.run_decompositions",),
@@ -81,7 +81,17 @@ HOOKS = {
     "cache key": (_E + "get_hash",),
     "cache lookup": (_V + "pull_cached_engine",),
     "cache check": (_E + "check",),
-    "cache insert": (_V + "insert_engine_to_cache", _E + "insert"),
+    "cache entry": (
+        "torch_tensorrt.dynamo._engine_cache:pickle.loads",
+        "torch_tensorrt.dynamo._settings:settings_are_compatible",
+        "torch_tensorrt._Input:Input.equivalent_spec",
+    ),
+    "cache insert": (
+        _V + "insert_engine_to_cache",
+        _E + "insert",
+        _E + "pack",
+        "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
+    ),
     "refit engine": ("torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",),
     "interpreter": (_I + "run",),
     "network": (_I + "_construct_trt_network_def", _I + "run_node"),
@@ -103,6 +113,7 @@ HOOKS = {
 """Row of the table -> the targets of its probes; a row has fired when all of them have."""
 
 OUTSIDE = {
+    "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache": "a full cache: tests/pipeline/test_engine_cache.py",
     _I + "_save_weight_mapping": "up to 2.12, refittable engines",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward": "up to 2.12",
@@ -485,7 +496,7 @@ ROUTES = (
     route(
         "cache: hit",
         run.cached(1),
-        ("dynamo.compile", WHOLE, "cache key", "cache lookup", "cache check", "refit engine"),
+        ("dynamo.compile", WHOLE, "cache key", "cache lookup", "cache check", "cache entry", "refit engine"),
         under(
             "torch_tensorrt.compile",
             LOWER_TREE,
@@ -505,7 +516,7 @@ ROUTES = (
     route(
         "cache: hit without weights",
         run.cached(1, strip_engine_weights=True),
-        ("dynamo.compile", WHOLE, "cache key", "cache lookup", "cache check"),
+        ("dynamo.compile", WHOLE, "cache key", "cache lookup", "cache check", "cache entry"),
         under(
             "torch_tensorrt.compile",
             LOWER_TREE,

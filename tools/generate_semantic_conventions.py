@@ -48,6 +48,7 @@ def document():
     events = dict.fromkeys(a.event for a in semconv.ATTRIBUTES if a.event is not None)
     parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if a.event == each]) for each in events]
     parts.append(values("Values of `torch_tensorrt.fallback.reason`", semconv.FallbackReason))
+    parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     return "\n".join(part for part in parts if part)
 
 

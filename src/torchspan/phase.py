@@ -59,7 +59,7 @@ REFIT = Phase(
 SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", collapses=True)
 LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
-EXPORT = Phase("torch.export", "`torch.export.export` as called by Torch-TensorRT's trace.")
+EXPORT = Phase("torch.export", "`torch.export.export`, by Torch-TensorRT or by the program itself.")
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
 DECOMPOSE = Phase("torch_tensorrt.decompose", "Decomposition of the graph into the operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")

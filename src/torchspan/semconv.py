@@ -143,7 +143,7 @@ SUBGRAPHS_TENSORRT = A("torch_tensorrt.subgraphs.tensorrt", "int", "Subgraphs fo
 SUBGRAPHS_TORCH = A("torch_tensorrt.subgraphs.torch", "int", "Subgraphs left in PyTorch.", phase.PARTITION)
 SUPPORTED_NAMES = A("torch_tensorrt.supported.operators", "string[]", "Supported operators, most frequent first (at most 20).", phase.PARTITION)  # fmt: skip
 SUPPORTED_COUNTS = A("torch_tensorrt.supported.counts", "int[]", "How often each of them occurs.", phase.PARTITION)
-FALLBACK_REASON = A("torch_tensorrt.fallback.reason", "string[]", "Its presence means that work which was to run in TensorRT runs in PyTorch; the classes of reason, most frequent first.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_REASON = A("torch_tensorrt.fallback.reason", "string[]", "Its presence means that work which was to run in TensorRT runs in PyTorch (on a cache lookup: that what was to come from the cache is built); the classes of reason, most frequent first.", phase.COMPILE, phase.REFIT, phase.PARTITION, phase.CACHE_LOOKUP)  # fmt: skip
 FALLBACK_OPERATORS = A("torch_tensorrt.fallback.operators", "string[]", "Operators left in PyTorch, most frequent first (at most 20).", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 FALLBACK_COUNTS = A("torch_tensorrt.fallback.counts", "int[]", "How often each of them occurs.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 FALLBACK_REASONS = A("torch_tensorrt.fallback.reasons", "string[]", "Why, for each of them.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
@@ -169,6 +169,8 @@ class FallbackReason:
     """Nothing in the graph is supported, so it was skipped whole."""
     COMPILE_FAILED = "compile_failed"
     """Conversion or build failed and `torch.compile` went on in PyTorch."""
+    CACHE_ENTRY_REJECTED = "cache_entry_rejected"
+    """On a cache lookup alone: the library passed over an entry and builds anew."""
 
 
 # --- one engine -----------------------------------------------------------------------------------------------
@@ -176,7 +178,8 @@ ENGINE_NAME = A("torch_tensorrt.engine.name", "string", "Name that Torch-TensorR
 ENGINE_OPERATORS = A("torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True)
 ENGINE_OUTPUTS = A("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
 OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean", "The output's shape is known only after execution.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
-ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
+ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
+ENGINE_ID = A("tensorrt.engine.id", "string", "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal ids: the same bytes, wherever and whenever they are built, kept, loaded or run, but for changes that fall between the blocks (a refit of few weights may). Different ids: different bytes, which says nothing of what they compute. On a run: the engine's bytes when it was set up or last refitted through Torch-TensorRT; left out while that is not known.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP, phase.CACHE_INSERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
 RUNTIME = A("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
 NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 NETWORK_INPUTS = A("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)
@@ -202,8 +205,56 @@ BUILD_PHASE_NAME = A("tensorrt.phase.name", "string", "TensorRT's name of the ph
 BUILD_PHASE_STEPS = A("tensorrt.phase.steps", "int", "Steps that TensorRT announced.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS_DONE = A("tensorrt.phase.steps_done", "int", "Steps that were completed.", phase.BUILD_PHASE)
 
-CACHE_RESULT = A("torch_tensorrt.engine_cache.result", "string", "`hit`, `miss`, `inserted` or `refused`.", phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
+CACHE_RESULT = A("torch_tensorrt.engine_cache.result", "string", "What looking for the engine in the cache came to: `hit`, `miss`, `disabled` (there was no looking) or `rejected` (an entry was there and was not used). On every conversion, with a lookup or without.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP)  # fmt: skip
+CACHE_REASON = A("torch_tensorrt.engine_cache.reason", "string", "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
+CACHE_SETTINGS = A("torch_tensorrt.engine_cache.rejected.settings", "string[]", "Names of the settings that differ between a rejected entry and this compilation (at most 20).", phase.CACHE_LOOKUP)  # fmt: skip
 CACHE_KEY = A("torch_tensorrt.engine_cache.key", "string", "First 16 characters of the engine's hash.", phase.CACHE_LOOKUP, phase.CACHE_INSERT, at_start=True)  # fmt: skip
+CACHE_ENTRY_SIZE = A("torch_tensorrt.engine_cache.entry.size", "int", "Bytes of the packed entry that the cache handed over or was given. Unknown for a cache that packs in its own way.", phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
+CACHE_READ_DURATION = A("torch_tensorrt.engine_cache.read.duration", "double", "Seconds it took to read the entry out of the cache and unpickle it. Unknown for a cache with a `check` of its own.", phase.CACHE_LOOKUP, phase.CACHE_INSERT)  # fmt: skip
+CACHE_REFIT_DURATION = A("torch_tensorrt.engine_cache.refit.duration", "double", "Seconds it took to give the cached engine this model's weights: part of what a hit costs, which is the whole of this span.", phase.CACHE_LOOKUP)  # fmt: skip
+CACHE_INSERTED = A("torch_tensorrt.engine_cache.insert.result", "string", "`inserted`, `refreshed` (there was an entry under this key) or `refused` (nothing was stored).", phase.CACHE_INSERT)  # fmt: skip
+CACHE_EVICTED = A("torch_tensorrt.engine_cache.evicted.count", "int", "Entries that were removed to make room.", phase.CACHE_INSERT)  # fmt: skip
+CACHE_EVICTED_SIZE = A("torch_tensorrt.engine_cache.evicted.size", "int", "Bytes that the cache counts as freed by that; entries written by another process count as nothing (upstream).", phase.CACHE_INSERT)  # fmt: skip
+
+
+class CacheReason:
+    """The values of `torch_tensorrt.engine_cache.reason`."""
+
+    NOT_REQUESTED = "not_requested"
+    """Disabled: `reuse_cached_engines` is off."""
+    NO_CACHE_GIVEN = "no_cache_given"
+    """Disabled: engines were to be reused, and no cache was handed on to the conversion."""
+    REFIT_UNAVAILABLE = "refit_unavailable"
+    """Disabled, refused: this installation cannot refit, and cached engines are refitted."""
+    IMMUTABLE_WEIGHTS = "immutable_weights"
+    """Disabled: `immutable_weights` is on, and cached engines are refitted."""
+    NO_HASH = "no_hash"
+    """Disabled, refused: the cache gave no hash for the subgraph."""
+    SETTINGS = "settings"
+    """Rejected: built with other settings; `...rejected.settings` names them."""
+    INPUTS = "inputs"
+    """Rejected: built for inputs of another shape, data type or format."""
+    OUTDATED_ENTRY = "outdated_entry"
+    """Rejected: written by an older Torch-TensorRT, which kept too little in it; the engine is built anew."""
+    IGNORED = "ignored_by_cache"
+    """Rejected: a cache of the user's own had the entry and did not hand it over."""
+    UNREADABLE = "unreadable"
+    """Rejected: reading or unpickling the entry raised."""
+    MALFORMED_ENTRY = "malformed_entry"
+    """Rejected: the cache handed over something that is no entry."""
+    ENGINE_UNREADABLE = "engine_unreadable"
+    """Rejected: TensorRT could not read the engine in it (another version or GPU)."""
+    REFIT_FAILED = "refit_failed"
+    """Rejected: the engine could not be given this model's weights."""
+    LARGER_THAN_CACHE = "larger_than_cache"
+    """Refused: the entry is larger than the cache may become."""
+    CACHE_FULL = "cache_full"
+    """Refused: even after clearing there was too little room."""
+    WRITE_FAILED = "write_failed"
+    """Refused: the file could not be written; the library goes on without."""
+    INSERT_RAISED = "insert_raised"
+    """Refused: packing or saving the entry raised, and the exception passed."""
+
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------
 LOG_EVENT = "tensorrt.log"

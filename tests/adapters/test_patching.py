@@ -48,6 +48,14 @@ def test_one_that_comes_late_replaces_what_others_have_taken_as_well(library):
     assert library.outsider.function is library.definer.function is function
 
 
+def test_functions_of_another_library_are_replaced_wherever_they_are_and_put_back(library):
+    patches = Patches("lib")
+    patches.replace_functions([(function, wrapper)], everywhere=True)
+    assert library.outsider.function is library.definer.function is wrapper
+    patches.undo()
+    assert library.outsider.function is library.definer.function is function
+
+
 class Base:
     def method(self):
         return "base"
@@ -66,6 +74,19 @@ def test_a_static_method_stays_one_and_is_put_back_as_it_was():
     assert Holder.static() == Holder().static() == "wrapped static"
     patches.undo()
     assert vars(Holder)["static"] is before
+
+
+def test_a_module_that_others_use_is_left_alone_and_the_library_gets_a_view_of_it(library):
+    shared = types.ModuleType("shared", "What it is.")
+    shared.loads, shared.dumps = function, len
+    library.user.shared = shared
+    patches = Patches("lib")
+    patches.replace_in_module(library.user, "shared", "loads", lambda original: wrapper)
+    assert library.user.shared is not shared
+    assert (library.user.shared.loads, library.user.shared.dumps, library.user.shared.__doc__) == (wrapper, len, shared.__doc__)  # fmt: skip
+    assert shared.loads is function
+    patches.undo()
+    assert library.user.shared is shared
 
 
 def test_what_somebody_put_over_ours_stays(monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from torchspan import phase, semconv
 from torchspan.adapters._wrap import Wrapping
 from torchspan.engine import Callback, Engine
-from torchspan.probes import Action, Call, Probe
+from torchspan.probes import RAISED, Action, Call, Probe
 
 
 def row(**fields):
@@ -96,6 +96,53 @@ def test_steps_are_counted_with_their_time_also_when_they_raise(wrapping, engine
     ((name, count, seconds),) = event.steps.longest(20)
     assert (name, count) == ("Class.work", 2)
     assert seconds > 0
+
+
+def test_a_step_with_a_count_is_counted_in_both_ways_and_a_raising_one_only_where_that_is_asked_for(wrapping, engine):
+    def halve(number):
+        return number // 2 if number else 1 // 0
+
+    def count(tally, call, result, duration_s):
+        what = "raised" if result is RAISED else result
+        tally.setdefault("seen", []).append((call.before, what, duration_s > 0))
+
+    before = lambda call: f"of {call.get('number')}"
+    event = engine.start(phase.COMPILE, {})
+    for count_raised in (True, False):
+        fields = {"count": count, "count_raised": count_raised, "before": before}
+        step = wrapping.step(row(target="x:halve", action=Action.STEP, **fields), halve)
+        assert step(8) == 4
+        with pytest.raises(ZeroDivisionError):
+            step(0)
+    engine.finish(event)
+    assert event.tally["seen"] == [("of 8", 4, True), ("of 0", "raised", True), ("of 8", 4, True)]
+    assert [(name, count) for name, count, _ in event.steps.longest(20)] == [("halve", 4)]
+
+
+def test_a_failure_is_described_and_shared_and_passes_as_it_is(wrapping, ended):
+    error = ValueError("the program's")
+
+    def fails():
+        raise error
+
+    describe = lambda _call, raised, _tally: {semconv.CACHE_REASON: type(raised).__name__, semconv.CACHE_RESULT: "x"}
+    lookup = row(phases=(phase.CACHE_LOOKUP,), failed=describe, share=(semconv.CACHE_REASON,), share_with=phase.CONVERT)
+    conversion = wrapping.event(row(phases=(phase.CONVERT,)), wrapping.event(lookup, fails))
+    with pytest.raises(ValueError) as caught:
+        conversion()
+    assert caught.value is error
+    inner, outer = ended
+    assert inner.additions == {semconv.CACHE_REASON: "ValueError", semconv.CACHE_RESULT: "x"}
+    assert outer.additions == {semconv.CACHE_REASON: "ValueError"}
+
+
+def test_a_description_of_a_failure_that_fails_itself_leaves_the_programs_exception(wrapping, ended):
+    def describe(_call, _error, _tally):
+        raise RuntimeError("ours")
+
+    with pytest.raises(ZeroDivisionError):
+        wrapping.event(row(failed=describe), lambda: 1 // 0)()
+    assert len(ended) == 1
 
 
 def test_a_row_that_holds_only_within_another_phase_is_silent_elsewhere(wrapping, ended, engine):

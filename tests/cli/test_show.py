@@ -11,6 +11,7 @@ import pytest
 from opentelemetry import trace
 
 from torchspan import semconv as s
+from torchspan.cli.waterfall import _answers
 from torchspan.semconv import FallbackReason
 
 FALLBACK = {
@@ -307,7 +308,7 @@ def test_what_the_cache_did_is_one_line(recording, torchspan):
     for number, result in enumerate(["hit", "hit", "miss"]):
         start = 10 * number
         recording.span("torch_tensorrt.engine_cache.lookup", start, start + 5, {s.CACHE_RESULT: result}, parent=root)
-    recording.span("torch_tensorrt.engine_cache.insert", 50, 60, {s.CACHE_RESULT: "inserted"}, parent=root)
+    recording.span("torch_tensorrt.engine_cache.insert", 50, 60, {s.CACHE_INSERTED: "inserted"}, parent=root)
 
     assert (
         torchspan("show", recording.path)[1]
@@ -324,8 +325,55 @@ Cache     2 hits, 1 inserted, 1 miss
     )
 
 
+def cache_line(recording, torchspan, *outcomes):
+    """The answer about the cache for conversions, or insertions, of these outcomes: (result, reason, settings)."""
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    for number, (result, reason, settings) in enumerate(outcomes):
+        stored = result in ("inserted", "refused")
+        attributes = {s.CACHE_INSERTED if stored else s.CACHE_RESULT: result}
+        attributes |= {s.CACHE_REASON: reason} if reason else {}
+        attributes |= {s.CACHE_SETTINGS: settings} if settings else {}
+        name = "torch_tensorrt.engine_cache.insert" if stored else "torch_tensorrt.convert"
+        recording.span(name, 10 * number, 10 * number + 5, attributes, parent=root)
+    (line,) = [each for each in torchspan("show", recording.path)[1].splitlines() if each.startswith("Cache")]
+    return line
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "line"),
+    [
+        ([("disabled", "not_requested", None)] * 2, "Cache     off; cache_built_engines, reuse_cached_engines turn it on"),
+        ([("disabled", "immutable_weights", None)], "Cache     1 disabled (immutable weights); immutable_weights=False turns it on"),
+        ([("rejected", "settings", ["disable_tf32"])], "Cache     1 rejected (other settings disable_tf32); compile with the same, or clear the cache"),
+        ([("hit", None, None), ("rejected", "outdated_entry", None)], "Cache     1 hit, 1 rejected (outdated entry); it is built anew"),
+        ([("miss", None, None), ("refused", "cache_full", None)], "Cache     1 miss, 1 refused (cache full); clear it, or raise engine_cache_size"),
+        ([("rejected", "a_reason_of_a_later_version", None)], "Cache     1 rejected (a_reason_of_a_later_version)"),
+    ],
+)  # fmt: skip
+def test_the_answer_about_the_cache_says_why_and_what_would_change_it(recording, torchspan, outcomes, line):
+    assert cache_line(recording, torchspan, *outcomes) == line
+
+
+def test_every_reason_of_the_cache_is_put_into_words():
+    reasons = {value for name, value in vars(s.CacheReason).items() if name.isupper()}
+    assert set(_answers._CACHE_WHY) == reasons
+
+
+def test_a_lookup_that_passed_over_an_entry_is_no_fallback_to_pytorch(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    attributes = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "outdated_entry", s.CACHE_ENTRY_SIZE: 2_000_000}
+    attributes[s.FALLBACK_REASON] = ["cache_entry_rejected"]
+    recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, attributes, parent=root)
+
+    shown = torchspan("show", recording.path)[1]
+
+    assert "Fallback" not in shown
+    assert "entry of 2.00 MB · outdated_entry" in shown
+
+
 def test_each_reason_for_a_fallback_has_its_line_and_five_lines_are_the_most(recording, torchspan):
     reasons = [value for name, value in vars(FallbackReason).items() if name.isupper()]
+    reasons.remove(FallbackReason.CACHE_ENTRY_REJECTED)  # on lookups alone
     attributes = {
         s.FALLBACK_REASON: reasons,
         s.FALLBACK_OPERATORS: [f"torch.ops.aten.op{number}.default" for number in range(len(reasons))],

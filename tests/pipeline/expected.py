@@ -73,3 +73,8 @@ BUILDER = {
 
 NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
 EVERYTHING = {"torch_tensorrt.coverage": 1.0}
+NO_CACHE = {
+    "torch_tensorrt.engine_cache.result": "disabled",
+    "torch_tensorrt.engine_cache.reason": "not_requested",
+}
+"""What a conversion says when nobody asked for the engine cache, which is the default."""

@@ -86,31 +86,3 @@ def test_steps_name_what_has_no_span_of_its_own(instrument, exporter):
     assert {"get_decompositions", "ExportedProgram.module", "deallocate_module", "dryrun_stats_display"} <= steps.keys()
     assert sum(steps.values()) <= seconds(compilation)
     assert compilation.attributes["torch_tensorrt.settings.optimization_level"] == 2
-
-
-def test_the_engine_cache_misses_inserts_and_hits(instrument, exporter, tmp_path):
-    instrument()
-    cache = {
-        "cache_built_engines": True,
-        "reuse_cached_engines": True,
-        "immutable_weights": False,
-        "engine_cache_dir": str(tmp_path),
-        "min_block_size": 1,
-    }
-    results = []
-    for _ in range(2):
-        torch._dynamo.reset()
-        program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[torch.ones(2, 16)])
-        torch_tensorrt.dynamo.compile(program, arg_inputs=[torch.ones(2, 16)], **cache)
-        (conversion,) = [tree for tree in trees(exporter.get_finished_spans()) if tree.name == "torch_tensorrt.compile"]
-        steps = conversion.find("torch_tensorrt.engine_cache.lookup") + conversion.find(
-            "torch_tensorrt.engine_cache.insert"
-        )
-        results.append([(each.name, each.attributes["torch_tensorrt.engine_cache.result"]) for each in steps])
-        keys = {each.attributes["torch_tensorrt.engine_cache.key"] for each in steps}
-        assert all(len(key) == 16 and any(key in path.name for path in tmp_path.iterdir()) for key in keys)
-        exporter.clear()
-    assert results == [
-        [("torch_tensorrt.engine_cache.lookup", "miss"), ("torch_tensorrt.engine_cache.insert", "inserted")],
-        [("torch_tensorrt.engine_cache.lookup", "hit")],
-    ]

@@ -12,6 +12,7 @@ from pipeline.expected import (
     EVERYTHING,
     KEEP,
     NO_ALLOCATOR,
+    NO_CACHE,
     SETTINGS,
     STAND_IN,
     VERSION,
@@ -20,6 +21,8 @@ from pipeline.expected import (
 )
 from support import models
 from support.tree import COUNTS, NAMES, POSITIVE, SECONDS, STEPS, Any_, S, assert_trees, in_any_order, outline, trees
+
+ENGINE_ID = Any_(str, lambda text: re.fullmatch("[0-9a-f]{16}", text) is not None, "<16 hexadecimal digits>")
 
 
 def graph(before, after):
@@ -30,7 +33,7 @@ def engine(
     name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, shapes, dtypes, operators, converters=NAMES
 ):
     """One conversion on the RTX wheel: network, build, and the reading and setting up of the engine."""
-    size = {"tensorrt.engine.size": POSITIVE}
+    size = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": ENGINE_ID}
     python_runtime = {"torch_tensorrt.runtime": "python"}
     reading = S("tensorrt.deserialize_engine", {**KEEP, **STAND_IN, **size})
     return S(
@@ -39,6 +42,7 @@ def engine(
             **KEEP,
             **STEPS,
             **NO_ALLOCATOR,
+            **NO_CACHE,
             **size,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.engine.operators": operators,
@@ -85,6 +89,7 @@ def execute(name="_run_on_acc_0", *, shapes, dtypes, first=True):
         {
             **STAND_IN,
             **steps,
+            "tensorrt.engine.id": ENGINE_ID,
             "torch_tensorrt.engine.name": name,
             "torch_tensorrt.execute.first": first,
             "torch_tensorrt.inputs.shapes": shapes,

@@ -160,6 +160,7 @@ def everything_bound():
     )
     for held in classes:
         bound.update({(held.__module__, held.__qualname__, key): value for key, value in vars(held).items()})
+    bound["export"] = torch.export.export
     if hasattr(torch.ops.tensorrt, "execute_engine"):
         operator = torch.ops.tensorrt.execute_engine
         bound["operator"], bound["overload"] = operator._op, operator.default._op

@@ -27,7 +27,9 @@ def test_each_row_gives_its_reason_and_what_it_is_for(probe):
     assert len(probe.why) > 15
     assert probe.action in {Action.STEP, Action.WATCH, Action.MAKES, Action.LINES} or probe.phases
     assert probe.action is not Action.MAKES or probe.produces is not None
-    assert (probe.action is Action.TALLY) == (probe.count is not None)
+    assert probe.action is not Action.TALLY or probe.count is not None
+    assert probe.action in {Action.TALLY, Action.STEP} or probe.count is probe.before is None
+    assert probe.failed is None or probe.action is Action.EVENT
     assert (probe.action is Action.LINES) == (probe.line is not None)
     assert bool(probe.share) == (probe.share_with != ())
 

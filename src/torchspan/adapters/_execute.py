@@ -96,17 +96,14 @@ class Execution:
     ) -> Any:
         facts = dict(self._engine.guard.call("describing a run", execution.execute, trt_engine, tensors) or {})
         facts[semconv.EXECUTE_FIRST] = first
-        origin = self._origin(trt_engine)
+        identity = self._wrapping.ids.get(trt_engine)
+        if identity is not None:
+            facts[semconv.ENGINE_ID] = identity
+        origin = self._wrapping.origin(trt_engine)
         event = self._engine.start(self._probe.phases[0], facts, links=() if origin is None else (origin,))
         if event is None:
             return original(*args, **kwargs)
         return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)
-
-    def _origin(self, trt_engine: Any) -> Any:
-        try:
-            return self._wrapping.origins.get(trt_engine)
-        except TypeError:  # neither hashable nor weakly referable: then it was not remembered either
-            return None
 
 
 def _is_traced(tensors: Any) -> bool:

@@ -16,7 +16,8 @@ class Patches:
 
     A function is replaced in every module of the library that holds it, found by identity: `from x import f`
     made copies of the reference that a list of names would have to follow from version to version. With
-    `everywhere` other people's modules are searched as well: those that took a name before we came. A method is
+    `everywhere` other people's modules are searched as well: those that took a name before we came. So it is for what
+    belongs to PyTorch, which was there, and may have been taken from, before the library was imported. A method is
     replaced on its class. `undo` puts back the original objects, last replaced first, but only where ours is still
     the one bound: what somebody put over it is theirs, and our wrapper passes calls through.
     """
@@ -29,10 +30,13 @@ class Patches:
     def _modules(self) -> Iterator[ModuleType]:
         return (each for each in _modules() if f"{vars(each)['__name__']}.".startswith(self._prefix))
 
-    def replace_functions(self, wrappers: Iterable[tuple[Any, Any]]) -> None:
-        """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass."""
+    def replace_functions(self, wrappers: Iterable[tuple[Any, Any]], *, everywhere: bool = False) -> None:
+        """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass.
+
+        everywhere: of these functions, what others have taken too.
+        """
         wanted = {id(original): (original, wrapper) for original, wrapper in wrappers}
-        for module in _modules() if self._everywhere else self._modules():
+        for module in _modules() if everywhere or self._everywhere else self._modules():
             for name, value in list(vars(module).items()):
                 if id(value) in wanted:
                     self._set(module, name, *wanted[id(value)])
@@ -44,6 +48,17 @@ class Patches:
             self._set(holder, name, original, staticmethod(wrap(original.__func__)))
         else:
             self._set(holder, name, original, wrap(original))
+
+    def replace_in_module(self, holder: ModuleType, inner: str, name: str, wrap: Wrap) -> None:
+        """Replace `inner.name` as `holder` sees it, where `inner` is a module that others use as well.
+
+        `holder` gets a copy of that module which differs in this one name; the module itself stays as it is.
+        """
+        original = vars(holder)[inner]
+        view = ModuleType(original.__name__, original.__doc__)
+        vars(view).update(vars(original))
+        setattr(view, name, wrap(vars(original)[name]))
+        self._set(holder, inner, original, view)
 
     def _set(self, holder: Any, name: str, original: Any, replacement: Any) -> None:
         setattr(holder, name, replacement)

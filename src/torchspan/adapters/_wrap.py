@@ -14,26 +14,28 @@ from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from torchspan import semconv
+from torchspan.adapters._identities import EngineIds
 from torchspan.engine import Engine, Event, Runs
 from torchspan.phase import COMPILE, Phase
-from torchspan.probes import Call, Probe, signature_of
+from torchspan.probes import RAISED, Call, Probe, signature_of
 
 Origins = MutableMapping[Any, Any]
-"""An object made by a compilation -> what stands for that compilation in links."""
+"""An object -> what stands in links for the event that made it: an engine's compilation, a program's export."""
 
 
 class Wrapping:
     """Makes wrappers for rows, around one engine.
 
     `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
-    as long as an engine lives, which compilation made it, and `runs` how often it ran; nothing is stored on the engine
-    itself.
+    as long as an engine lives, which compilation made it (and for an exported program, which export), `ids` which bytes
+    it was made from, and `runs` how often it ran; nothing is stored on these objects themselves.
     """
 
     def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
         self.engine = engine
         self.constants = constants
         self.origins: Origins = weakref.WeakKeyDictionary()
+        self.ids = EngineIds()
         self.runs = Runs()
         engine.wraps_with(Wrapping.run.__code__)
 
@@ -47,21 +49,53 @@ class Wrapping:
         if probe.end is not None:
             name = f"describing the result of {probe.target}"
             add_facts(event, self.engine.guard.call(name, probe.end, call, result, event.tally) or {})
-        if probe.share_with:
-            outer = event.nearest(*probe.share_with)
-            if outer is not None:
-                add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
+        self._share(probe, event)
+        if probe.remembered:
+            self._remember_origin(result, event.handle)
         if probe.produces is not None:
-            self.engine.guard.call(f"remembering {probe.target}", self._remember, probe.produces, call, event)
+            self.engine.guard.call(f"remembering {probe.target}", self._remember, probe, call, event)
 
-    def _remember(self, produces: Callable[[Call], Any], call: Call, event: Event | None) -> None:
-        made = produces(call)
+    def failure_facts(self, probe: Probe, call: Call, error: BaseException, event: Event) -> None:
+        if probe.failed is not None:
+            name = f"describing the failure of {probe.target}"
+            add_facts(event, self.engine.guard.call(name, probe.failed, call, error, event.tally) or {})
+            self._share(probe, event)
+
+    def _share(self, probe: Probe, event: Event) -> None:
+        outer = event.nearest(*probe.share_with) if probe.share_with else None
+        if outer is not None:
+            add_facts(outer, {key: event.additions[key] for key in probe.share if key in event.additions})
+
+    def _remember(self, probe: Probe, call: Call, event: Event | None) -> None:
+        made = None if probe.produces is None else probe.produces(call)
         if made is None:
             return
         self.runs.made(made)
+        if probe.serialized is not None:
+            self.ids.made(made, probe.serialized(call))
         compilation = None if event is None else event.nearest(COMPILE)
         if compilation is not None and compilation.handle is not None:
             self.origins[made] = compilation.handle
+
+    def _remember_origin(self, made: Any, handle: Any) -> None:
+        try:
+            if handle is not None:
+                self.origins[made] = handle
+        except TypeError:  # neither hashable nor weakly referable
+            return
+
+    def origin(self, thing: Any) -> Any:
+        """What stands for the event that made `thing`; None where it was not seen."""
+        try:
+            return self.origins.get(thing)
+        except TypeError:  # then it was not remembered either
+            return None
+
+    def _links(self, probe: Probe, call: Call) -> tuple[Any, ...]:
+        if probe.uses is None:
+            return ()
+        origin = self.origin(self.engine.guard.call(f"looking at what {probe.target} uses", probe.uses, call))
+        return () if origin is None else (origin,)
 
     # --- wrappers ---------------------------------------------------------------------------------------------
     def begin(self, probe: Probe, call: Call, original: Any) -> Event | None:
@@ -72,7 +106,7 @@ class Wrapping:
         facts = {**self.constants.get(phase, {}), **self._start_facts(probe, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
-        return engine.start(phase, facts)
+        return engine.start(phase, facts, links=self._links(probe, call))
 
     def _around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""
@@ -99,7 +133,10 @@ class Wrapping:
             result = original(*call.args, **call.kwargs)
             self.end_facts(probe, call, result, event)
         except BaseException as error:
-            self.engine.finish(event, error)
+            try:
+                self.failure_facts(probe, call, error, event)
+            finally:
+                self.engine.finish(event, error)
             raise
         self.engine.finish(event)
         return result
@@ -122,8 +159,8 @@ class Wrapping:
 
     def makes(self, probe: Probe, original: Any) -> Any:
         """A call that makes an object, wherever it happens: the object's first run is an event."""
-        signature, engine, produces = signature_of(original), self.engine, probe.produces
-        if produces is None:
+        signature, engine = signature_of(original), self.engine
+        if probe.produces is None:
             raise ValueError(f"{probe.target} is a MAKES row that does not say what it produces")
 
         @functools.wraps(original)
@@ -131,13 +168,15 @@ class Wrapping:
             result = original(*args, **kwargs)
             if engine.active:
                 call = Call(signature, args, kwargs)
-                engine.guard.call(f"remembering {probe.target}", self._remember, produces, call, engine.current)
+                engine.guard.call(f"remembering {probe.target}", self._remember, probe, call, engine.current)
             return result
 
         return observed_making
 
     def step(self, probe: Probe, original: Any) -> Any:
         engine, peek, name = self.engine, self.engine.peek, ".".join(probe.path)
+        original = original if probe.changes is None else self._changing(probe, probe.changes, original)
+        counting = None if probe.count is None else self._counting(probe, original)
 
         @functools.wraps(original)
         def observed_step(*args: Any, **kwargs: Any) -> Any:
@@ -146,30 +185,56 @@ class Wrapping:
                 return original(*args, **kwargs)
             start = time.perf_counter()
             try:
-                return original(*args, **kwargs)
+                return original(*args, **kwargs) if counting is None else counting(event, args, kwargs)
             finally:
                 event.steps.add(name, time.perf_counter() - start)
 
         return observed_step
 
+    def _changing(self, probe: Probe, changes: Callable[[Call], Any], original: Any) -> Any:
+        """A call that changes an engine in place, inside an event or not: what its id was does not hold from here on."""
+        signature, guard, name = signature_of(original), self.engine.guard, f"looking ahead of {probe.target}"
+
+        @functools.wraps(original)
+        def changing(*args: Any, **kwargs: Any) -> Any:
+            guard.call(name, lambda: self.ids.changing(changes(Call(signature, args, kwargs))))
+            return original(*args, **kwargs)
+
+        return changing
+
     def tally(self, probe: Probe, original: Any) -> Any:
-        signature, count = signature_of(original), probe.count
-        guard, name = self.engine.guard, f"counting {probe.target}"
-        if count is None:
-            raise ValueError(f"{probe.target} is a TALLY row without a count")
+        counting = self._counting(probe, original)
 
         @functools.wraps(original)
         def observed_tally(*args: Any, **kwargs: Any) -> Any:
             event = self._around(probe.phases)
-            if event is None:
-                return original(*args, **kwargs)
-            start = time.perf_counter()
-            result = original(*args, **kwargs)
-            duration_s = time.perf_counter() - start
-            guard.call(name, count, event.tally, Call(signature, args, kwargs), result, duration_s)
-            return result
+            return original(*args, **kwargs) if event is None else counting(event, args, kwargs)
 
         return observed_tally
+
+    def _counting(self, probe: Probe, original: Any) -> Callable[[Event, Any, Any], Any]:
+        """Makes the call and has the row's `count` add it to the event's tally."""
+        signature, count, before = signature_of(original), probe.count, probe.before
+        guard, name = self.engine.guard, f"counting {probe.target}"
+        if count is None:
+            raise ValueError(f"{probe.target} is a TALLY row without a count")
+
+        def counted(event: Event, args: Any, kwargs: Any) -> Any:
+            call = Call(signature, args, kwargs)
+            if before is not None:
+                call.before = guard.call(f"looking ahead of {probe.target}", before, call)
+            start = time.perf_counter()
+            try:
+                result = original(*args, **kwargs)
+            except BaseException:
+                if probe.count_raised:
+                    guard.call(name, count, event.tally, call, RAISED, time.perf_counter() - start)
+                raise
+            duration_s = time.perf_counter() - start
+            guard.call(name, count, event.tally, call, result, duration_s)
+            return result
+
+        return counted
 
 
 def add_facts(event: Event, facts: Any) -> None:

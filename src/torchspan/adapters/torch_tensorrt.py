@@ -7,7 +7,8 @@ import logging
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from torchspan import phase, semconv
 from torchspan.adapters._execute import Execution
@@ -78,12 +79,19 @@ def is_supported(version: str) -> bool:
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
 
 
+class Functions(NamedTuple):
+    """Pairs (original, wrapper) of functions, which are replaced together."""
+
+    of_library: list[tuple[Any, Any]]
+    of_torch: list[tuple[Any, Any]]
+
+
 def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
     for callback in memory_callbacks():
         engine.register(callback)
     wrapping = Wrapping(engine, dict.fromkeys(phase.ENTRIES, _version_facts()))
     makers = _makers(wrapping, tensorrt_phases=phases)
-    functions: list[tuple[Any, Any]] = []
+    functions = Functions([], [])
     for resolved in resolve_probes():
         probe = resolved.probe
         if resolved.status != "resolved":
@@ -93,7 +101,8 @@ def _hook(engine: Engine, patches: Patches, detail: str, phases: bool) -> None:
         elif DETAILS.index(probe.detail) <= DETAILS.index(detail) and probe.action in makers:
             maker = partial(makers[probe.action], probe)
             engine.guard.call(f"hooking {probe.target}", _replace, patches, functions, resolved, maker)
-    patches.replace_functions(functions)
+    patches.replace_functions(functions.of_library)
+    patches.replace_functions(functions.of_torch, everywhere=True)
 
 
 Maker = Callable[[Probe, Any], Any]
@@ -120,18 +129,21 @@ def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
     return execution.wrap_operator(original) if probe.module == "torch.ops" else execution.wrap_module(original)
 
 
-def _replace(
-    patches: Patches, functions: list[tuple[Any, Any]], resolved: ResolvedProbe, maker: Callable[[Any], Any]
-) -> None:
-    """Replace a method at once; a function is added to `functions`, which are replaced together."""
+def _replace(patches: Patches, functions: Functions, resolved: ResolvedProbe, maker: Callable[[Any], Any]) -> None:
+    """Replace a method, or what a module of others holds, at once; a function is added to `functions`, which are replaced together."""
     if resolved.probe.module == "torch.ops":
         # The packet and its overload hold the entry each; loaded programs call the overload.
         for holder in (resolved.holder, resolved.holder.default):
             patches.replace_attribute(holder, resolved.name, maker)
+    elif isinstance(resolved.holder, ModuleType) and len(resolved.probe.path) > 1:
+        inner, name = resolved.probe.path
+        patches.replace_in_module(sys.modules[resolved.probe.module], inner, name, maker)
     elif len(resolved.probe.path) > 1:
         patches.replace_attribute(resolved.holder, resolved.name, maker)
     else:
-        functions.append((resolved.original, maker(resolved.original)))
+        of_library = resolved.probe.module.partition(".")[0] == LIBRARY
+        found = functions.of_library if of_library else functions.of_torch
+        found.append((resolved.original, maker(resolved.original)))
 
 
 def _version_facts() -> dict[str, Any]:

@@ -6,6 +6,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+RAISED: Any = object()
+"""What a count sees in place of a result where the call raised."""
+
 
 class Call:
     """The arguments of one call, by the names of the observed function's own signature.
@@ -13,13 +16,16 @@ class Call:
     Extension types have no signature; for them `get` takes the position as well. A call that does not fit its
     signature is the program's error to make: it then has no named arguments here and the program gets its
     TypeError from the function itself.
+
+    `before` is what the row wanted to know before the call ran.
     """
 
-    __slots__ = ("_bound", "_signature", "args", "kwargs")
+    __slots__ = ("_bound", "_signature", "args", "before", "kwargs")
 
     def __init__(self, signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
+        self.before: Any = None
         self._signature = signature
         self._bound: dict[str, Any] | None = None
 

@@ -17,6 +17,7 @@ Facts = Mapping[str, Any]
 Tally = dict[str, Any]
 DescribeStart = Callable[[Call], Facts]
 DescribeEnd = Callable[[Call, Any, Tally], Facts]
+DescribeFailure = Callable[[Call, BaseException, Tally], Facts]
 Count = Callable[[Tally, Call, Any, float], None]
 ReadLine = Callable[[tuple[Any, ...], dict[str, Any]], Line | None]
 Version = tuple[int, int]
@@ -59,10 +60,17 @@ class Probe:
     why: the reason for the hook, shown by `torchspan probes`.
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
     start, end: pure functions that describe the call; `end` sees the result and the event's tally.
-    count: for TALLY, adds one call to the tally.
+    failed: the same for a call that raised; it looks at the exception and keeps nothing of it.
+    count: for TALLY, adds one call to the tally; a STEP that has one is counted in both ways.
+    count_raised: `count` is told of calls that raise too, with `RAISED` for a result.
+    before: for a row with `count`: what it must know before the call runs, handed on as `call.before`.
     line: for LINES, reads the line from the arguments; None for one that does not matter.
-    share: keys that `end` describes and that the nearest event of one of `share_with` carries too.
+    share: keys that `end` or `failed` describes and that the nearest event of one of `share_with` carries too.
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
+    serialized: with `produces`: picks the bytes from which the object was made.
+    changes: for a STEP that changes an engine in place: picks TensorRT's engine.
+    remembered: what the call returns is remembered with its event, for the links of those that use it.
+    uses: picks the object that the call works on; the event links to the one that made it, if that was seen.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
@@ -76,11 +84,18 @@ class Probe:
     phases: tuple[Phase, ...] = ()
     start: DescribeStart | None = None
     end: DescribeEnd | None = None
+    failed: DescribeFailure | None = None
     count: Count | None = None
     line: ReadLine | None = None
+    count_raised: bool = False
+    before: Callable[[Call], Any] | None = None
     share: tuple[str, ...] = ()
     share_with: tuple[Phase, ...] = ()
     produces: Callable[[Call], Any] | None = None
+    serialized: Callable[[Call], Any] | None = None
+    changes: Callable[[Call], Any] | None = None
+    remembered: bool = False
+    uses: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
     package: str | None = None
     since: Version | None = None

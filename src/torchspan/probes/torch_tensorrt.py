@@ -10,7 +10,17 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import artifacts, compilation, conversion, fallback, log, lowering, partition, refit
+from torchspan.probes.describe import (
+    artifacts,
+    cache,
+    compilation,
+    conversion,
+    fallback,
+    log,
+    lowering,
+    partition,
+    refit,
+)
 
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
@@ -24,12 +34,14 @@ _ENTRY = (
         phases=(phase.COMPILE,),
         start=compilation.of_module("torch_tensorrt.compile"),
         end=compilation.torch_tensorrt_compiled,
+        uses=compilation.program_given("module"),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
     _row(
         target="torch_tensorrt.dynamo._compiler:compile",
         phases=(phase.COMPILE,),
         start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
+        uses=compilation.program_given("exported_program"),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
     _row(
@@ -77,6 +89,7 @@ _OTHER_ENTRIES = (
         start=compilation.of_exported_program(
             "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
         ),
+        uses=compilation.program_given("exported_program"),
         why="the same for an exported program; no partitioning, everything has to be supported",
     ),
     _row(
@@ -160,14 +173,17 @@ _TRACE_AND_LOWER = (
         phases=(phase.TRACE,),
         start=compilation.trace,
         end=compilation.exported,
+        remembered=True,
         why="from module to exported program",
     ),
     _row(
-        target="torch_tensorrt.dynamo._tracer:export",
+        target="torch.export:export",
         phases=(phase.EXPORT,),
         start=compilation.export,
         end=compilation.exported,
-        why="torch.export.export under the name by which trace calls it",
+        remembered=True,
+        why="from module to exported program, under whatever name somebody calls it: trace has its own, so may the "
+        "program; the compilation of the program links to it",
     ),
     _row(
         target="torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:pre_export_lowering",
@@ -340,8 +356,9 @@ _CONVERT = (
         target="torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result",
         action=Action.FACTS,
         phases=(phase.CONVERT, phase.CONVERT_TO_ENGINE),
+        start=cache.availability,
         end=conversion.interpreted,
-        why="returns the engine's bytes, from the cache or from a build",
+        why="returns the engine's bytes, from the cache or from a build; decides whether to look into the cache",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._symbolic_shape_capture:extract_symbolic_shape_expressions",
@@ -356,31 +373,86 @@ _CONVERT = (
     _row(
         target="torch_tensorrt.dynamo.conversion._conversion:pull_cached_engine",
         phases=(phase.CACHE_LOOKUP,),
-        start=conversion.cache_key,
-        end=conversion.cache_lookup,
+        start=cache.key,
+        end=cache.looked_up,
+        failed=cache.lookup_failed,
+        share=(semconv.CACHE_RESULT, semconv.CACHE_REASON),
+        share_with=(phase.CONVERT, phase.CONVERT_TO_ENGINE),
         why="the look into the engine cache; after a hit it refits, so a hit has a price",
-    ),
-    _row(
-        target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
-        action=Action.STEP,
-        why="what a cache hit costs: the engine gets this model's weights",
-    ),
-    _row(
-        target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
-        phases=(phase.CACHE_INSERT,),
-        start=conversion.cache_key,
-        end=conversion.cache_insert,
-        why="a new engine goes into the cache",
     ),
     _row(
         target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check",
         action=Action.STEP,
-        why="reading from a cache store, the user's own included",
+        count=cache.count_read,
+        count_raised=True,
+        why="reading from a cache store, the user's own included (not one with a `check` of its own)",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:pickle.loads",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_unpickled,
+        count_raised=True,
+        why="the packed entry on its way in, whoever stored it: its size, and that there was one where the library "
+        "then says there was none",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._settings:settings_are_compatible",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_settings,
+        why="which settings of an entry differ; upstream raises a bare AssertionError",
+    ),
+    _row(
+        target="torch_tensorrt._Input:Input.equivalent_spec",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache.count_input,
+        why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
+        action=Action.STEP,
+        count=cache.count_refit,
+        count_raised=True,
+        changes=conversion.refitted_engine,
+        why="what a cache hit costs: the engine gets this model's weights; from here on it is another engine",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
+        phases=(phase.CACHE_INSERT,),
+        start=cache.key,
+        end=cache.inserted,
+        failed=cache.insertion_failed,
+        why="a new engine goes into the cache",
     ),
     _row(
         target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.insert",
         action=Action.STEP,
         why="writing to a cache store",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        count=cache.count_packed,
+        why="the packed entry on its way out: its size, whoever stores it",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache.entries,
+        count=cache.count_evicted,
+        why="entries that make room for a new one",
+    ),
+    _row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache.free_bytes,
+        count=cache.count_saved,
+        why="an entry that found no room is a line in the log and counts as inserted",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run",
@@ -436,6 +508,7 @@ _RUN = (
         start=conversion.setup,
         end=conversion.was_set_up,
         produces=conversion.engine_of_module,
+        serialized=conversion.serialized_of,
         why="a serialized engine becomes one that runs",
     ),
     _row(
@@ -444,6 +517,7 @@ _RUN = (
         start=conversion.setup,
         end=conversion.was_set_up,
         produces=conversion.module_itself,
+        serialized=conversion.serialized_of,
         until=(2, 12),
         why="the same in the older Python runtime",
     ),
@@ -451,6 +525,7 @@ _RUN = (
         target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine",
         action=Action.MAKES,
         produces=conversion.module_itself,
+        serialized=conversion.serialized_of,
         since=(2, 13),
         why="every engine of the Python runtime is made here, a loaded one too; its first run is worth seeing",
     ),

@@ -51,6 +51,7 @@ class _Why:
         self.remedy = remedy
 
 
+_C = semconv.CacheReason
 _R = semconv.FallbackReason
 _WHY = {
     _R.NO_CONVERTER: _Why("no converter", "register one, or replace the op"),
@@ -141,8 +142,8 @@ def _fallback(nodes: list[Node]) -> list[Answer]:
 
 def _is_outermost_fallback(node: Node) -> bool:
     """Whether no span above says the same: a compilation repeats what its partition found."""
-    if semconv.FALLBACK_REASON not in node.span.attributes:
-        return False
+    if semconv.FALLBACK_REASON not in node.span.attributes or node.span.name == phase.CACHE_LOOKUP.name:
+        return False  # what a lookup passed over is built, in TensorRT
     above = node.parent
     while above is not None:
         if semconv.FALLBACK_REASON in above.span.attributes:
@@ -178,22 +179,71 @@ def _why(reason: str, settings: dict[str, object], *, has_operators: bool) -> st
 
 
 def _cache(nodes: list[Node]) -> list[Answer]:
-    results = Counter(str(node.span.attributes[semconv.CACHE_RESULT]) for node in nodes if _is_cache(node))
-    if results:
-        known = {"hit": "hits", "miss": "misses"}
-        counted = [plural(count, result, known.get(result, result)) for result, count in sorted(results.items())]
-        return [Answer("Cache", (), ", ".join(counted) + (": built anew" if not results["hit"] else ""))]
+    """What became of each engine; from conversions, which all say it, or else from the lookups that were seen."""
+    looked = _outcomes(nodes, phase.CONVERT) or _outcomes(nodes, phase.CACHE_LOOKUP)
+    stored = _outcomes(nodes, phase.CACHE_INSERT)
+    if not looked and not stored:
+        return _cache_settings(nodes)
+    if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
+        return [Answer("Cache", (), _OFF)]
+    texts = [_outcome(result, reason, count, nodes) for (result, reason), count in sorted((looked + stored).items())]
+    remedies = dict.fromkeys(_CACHE_WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in _CACHE_WHY)
+    return [Answer("Cache", (), "; ".join([", ".join(texts), *filter(None, remedies)]))]
+
+
+_OFF = "off; cache_built_engines, reuse_cached_engines turn it on"
+_CACHE_WHY = {
+    _C.NOT_REQUESTED: _Why("not asked for", "reuse_cached_engines turns it on"),
+    _C.NO_CACHE_GIVEN: _Why("no cache at hand", "pass engine_cache"),
+    _C.REFIT_UNAVAILABLE: _Why("refit unavailable", "the cache needs a TensorRT that refits"),
+    _C.IMMUTABLE_WEIGHTS: _Why("immutable weights", "immutable_weights=False turns it on"),
+    _C.NO_HASH: _Why("no hash", "get_hash must return one"),
+    _C.SETTINGS: _Why("other settings", "compile with the same, or clear the cache"),
+    _C.INPUTS: _Why("other inputs", "get_hash must tell them apart"),
+    _C.OUTDATED_ENTRY: _Why("outdated entry", "it is built anew"),
+    _C.IGNORED: _Why("withheld by the cache", "the cache's own check decides"),
+    _C.UNREADABLE: _Why("unreadable", "remove the entry, or mend the cache"),
+    _C.MALFORMED_ENTRY: _Why("no entry", "mend the cache's check"),
+    _C.ENGINE_UNREADABLE: _Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
+    _C.REFIT_FAILED: _Why("refit failed", "remove the entry"),
+    _C.LARGER_THAN_CACHE: _Why("larger than the cache", "raise engine_cache_size"),
+    _C.CACHE_FULL: _Why("cache full", "clear it, or raise engine_cache_size"),
+    _C.WRITE_FAILED: _Why("write failed", "make the folder writable"),
+    _C.INSERT_RAISED: _Why("raised", "mend the cache"),
+}
+_PLURALS = {"hit": "hits", "miss": "misses"}
+
+
+def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
+    """(result, reason) of each span of this phase that has a result; an empty reason where it needs none."""
+    key = semconv.CACHE_INSERTED if of is phase.CACHE_INSERT else semconv.CACHE_RESULT
+    return Counter(
+        (str(span.attributes[key]), str(span.attributes.get(semconv.CACHE_REASON, "")))
+        for span in (node.span for node in nodes)
+        if span.name == of.name and key in span.attributes
+    )
+
+
+def _outcome(result: str, reason: str, count: int, nodes: list[Node]) -> str:
+    text = plural(count, result, _PLURALS.get(result, result))
+    if not reason:
+        return text
+    differing = sorted(
+        {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
+    )
+    names = f" {', '.join(differing)}" if reason == _C.SETTINGS and differing else ""
+    return f"{text} ({_CACHE_WHY[reason].reason if reason in _CACHE_WHY else reason}{names})"
+
+
+def _cache_settings(nodes: list[Node]) -> list[Answer]:
+    """Where no span says what the cache did: spans of an older version."""
     settings = _settings(nodes)
     keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
     if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
         if not any(settings.get(key) for key in keys):
-            return [Answer("Cache", (), "off; cache_built_engines, reuse_cached_engines turn it on")]
+            return [Answer("Cache", (), _OFF)]
         return [Answer("Cache", (), "on, but no lookup was seen")]
     return []
-
-
-def _is_cache(node: Node) -> bool:
-    return semconv.CACHE_RESULT in node.span.attributes
 
 
 def _error(nodes: list[Node]) -> list[Answer]:

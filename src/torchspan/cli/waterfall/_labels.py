@@ -16,7 +16,7 @@ from torchspan.cli.waterfall._units import duration, plural, size, times
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (semconv.CACHE_RESULT, semconv.ENGINE_NAME, semconv.MODEL_CLASS)
+_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _facts(node: Node) -> list[Fact]:
         Fact(text)
         for text in (*_operators(span), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
     ]
-    found += [*_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
+    found += [*_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
     if span.end_ns < span.start_ns:
@@ -203,9 +203,18 @@ def _last_seen(span: Span) -> list[Fact]:
     return [Fact(f"last seen in {running} for {duration(seconds * 1e9)}", Style.FALLBACK)]
 
 
+def _cache(span: Span) -> list[Fact]:
+    """Of a lookup or an insertion: how large the entry is, and why it was of no use."""
+    if span.name not in (phase.CACHE_LOOKUP.name, phase.CACHE_INSERT.name):
+        return []
+    bytes_, reason = number(span.attributes, semconv.CACHE_ENTRY_SIZE), span.attributes.get(semconv.CACHE_REASON)
+    entry = [Fact(f"entry of {size(bytes_)}")] if bytes_ is not None else []
+    return entry + ([Fact(str(reason), Style.FALLBACK)] if reason else [])
+
+
 def _fallback(span: Span) -> list[Fact]:
     reasons = strings(span.attributes, semconv.FALLBACK_REASON)
-    if not reasons:
+    if not reasons or span.name == phase.CACHE_LOOKUP.name:
         return []
     names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATORS)]
     if span.name in {phase.COMPILE.name, phase.REFIT.name} or not names:

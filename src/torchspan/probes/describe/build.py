@@ -9,6 +9,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known
+from torchspan.probes.describe.identity import engine_id
 from torchspan.probes.describe.log import LAST_ERROR
 
 Facts = dict[str, Any]
@@ -52,7 +53,7 @@ def built(_call: Call, result: Any, tally: dict[str, Any]) -> Facts:
     if result is None:
         return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: tally.get(LAST_ERROR)})
     size = getattr(result, "nbytes", None)
-    return {} if size is None else {semconv.ENGINE_SIZE: size}
+    return {} if size is None else known({semconv.ENGINE_SIZE: size, semconv.ENGINE_ID: engine_id(result)})
 
 
 BUILD_FAILED = "engine_build_failed"
@@ -63,4 +64,5 @@ def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
     size = getattr(serialized, "nbytes", None)
-    return {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
+    facts: Facts = {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
+    return known({**facts, semconv.ENGINE_ID: engine_id(serialized)})

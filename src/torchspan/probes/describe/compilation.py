@@ -187,6 +187,17 @@ def export(call: Call) -> Facts:
     return known({semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: call.get("strict")})
 
 
+def program_given(name: str) -> Callable[[Call], Any]:
+    """A function that picks the argument `name` where it is an ExportedProgram, and None otherwise."""
+
+    def pick(call: Call) -> Any:
+        given = call.get(name)
+        kind = getattr(sys.modules.get("torch.export"), "ExportedProgram", None)
+        return given if kind is not None and issubclass(type(given), kind) else None
+
+    return pick
+
+
 def exported(_call: Call, result: Any, _tally: Tally) -> Facts:
     """Size of an exported program, and its dynamic dimensions."""
     ranges = [

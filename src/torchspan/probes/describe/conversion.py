@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One engine: conversion, network, cache, set-up."""
+"""One engine: conversion, network, set-up."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import Any
 from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, operator_name, stand_in
+from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
 Tally = dict[str, Any]
 
 CONVERTERS = "converters"
 """Tally key: operator -> [count, seconds]."""
-
-KEY_LENGTH = 16
-"""Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
 
 
 def convert(call: Call) -> Facts:
@@ -37,6 +35,7 @@ def interpreted(_call: Call, result: Any, _tally: Tally) -> Facts:
     return known(
         {
             semconv.ENGINE_SIZE: len(result.serialized_engine),
+            semconv.ENGINE_ID: engine_id(result.serialized_engine),
             semconv.ENGINE_OUTPUTS: len(result.output_names),
             semconv.OUTPUT_ALLOCATOR: getattr(result, "requires_output_allocator", None),
         }
@@ -67,29 +66,13 @@ def network(call: Call, _result: Any, tally: Tally) -> Facts:
     }
 
 
-def cache_key(call: Call) -> Facts:
-    """`hash_val`, cut to what is worth comparing."""
-    value = call.get("hash_val")
-    return {} if value is None else {semconv.CACHE_KEY: value[:KEY_LENGTH]}
-
-
-def cache_lookup(_call: Call, result: Any, _tally: Tally) -> Facts:
-    """`pull_cached_engine` returns the refitted engine, or None."""
-    return {semconv.CACHE_RESULT: "miss" if result is None else "hit"}
-
-
-def cache_insert(_call: Call, result: Any, _tally: Tally) -> Facts:
-    """`insert_engine_to_cache` returns whether it did."""
-    return {semconv.CACHE_RESULT: "inserted" if result else "refused"}
-
-
 def setup(call: Call) -> Facts:
     """`setup_engine(self)` of the module that wraps an engine."""
-    module = call.get("self")
-    serialized = getattr(module, "serialized_engine", None)
+    module, serialized = call.get("self"), serialized_of(call)
     return known(
         {
             semconv.ENGINE_NAME: getattr(module, "name", None) or None,
+            semconv.ENGINE_ID: engine_id(serialized),
             semconv.ENGINE_SIZE: None if serialized is None else len(serialized),
         }
     )
@@ -107,6 +90,16 @@ def was_set_up(call: Call, _result: Any, _tally: Tally) -> Facts:
 def engine_of_module(call: Call) -> Any:
     """The engine that a `TorchTensorRTModule` holds and hands to the operator."""
     return getattr(call.get("self"), "engine", None)
+
+
+def serialized_of(call: Call) -> Any:
+    """The bytes that the call's own object is set up from: a module's, or those of a `TRTEngine`."""
+    return getattr(call.get("self"), "serialized_engine", None)
+
+
+def refitted_engine(call: Call) -> Any:
+    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`: the engine that gets other weights in place."""
+    return call.get("old_engine")
 
 
 def module_itself(call: Call) -> Any:
