@@ -51,7 +51,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     def fails(*args, **kwargs):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("torchspan.session.start", fails)
+    monkeypatch.setattr("torchspan.session.Session", fails)
     monkeypatch.setitem(sys.modules, "torch_tensorrt", types.ModuleType("torch_tensorrt"))
     instrument().uninstrument()
     assert caplog.messages == ["Hooking failed; the program goes on, without our traces."]

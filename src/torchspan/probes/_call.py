@@ -15,11 +15,13 @@ class Call:
     TypeError from the function itself.
     """
 
-    __slots__ = ("_bound", "_signature", "args", "kwargs")
+    __slots__ = ("_bound", "_signature", "args", "before", "kwargs")
 
     def __init__(self, signature: inspect.Signature | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
+        self.before: Any = None
+        """What the adapter looked up before the call, for the description of its result."""
         self._signature = signature
         self._bound: dict[str, Any] | None = None
 

@@ -31,7 +31,7 @@ class Action(Enum):
     FACTS = "facts"
     """The call adds facts to the event of the row's phase around it."""
     STEP = "step"
-    """The call is counted, with its duration, in whatever event is around it."""
+    """The call is counted, with its duration, in whatever event is around it; a row that describes adds facts too."""
     TALLY = "tally"
     """The call is counted, in the row's own way, in the event of the row's phases around it."""
     PASSES = "passes"
@@ -42,6 +42,12 @@ class Action(Enum):
     """A hot path: rate-limited events, nothing built otherwise."""
     BUILD = "build"
     """An event, with TensorRT's progress monitor chained in where that is asked for."""
+    PARSER = "parser"
+    """The call makes a parser, whose network is remembered; nothing is recorded here."""
+    PARSE = "parse"
+    """The call of a parser is an event, described with the parser's network."""
+    CONTEXT = "context"
+    """The call makes an execution context and is an event; from the first on, runs of contexts are watched."""
     WATCH = "watch"
     """Nothing is done: the row is here so that a version without this name is noticed."""
 
@@ -50,7 +56,7 @@ class Action(Enum):
 class Probe:
     """A place we hook.
 
-    library: import name of the library, `torch_tensorrt` or `tensorrt`.
+    library: import name of the library, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
     target: `module:name` or `module:Class.name`.
     why: the reason for the hook, shown by `torchspan probes`.
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
@@ -60,6 +66,8 @@ class Probe:
     produces: for a call that makes an object whose later use belongs to this compilation: picks that object.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
+    told_by: the library whose calls are left to rows of its own.
+    parameters: names by which a frequent function of an extension type takes its two arguments.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
     detail: the detail level that switches the row on.
     """
@@ -76,6 +84,8 @@ class Probe:
     share_with: Phase | None = None
     produces: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
+    told_by: str | None = None
+    parameters: tuple[str, str] | None = None
     package: str | None = None
     since: Version | None = None
     until: Version | None = None

@@ -18,6 +18,7 @@ from torchspan import semconv
 from torchspan.engine import Callback, Event
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._hot import SpanHotPath
+from torchspan.writer._redaction import redact
 from torchspan.writer._tracer import TracerSource
 
 VALUE_LIMIT = 2048
@@ -97,7 +98,7 @@ class SpanWriter:
                 context_api.detach(opened.token)
 
     def _describe(self, event: Event, span: Span) -> None:
-        attributes = {**event.additions, **_steps(event)}
+        attributes = {**self._told(event.additions), **_steps(event)}
         for occurrence in event.occurrences:
             span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
         if event.error is not None:
@@ -108,6 +109,13 @@ class SpanWriter:
         span.set_attributes(bounded(attributes))
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR))
+
+    def _told(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The attributes, with what may be told of those that are somebody's text."""
+        if self._capture_text:
+            return attributes
+        texts = {key: redact(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
+        return {**attributes, **texts}
 
 
 def _steps(event: Event) -> dict[str, Any]:
