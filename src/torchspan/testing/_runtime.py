@@ -268,18 +268,21 @@ class ExecutionContext(StandIn):
 
         Raises NeedsGpuError for an engine that also writes to its inputs: its graph does not say what.
         """
+        return self._run(stream_handle)
+
+    def _run(self, stream: int) -> bool:
         inputs = [self._tensor(name, self._shape(name)) for name in self.engine.names(is_input=True)]
         outputs, names = self.engine.reference.run(inputs), self.engine.names(is_input=False)
         if len(outputs) != len(names):
             raise NeedsGpuError("Running an engine with more outputs than its graph (a KV-cache update)")
         for name, output in zip(names, outputs, strict=True):
-            self._deliver(name, output.to(self.engine.torch_dtype(name)), stream_handle)
+            self._deliver(name, output.to(self.engine.torch_dtype(name)), stream)
         return True
 
     def execute_v2(self, bindings: list[int]) -> bool:
         """As execute_async_v3; `bindings` are the addresses of inputs and outputs, in the order of the engine."""
         self._addresses.update(zip(self.engine.reference.bindings, bindings, strict=True))
-        return self.execute_async_v3(0)
+        return self._run(0)
 
     def _shape(self, name: str) -> Shape:
         return self._shapes.get(name, tuple(self.engine.reference.bindings[name].shape))

@@ -27,8 +27,11 @@ class Before:
 
 def model_size(call: Call) -> Facts:
     """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
-    with memoryview(call.get("model", position=1)) as model:
-        return {semconv.MODEL_SIZE: model.nbytes}
+    try:
+        with memoryview(call.get("model", position=1)) as model:
+            return {semconv.MODEL_SIZE: model.nbytes}
+    except TypeError:  # no buffer: the parser will say so
+        return {}
 
 
 def file_size(call: Call) -> Facts:
