@@ -46,6 +46,7 @@ def program():
     results = {"version": trt.__version__, "model": len(onnx_model())}
 
     def parser():
+        # The caller keeps the network: a parser does not, and crashes without.
         network = builder.create_network(1 << int(trt.NetworkDefinitionCreationFlag.STRONGLY_TYPED))
         network.name = "the same"  # it is written into the engine, and counts up if it is not set
         return network, trt.OnnxParser(network, trt_logger)
