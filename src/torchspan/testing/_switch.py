@@ -36,11 +36,11 @@ def switch_on(engine_dir: str | os.PathLike[str] | None) -> None:
             _check_in_time()
             arounds = {name: functools.partial(_around_tensorrt, name) for name in _TENSORRT}
             AroundImport({"torch": _around_torch, "torch_tensorrt": _around_torch_tensorrt, **arounds}).install()
+            if "torch" in sys.modules:
+                _apply(TORCH)
             for name in _TENSORRT:
                 if name in sys.modules:
                     _apply_to_tensorrt(name)
-            if "torch" in sys.modules:
-                _apply(TORCH)
             _is_on = True
         if engine_dir is not None:
             _engine_dir = Path(engine_dir).absolute()

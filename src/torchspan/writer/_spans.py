@@ -60,7 +60,7 @@ class SpanWriter:
         if not is_instrumentation_enabled():
             return None
         context, links = self._parent(event)
-        attributes = dict(event.attributes)
+        attributes = self._told(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
         span = self._tracers.get().start_span(
