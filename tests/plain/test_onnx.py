@@ -84,6 +84,22 @@ def program():
     with span("from memory"):
         network, onnx = parser()
         results["loaded"] = onnx.load_model_proto(onnx_model()) and onnx.parse_model_proto()
+
+    class Stream(trt.IStreamWriter):
+        size = 0
+
+        def write(self, data):
+            self.size += len(data)
+            return len(data)
+
+    with span("to a stream"):
+        stream = Stream()
+        streamed = builder.build_serialized_network_to_stream(network, builder.create_builder_config(), stream)
+        results["streamed"] = streamed and stream.size > 0
+        empty = builder.create_network(0)
+        results["streamed empty"] = builder.build_serialized_network_to_stream(
+            empty, builder.create_builder_config(), stream
+        )
     with span("no engine"):
         results["engine"] = trt.Runtime(trt_logger).deserialize_cuda_engine(b"secret") is not None
     network, onnx = parser()
@@ -212,6 +228,13 @@ def test_a_model_that_the_program_has_in_memory_is_parsed_in_two_steps(result):
     assert result.value["loaded"] is True
     assert parse.attributes["tensorrt.network.layers"] == 2
     assert "tensorrt.parser.model.size" not in parse.attributes
+
+
+def test_an_engine_that_is_written_while_it_is_built_is_told_as_well(result):
+    assert (result.value["streamed"], result.value["streamed empty"]) == (True, False)
+    good, bad = below(result.spans, "to a stream")[1:]
+    assert (good.name, error(good)) == ("tensorrt.build_engine", (None, "UNSET"))
+    assert (bad.name, error(bad)) == ("tensorrt.build_engine", ("engine_build_failed", "ERROR"))
 
 
 def test_bytes_that_are_no_engine_are_an_error(result):
