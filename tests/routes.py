@@ -118,6 +118,14 @@ OUTSIDE = {
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward": "up to 2.12",
     "tensorrt:Builder.build_engine_with_config": "TensorRT only: tests/mainwheel",
+    "tensorrt:Builder.build_serialized_network_to_stream": "without Torch-TensorRT: tests/plain",
+    "tensorrt:OnnxParser.__init__": "without Torch-TensorRT: tests/plain",
+    "tensorrt:OnnxParser.parse": "without Torch-TensorRT: tests/plain",
+    "tensorrt:OnnxParser.parse_from_file": "without Torch-TensorRT: tests/plain",
+    "tensorrt:OnnxParser.parse_model_proto": "without Torch-TensorRT: tests/plain",
+    "tensorrt:ICudaEngine.create_execution_context": "contexts of the program: tests/pipeline/test_plain_runs.py",
+    "tensorrt:IExecutionContext.execute_async_v3": "contexts of the program: tests/pipeline/test_plain_runs.py",
+    "tensorrt:IExecutionContext.execute_v2": "contexts of the program: tests/pipeline/test_plain_runs.py",
 }
 """Probes that are no row of this table, with the reason or the place of their test."""
 

@@ -81,10 +81,11 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     def fails(*args, **kwargs):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("torchspan.session.start", fails)
-    monkeypatch.setitem(sys.modules, "torch_tensorrt", types.ModuleType("torch_tensorrt"))
+    monkeypatch.setattr("torchspan.session.Session", fails)
+    for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
+        monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
     instrument().uninstrument()
-    assert caplog.messages == ["Hooking failed; the program goes on, without our traces."]
+    assert caplog.messages == ["Hooking failed; the program goes on, without our traces."] * 3
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):

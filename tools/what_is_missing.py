@@ -41,7 +41,10 @@ def missing():
             "C++ runtime, CUDA graphs."
         )
     if importlib.util.find_spec("tensorrt") is None:
-        yield "No TensorRT (only TensorRT-RTX): not checked: TensorRT's own builder and its progress phases."
+        yield (
+            "No TensorRT (only TensorRT-RTX): the wheel torch-tensorrt ran over TensorRT-RTX's libraries. Not checked: "
+            "TensorRT's own builder, its timing cache and its progress phases."
+        )
     yield from routes()
     not_here = [version for version in VERSIONS if not (ROOT / ".venvs" / version).exists()]
     yield (

@@ -2,12 +2,14 @@
 """Switching the bridge on and off."""
 
 # Every Python that an instrumented program starts comes by here, and most never import torch: what is not needed
-# before Torch-TensorRT is there is imported when it is.
+# before one of the observed libraries is there is imported when it is.
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
@@ -16,16 +18,18 @@ from torchspan import config
 from torchspan.imports import when_imported
 
 if TYPE_CHECKING:
+    from torchspan.config import Config
     from torchspan.run_report import RunReport
+    from torchspan.session import Session
 
 Undo = Callable[[], None]
 
-OBSERVED = "torch_tensorrt"
-"""The library whose import sets the bridge to work."""
+OBSERVED = ("torch_tensorrt", "tensorrt", "tensorrt_rtx")
+"""The libraries whose imports set the bridge to work, whichever comes first."""
 
 
 class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class is untyped
-    """Traces Torch-TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
+    """Traces Torch-TensorRT and TensorRT; the `opentelemetry_instrumentor` entry point `torchspan`.
 
     ``instrument()`` takes, each optional and each before its environment variable:
 
@@ -37,7 +41,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     without_gpu: run Torch-TensorRT's pipeline without a GPU (`torchspan.testing.without_gpu`).
     log_correlation: let log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
 
-    It may be called before or after torch_tensorrt is imported and imports neither it nor torch. A second call
+    It may be called before or after the libraries are imported and imports none of them, nor torch. A second call
     while instrumented does nothing. ``uninstrument()`` puts every replaced name back. Raises
     `torchspan.exceptions.ConfigurationError` for an argument that does not exist or has a value that is not allowed.
     """
@@ -59,21 +63,43 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             testing.without_gpu()
         report, stop_reporting = _report() if settings.reports else (None, _nothing)
 
-        def library_arrived(late: bool) -> Undo:
-            try:
-                from torchspan import session
-
-                return session.start(settings, provider, report, late=late, meter_provider=meter_provider)
-            except Exception:  # it would come out of the program's own import of the library
-                logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
-                return _nothing
-
-        type(self)._undo = (when_imported(OBSERVED, library_arrived), stop_reporting)
+        arrivals = _Arrivals(settings, provider, meter_provider, report)
+        waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
+        type(self)._undo = (*waiting, arrivals.close, stop_reporting)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
         for each in undo:
             each()
+
+
+class _Arrivals:
+    """Hands libraries that arrive, in whichever order and thread, to the one session."""
+
+    def __init__(self, settings: Config, provider: Any, meter_provider: Any, report: RunReport | None) -> None:
+        self._session: Session | None = None
+        self._how = (settings, provider, meter_provider, report)
+        self._lock = threading.RLock()
+
+    def hook(self, library: str, late: bool) -> Undo:
+        """Raises nothing: it would come out of the program's own import of the library."""
+        try:
+            from torchspan.session import Session
+
+            with self._lock:
+                if self._session is None:
+                    self._session = Session(*self._how)
+                self._session.hook(library, late=late)
+        except Exception:
+            logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
+        return _nothing
+
+    def close(self) -> None:
+        """Undo the hooks of all libraries."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
 
 
 def _nothing() -> None:

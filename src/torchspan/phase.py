@@ -74,15 +74,24 @@ CACHE_LOOKUP = Phase(
     "torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included."
 )
 CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.")
+PARSE = Phase("tensorrt.parse", "TensorRT's parser reading an ONNX model into a network.")
 CONSTRUCT_NETWORK = Phase(
     "torch_tensorrt.construct_network", "Running the converters: from the subgraph to TensorRT's network."
 )
 BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True)
 BUILD_PHASE = Phase("tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True)
 DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.")
+CREATE_CONTEXT = Phase(
+    "tensorrt.create_context", "Making an execution context of an engine, its device memory included."
+)
 SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.")
 EXECUTE = Phase(
     "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
+)
+RUN_CONTEXT = Phase(
+    "tensorrt.execute",
+    "One run of an execution context that the program itself uses, as the host sees it (the device works on).",
+    keep=False,
 )
 PROGRESS = Phase(
     "torchspan.progress",

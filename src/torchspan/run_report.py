@@ -107,12 +107,14 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
     if unsampled:
         sampler = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
         return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
-    if "torch_tensorrt" not in libraries:
-        return "torch_tensorrt was never imported"
+    observed = sorted(libraries - {"torch"}, key="torch_tensorrt".__ne__)
+    if not observed:
+        return "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
     if not any(report.resolved for report in reports):
         rows = max(report.rows for report in reports)
         return f"none of the {rows} hook points resolved in this installation; see: torchspan probes"
-    return "torch_tensorrt was imported, but nothing was compiled or run with it"
+    work = "compiled or run" if observed[0] == "torch_tensorrt" else "parsed, built or run"
+    return f"{observed[0]} was imported, but nothing was {work} with it"
 
 
 def _reason_without_reports(environ: Mapping[str, str], started: str, interpreter: str) -> str:

@@ -32,16 +32,18 @@ class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
     `on` empty means: any span of torchspan, or one of the user's (then `brief` says so). `event` names the span
-    event that carries the key instead. `at_start` says that a sampler sees it where it is known by then.
+    event that carries the key instead. `at_start` says that a sampler sees it where it is known by then. `is_text`
+    marks what somebody wrote: it is redacted unless `TORCHSPAN_CAPTURE=text`.
     """
 
-    __slots__ = ("at_start", "brief", "event", "on", "type")
+    __slots__ = ("at_start", "brief", "event", "is_text", "on", "type")
 
     type: AttributeType
     brief: str
     on: tuple[Phase, ...]
     event: str | None
     at_start: bool
+    is_text: bool
 
     def __new__(
         cls,
@@ -51,17 +53,22 @@ class Attribute(str):
         *on: Phase,
         event: str | None = None,
         at_start: bool = False,
+        is_text: bool = False,
     ) -> Self:
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
+        self.is_text = is_text
         return self
 
 
 A = Attribute
 
+_PLAIN = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.CREATE_CONTEXT, phase.RUN_CONTEXT)
+"""What programs do with TensorRT itself; with no span of ours around it, it carries the versions."""
+
 # --- about the observation ------------------------------------------------------------------------------------
 KEEP = A("torchspan.keep", "boolean", "Work worth keeping whatever the sampling rate: tail sampling asks for this.", *(p for p in phase.PHASES if p.keep), at_start=True)  # fmt: skip
-STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
+STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.CREATE_CONTEXT, phase.SETUP_ENGINE, phase.EXECUTE, phase.RUN_CONTEXT, at_start=True)  # fmt: skip
 INCOMPLETE = A("torchspan.incomplete", "boolean", "The end was not seen; the span was closed for it.")
 STEP_NAMES = A("torchspan.steps.names", "string[]", "Short steps inside this span that have no span of their own, longest first.")  # fmt: skip
 STEP_COUNTS = A("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
@@ -81,8 +88,8 @@ IR = A("torch_tensorrt.ir", "string", "The `ir` that was asked for.", phase.COMP
 MODEL_CLASS = A("torch_tensorrt.model.class", "string", "Class of the model.", *phase.LOWERING, phase.TRACE, phase.EXPORT, phase.PROGRESS, at_start=True)  # fmt: skip
 TORCH_VERSION = A("torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True)
 TORCH_TENSORRT_VERSION = A("torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True)  # fmt: skip
-TENSORRT_VERSION = A("tensorrt.version", "string", "Version of the TensorRT library in use.", *phase.ENTRIES, at_start=True)  # fmt: skip
-TENSORRT_PACKAGE = A("tensorrt.package", "string", "`tensorrt` or `tensorrt_rtx`.", *phase.ENTRIES, at_start=True)
+TENSORRT_VERSION = A("tensorrt.version", "string", "Version of the TensorRT library in use.", *phase.ENTRIES, *_PLAIN, at_start=True)  # fmt: skip
+TENSORRT_PACKAGE = A("tensorrt.package", "string", "`tensorrt` or `tensorrt_rtx`.", *phase.ENTRIES, *_PLAIN, at_start=True)  # fmt: skip
 COMPILE_ID = A("torch.compile.id", "string", "Dynamo's compile id, `frame/recompile`.", phase.COMPILE, at_start=True)
 
 SETTING_PREFIX = "torch_tensorrt.settings."
@@ -181,12 +188,17 @@ OUTPUT_ALLOCATOR = A("torch_tensorrt.engine.requires_output_allocator", "boolean
 ENGINE_SIZE = A("tensorrt.engine.size", "int", "Bytes of the serialized engine.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, at_start=True)  # fmt: skip
 ENGINE_ID = A("tensorrt.engine.id", "string", "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal ids: the same bytes, wherever and whenever they are built, kept, loaded or run, but for changes that fall between the blocks (a refit of few weights may). Different ids: different bytes, which says nothing of what they compute. On a run: the engine's bytes when it was set up or last refitted through Torch-TensorRT; left out while that is not known.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.CACHE_LOOKUP, phase.CACHE_INSERT, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.SETUP_ENGINE, phase.EXECUTE, at_start=True)  # fmt: skip
 RUNTIME = A("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
-NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
+NETWORK_LAYERS = A("tensorrt.network.layers", "int", "Layers of the network.", phase.CONSTRUCT_NETWORK, phase.PARSE, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 NETWORK_INPUTS = A("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)
 NETWORK_OUTPUTS = A("tensorrt.network.outputs", "int", "Outputs of the network.", phase.CONSTRUCT_NETWORK)
 CONVERTER_OPERATORS = A("torch_tensorrt.converters.operators", "string[]", "Kinds of operators by the time their converters took, longest first (at most 20).", phase.CONSTRUCT_NETWORK)  # fmt: skip
 CONVERTER_COUNTS = A("torch_tensorrt.converters.counts", "int[]", "How often each was converted.", phase.CONSTRUCT_NETWORK)  # fmt: skip
 CONVERTER_DURATIONS = A("torch_tensorrt.converters.durations", "double[]", "Seconds each took in all.", phase.CONSTRUCT_NETWORK)  # fmt: skip
+
+MODEL_SIZE = A("tensorrt.parser.model.size", "int", "Bytes of the ONNX model, without weights that lie in files of their own.", phase.PARSE, at_start=True)  # fmt: skip
+PARSER_ERRORS = A("tensorrt.parser.errors", "int", "Errors that this parse added to the parser's list.", phase.PARSE)
+PARSER_ERROR = A("tensorrt.parser.error", "string", "The first of them, with every literal replaced by `?`; as TensorRT wrote it with `TORCHSPAN_CAPTURE=text`.", phase.PARSE, is_text=True)  # fmt: skip
+PARSER_FAILED_OPERATORS = A("tensorrt.parser.failed_operators", "string[]", "ONNX operators that the errors are about (at most 20).", phase.PARSE)  # fmt: skip
 
 BUILDER_FLAGS = A("tensorrt.builder.flags", "string[]", "Flags set in the builder configuration.", phase.BUILD_ENGINE, at_start=True)  # fmt: skip
 BUILDER_LEVEL = A("tensorrt.builder.optimization_level", "int", "Optimization level.", phase.BUILD_ENGINE, at_start=True)  # fmt: skip
@@ -201,6 +213,9 @@ MEMORY_PEAK_SAMPLED = A("tensorrt.build.memory.peak_sampled", "boolean", "False:
 GPU_MEMORY_FREE_BEFORE = A("tensorrt.build.gpu_memory.free.before", "int", "Bytes free on the current device before the build; only if the program itself had initialised CUDA and used that device.", phase.BUILD_ENGINE)  # fmt: skip
 GPU_MEMORY_FREE_AFTER = A("tensorrt.build.gpu_memory.free.after", "int", "Bytes free on it after the build, on the same condition.", phase.BUILD_ENGINE)  # fmt: skip
 GPU_MEMORY_TOTAL = A("tensorrt.build.gpu_memory.total", "int", "Bytes of that device in all.", phase.BUILD_ENGINE)
+TIMING_CACHE_SIZE = A("tensorrt.timing_cache.size", "int", "Bytes of the timing cache that the build starts from, without entries a few hundred; absent without a timing cache, and on TensorRT-RTX, which uses none.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE, at_start=True)  # fmt: skip
+TIMING_CACHE_SIZE_AFTER = A("tensorrt.timing_cache.size.after", "int", "Bytes of the timing cache after the build.", phase.CONVERT, phase.CONVERT_TO_ENGINE, phase.BUILD_ENGINE)  # fmt: skip
+TIMING_CACHE_FILE = A("torch_tensorrt.timing_cache.file", "string", "`read`, or `created` where there was none; absent on TensorRT-RTX.", phase.CONVERT, phase.CONVERT_TO_ENGINE)  # fmt: skip
 BUILD_PHASE_NAME = A("tensorrt.phase.name", "string", "TensorRT's name of the phase.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS = A("tensorrt.phase.steps", "int", "Steps that TensorRT announced.", phase.BUILD_PHASE, at_start=True)
 BUILD_PHASE_STEPS_DONE = A("tensorrt.phase.steps_done", "int", "Steps that were completed.", phase.BUILD_PHASE)
@@ -279,6 +294,24 @@ EXECUTE_FIRST = A("torch_tensorrt.execute.first", "boolean", "First run of this 
 EXECUTE_FOLDED = A("torch_tensorrt.execute.folded.count", "int", "Runs below this span that have no span of their own (rate limits); also on the user's spans.")  # fmt: skip
 EXECUTE_FOLDED_SUM = A("torch_tensorrt.execute.folded.duration.sum", "double", "Seconds they took in all; also on the user's spans.")  # fmt: skip
 EXECUTE_FOLDED_MAX = A("torch_tensorrt.execute.folded.duration.max", "double", "Seconds of the longest of them; also on the user's spans.")  # fmt: skip
+
+RUN_FIRST = A("tensorrt.execute.first", "boolean", "First run of this execution context that was seen.", phase.RUN_CONTEXT, at_start=True)  # fmt: skip
+RUN_PROFILE = A("tensorrt.execute.profile", "int", "The context's optimization profile.", phase.RUN_CONTEXT, at_start=True)  # fmt: skip
+RUN_SHAPES = A("tensorrt.inputs.shapes", "string[]", "Shape of each input, as the context has it (at most 20).", phase.RUN_CONTEXT, at_start=True)  # fmt: skip
+RUN_DTYPES = A("tensorrt.inputs.dtypes", "string[]", "Data type of each input.", phase.RUN_CONTEXT, at_start=True)
+RUN_FOLDED = A("tensorrt.execute.folded.count", "int", "Runs of execution contexts below this span that have no span of their own (rate limits); also on the user's spans.")  # fmt: skip
+RUN_FOLDED_SUM = A("tensorrt.execute.folded.duration.sum", "double", "Seconds they took in all; also on the user's spans.")  # fmt: skip
+RUN_FOLDED_MAX = A("tensorrt.execute.folded.duration.max", "double", "Seconds of the longest of them; also on the user's spans.")  # fmt: skip
+CONTEXT_PROFILES = A("tensorrt.engine.optimization_profiles", "int", "Optimization profiles of the engine.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
+CONTEXT_TENSORS = A("tensorrt.engine.io_tensors", "int", "Inputs and outputs of the engine.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
+CONTEXT_LAYERS = A("tensorrt.engine.layers", "int", "Layers of the engine, after fusion.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
+CONTEXT_MEMORY = A("tensorrt.engine.device_memory_size", "int", "Bytes of device memory that a context of the engine needs.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
+
+FOLDED: dict[Phase, tuple[Attribute, Attribute, Attribute]] = {
+    phase.EXECUTE: (EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX),
+    phase.RUN_CONTEXT: (RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX),
+}
+"""Count, sum and maximum of the runs without a span of their own."""
 
 # --- progress of long work ------------------------------------------------------------------------------------
 PROGRESS_WORK = A("torchspan.progress.work", "string", "The work that goes on: the name of the span above, which has not arrived yet.", phase.PROGRESS, at_start=True)  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bridge at work: engine, writer and adapters, in a process that has imported Torch-TensorRT."""
+"""The bridge at work: one engine and one writer, and an adapter for each library that the program has imported."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
+from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.config import Config
 from torchspan.engine import ActiveWork, Engine
 from torchspan.run_report import RunReport
@@ -20,69 +21,85 @@ logger = logging.getLogger("torchspan")
 Undo = Callable[[], None]
 
 
-def start(
-    settings: Config,
-    tracer_provider: TracerProvider | None,
-    report: RunReport | None,
-    *,
-    late: bool,
-    meter_provider: MeterProvider | None = None,
-) -> Undo:
-    """Put the parts together and hook into the library. Returns what takes everything down again, last done first.
+class Session:
+    """Made when the first observed library arrives; the others join it.
 
     tracer_provider, meter_provider: the providers to use instead of the global ones.
     report: what `torchspan run` wants to know, if the program runs under it.
-    late: the library was imported before the bridge was switched on.
     """
-    engine = Engine()
-    writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
-    engine.hot, engine.tell = writer.hot, writer.tell
-    engine.register(writer.callback, privileged=True)
-    active = ActiveWork()
-    engine.register(active.callback)
-    if settings.heartbeat != 0:
-        progress = ProgressWriter(tracer_provider, meter_provider)
-        heartbeats = Heartbeats(active, progress, settings.heartbeat, engine.guard)
-        engine.register(heartbeats.callback)
-        engine.at_close(heartbeats.stop)
 
-    def phases_wanted(package: str | None) -> bool:
-        if settings.tensorrt_phases == "auto":
-            return report is not None and package == "tensorrt_rtx"
-        return settings.tensorrt_phases == "on"
+    def __init__(
+        self,
+        settings: Config,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        report: RunReport | None,
+    ) -> None:
+        self._settings = settings
+        self._report = report
+        self._engine = Engine()
+        self._writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
+        self._engine.hot, self._engine.tell = self._writer.hot, self._writer.tell
+        self._engine.register(self._writer.callback, privileged=True)
+        active = ActiveWork()
+        self._engine.register(active.callback)
+        if settings.heartbeat != 0:
+            progress = ProgressWriter(tracer_provider, meter_provider)
+            heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
+            self._engine.register(heartbeats.callback)
+            self._engine.at_close(heartbeats.stop)
+        for callback in adapters.memory_callbacks():
+            self._engine.register(callback)
+        self._tensorrt_hooked: tensorrt.Hooked = set()
+        self._undo: list[Undo] = []
+        if report is not None:
+            report.complete = self._complete
 
-    unhook = adapters.install(engine, detail=settings.detail, tensorrt_phases=phases_wanted, late=late)
-    unmark = adapters.mark_log_records(engine, writer.mark_record) if settings.log_correlation else _nothing
-    _warn_of_untested()
-    if report is not None:
-        report.complete = lambda each: _complete(each, writer)
-        report.write()
+    def hook(self, library: str, *, late: bool) -> None:
+        """Hook into `library`, which has been imported, and into the TensorRT that came with it.
 
-    def stop() -> None:
-        engine.close()
-        unmark()
-        unhook()
+        late: the library was imported before the bridge was switched on.
+        """
+        if library == torch_tensorrt.LIBRARY:
+            self._undo.append(torch_tensorrt.install(self._engine, detail=self._settings.detail, late=late))
+            if self._settings.log_correlation:
+                self._undo.append(adapters.mark_log_records(self._engine, self._writer.mark_record))
+            _warn_of_untested()
+        # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
+        for package in tensorrt.loaded():
+            wants_phases = self._wants_phases(package)
+            self._undo.append(
+                tensorrt.install(
+                    self._engine, package, hooked=self._tensorrt_hooked, build_phases=wants_phases, late=late
+                )
+            )
+        if self._report is not None:
+            self._report.write()
 
-    return stop
+    def _wants_phases(self, package: str) -> bool:
+        if self._settings.tensorrt_phases == "auto":
+            return self._report is not None and package == "tensorrt_rtx"
+        return self._settings.tensorrt_phases == "on"
 
+    def close(self) -> None:
+        """Take everything down again, last done first."""
+        self._engine.close()
+        while self._undo:
+            self._undo.pop()()
 
-def _nothing() -> None:
-    pass
+    def _complete(self, report: RunReport) -> None:
+        resolved = adapters.resolve_probes()
+        report.libraries = adapters.versions()
+        report.rows = len(resolved)
+        report.resolved = sum(each.status == "resolved" for each in resolved)
+        report.spans, report.unsampled = self._writer.recorded, self._writer.unsampled
 
 
 def _warn_of_untested() -> None:
-    version = adapters.versions().get("torch_tensorrt", "unknown")
+    version = adapters.versions().get(torch_tensorrt.LIBRARY, "unknown")
     if not adapters.is_supported(version):
         logger.warning(
             "torch_tensorrt %s is outside the versions that torchspan is tested with; what resolves is used, "
             "`torchspan probes` shows the rest.",
             version,
         )
-
-
-def _complete(report: RunReport, writer: SpanWriter) -> None:
-    resolved = adapters.resolve_probes()
-    report.libraries = adapters.versions()
-    report.rows = len(resolved)
-    report.resolved = sum(each.status == "resolved" for each in resolved)
-    report.spans, report.unsampled = writer.recorded, writer.unsampled

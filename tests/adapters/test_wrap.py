@@ -126,7 +126,9 @@ def test_a_failure_is_described_and_shared_and_passes_as_it_is(wrapping, ended):
         raise error
 
     describe = lambda _call, raised, _tally: {semconv.CACHE_REASON: type(raised).__name__, semconv.CACHE_RESULT: "x"}
-    lookup = row(phases=(phase.CACHE_LOOKUP,), failed=describe, share=(semconv.CACHE_REASON,), share_with=phase.CONVERT)
+    lookup = row(
+        phases=(phase.CACHE_LOOKUP,), failed=describe, share=(semconv.CACHE_REASON,), share_with=(phase.CONVERT,)
+    )
     conversion = wrapping.event(row(phases=(phase.CONVERT,)), wrapping.event(lookup, fails))
     with pytest.raises(ValueError) as caught:
         conversion()

@@ -196,7 +196,10 @@ def test_a_program_without_torch_tensorrt_says_that_it_was_never_imported(shell)
     result = shell("run", "--", sys.executable, "-c", "print('hello')")
 
     assert (result.returncode, result.stdout) == (0, "hello\n")
-    assert result.stderr == "torchspan: nothing was recorded: torch_tensorrt was never imported\n"
+    assert (
+        result.stderr
+        == "torchspan: nothing was recorded: none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
+    )
     assert list(shell.folder.iterdir()) == []
 
 
@@ -215,7 +218,8 @@ def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_othe
     result = shell("run", "--output", "x", "--", *command)
 
     assert drawn(result.stderr) == (
-        f"{WATERFALL}torchspan: nothing of Torch-TensorRT was recorded: torch_tensorrt was never imported\n"
+        f"{WATERFALL}torchspan: nothing of Torch-TensorRT or TensorRT was recorded: "
+        "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
     )
 
 

@@ -83,7 +83,9 @@ def test_without_any_report_the_way_it_was_started_is_the_reason(environ, starte
 
 
 def test_a_library_that_no_process_imported_is_the_reason():
-    assert reason(report(), report(libraries={"torch": "2.14"})) == "torch_tensorrt was never imported"
+    assert reason(report(), report(libraries={"torch": "2.14"})) == (
+        "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+    )
 
 
 LOADED = {"torch_tensorrt": "9.0"}
@@ -117,4 +119,11 @@ def test_spans_that_did_not_reach_the_file_are_the_reason():
 def test_a_library_that_was_not_used_is_the_reason():
     assert reason(report(libraries=LOADED, rows=55, resolved=51)) == (
         "torch_tensorrt was imported, but nothing was compiled or run with it"
+    )
+
+
+def test_a_program_that_uses_tensorrt_alone_is_told_so():
+    libraries = {"torch": "2.14.1", "tensorrt_rtx": "1.6.1.120"}
+    assert reason(report(libraries=libraries, rows=9, resolved=9)) == (
+        "tensorrt_rtx was imported, but nothing was parsed, built or run with it"
     )

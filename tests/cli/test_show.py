@@ -704,3 +704,19 @@ torch_tensorrt.compile · Net                          ████████�
    compiles at its first call
 """
     )
+
+
+def test_plain_tensorrt_is_told_as_well(recording, torchspan):
+    request = recording.span(
+        "deploy", 0, 2000, {s.RUN_FOLDED: 3, s.RUN_FOLDED_SUM: 0.3, s.RUN_FOLDED_MAX: 0.2}, scope="app"
+    )
+    recording.span("tensorrt.parse", 0, 10, {s.MODEL_SIZE: 98, s.NETWORK_LAYERS: 2}, parent=request)
+    failed = {s.MODEL_SIZE: 7, s.NETWORK_LAYERS: 0, s.ERROR_TYPE: "onnx_invalid_value", s.PARSER_ERROR: "no model"}
+    recording.span("tensorrt.parse", 10, 20, failed, parent=request)
+    recording.span("tensorrt.execute", 20, 30, {s.RUN_FIRST: True}, parent=request)
+
+    out = torchspan("show", recording.path)[1]
+    assert "+ 3 runs, 300 ms in all, longest 200 ms" in out
+    assert "tensorrt.parse  98 B · 2 layers" in out
+    assert "7 B · 0 layers · onnx_invalid_value: no model" in out
+    assert "tensorrt.execute  first run" in out

@@ -5,7 +5,7 @@ import tensorrt_rtx
 import torch
 import torch_tensorrt
 
-from support.tree import POSITIVE, Any_
+from support.tree import MEMORY
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
@@ -53,13 +53,6 @@ SETTINGS = {
     **by_version({(2, 11): {}, (2, 13): {"torch_tensorrt.settings.fallback_data_dependent_ops": False}}),
 }
 """The library's defaults, but for `min_block_size`, which the tests set to 1."""
-
-MEMORY = {
-    "tensorrt.build.memory.before": POSITIVE,
-    "tensorrt.build.memory.peak": POSITIVE,
-    "tensorrt.build.memory.peak_sampled": Any_(bool),
-}
-"""Memory of the process, which the tests are only a part of."""
 
 BUILDER = {
     **MEMORY,

@@ -2,7 +2,7 @@
 """Which probes fire: recorded in the wrappers themselves, and for rows that only watch, below them."""
 
 from torchspan import adapters
-from torchspan.adapters import torch_tensorrt as adapter
+from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.adapters._patching import Patches
 from torchspan.probes import Action
 
@@ -15,17 +15,24 @@ class Fired:
         self._monkeypatch = monkeypatch
 
     def record(self):
-        """From now on, every wrapper that is made says when it is called."""
-        make = adapter._makers
+        """From now on, every wrapper that is made says when it is called.
 
-        def makers(*args, **kwargs):
-            return {action: self._recording(maker) for action, maker in make(*args, **kwargs).items()}
+        Not those that leave the calls of another library to its rows: they look at who calls, which would be us.
+        """
+        for adapter in (torch_tensorrt, tensorrt):
+            self._monkeypatch.setattr(adapter, "apply_rows", self._recording_rows(adapter.apply_rows))
 
-        self._monkeypatch.setattr(adapter, "_makers", makers)
+    def _recording_rows(self, apply_rows):
+        def apply_recording(engine, patches, rows, makers):
+            apply_rows(engine, patches, rows, {action: self._recording(maker) for action, maker in makers.items()})
+
+        return apply_recording
 
     def _recording(self, maker):
         def make(probe, original):
             wrapper = maker(probe, original)
+            if probe.told_by is not None:
+                return wrapper
 
             def recorded(*args, **kwargs):
                 self.targets.add(probe.target)

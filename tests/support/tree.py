@@ -34,6 +34,13 @@ def in_any_order(*names):
     return Any_(tuple, lambda values: sorted(values) == sorted(names), f"<{names} in any order>")
 
 
+MEMORY = {
+    "tensorrt.build.memory.before": POSITIVE,
+    "tensorrt.build.memory.peak": POSITIVE,
+    "tensorrt.build.memory.peak_sampled": Any_(bool),
+}
+"""Memory of the process, which the tests are only a part of."""
+
 STEPS = {
     "torchspan.steps.names": NAMES,
     "torchspan.steps.counts": COUNTS,

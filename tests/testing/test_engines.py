@@ -136,8 +136,8 @@ def test_the_stand_ins_say_so_and_lack_what_the_real_thing_lacks(x):
     assert not hasattr(engine, "no_such_method") and not hasattr(context, "__array__")
     with pytest.raises(torchspan.testing.NeedsGpuError, match=r"tensorrt.ICudaEngine.profiling_verbosity"):
         _ = engine.profiling_verbosity
-    with pytest.raises(torchspan.testing.NeedsGpuError, match=r"tensorrt.IExecutionContext.execute_v2"):
-        context.execute_v2([])
+    with pytest.raises(torchspan.testing.NeedsGpuError, match=r"tensorrt.IExecutionContext.set_aux_streams"):
+        context.set_aux_streams([])
     with pytest.raises(torchspan.testing.NeedsGpuError, match=r"Refitter.refit_cuda_engine"):
         sys.modules["tensorrt"].Refitter(engine, None).refit_cuda_engine()
 

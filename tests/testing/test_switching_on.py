@@ -127,3 +127,29 @@ except ValueError as e: print(e, "torch_tensorrt" in sys.modules)
 print(os.path.isfile is isfile, importlib.util.find_spec is find_spec)
 """
     assert python(program) == "True\nno False\nTrue True\n"
+
+
+def test_tensorrt_gets_its_stand_in_whether_it_is_imported_before_or_after(python):
+    program = """
+import sys
+{first}
+{second}
+import tensorrt_rtx as trt, torch
+from torchspan.testing import UnknownEngineError, _switch
+print(trt.ICudaEngine.__torchspan_stand_in__, trt.IExecutionContext.__torchspan_stand_in__, trt.Refitter.__module__)
+print(torch.zeros.__wrapped__.__class__.__name__)  # replaced once
+builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
+network = builder.create_network(1)
+x = network.add_input("x", trt.float32, (2, 4))
+network.mark_output(network.add_activation(x, trt.ActivationType.RELU).get_output(0))
+plan = builder.build_serialized_network(network, builder.create_builder_config())
+try:
+    trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
+except UnknownEngineError as error:
+    print("a network that torch_tensorrt did not construct" in str(error))
+print("torch_tensorrt" in sys.modules)
+"""
+    switch, tensorrt = "import torchspan.testing as t; t.without_gpu()", "import tensorrt_rtx"
+    expected = "True True torchspan.testing._runtime\nbuiltin_function_or_method\nTrue\nFalse\n"
+    assert python(program.format(first=switch, second=tensorrt)) == expected
+    assert python(program.format(first=tensorrt, second=switch)) == expected

@@ -313,3 +313,17 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
     assert [(each.name, each.timestamp, dict(each.attributes)) for each in span.events] == [
         ("something", event.start_ns + 5, {"key": "value"})
     ]
+
+
+@pytest.mark.parametrize(
+    ("capture_text", "told"), [(False, "no file ? with ? in it"), (True, "no file 'my.onnx' with 4711 in it")]
+)
+def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, told):
+    engine = Engine()
+    engine.register(SpanWriter(provider, capture_text=capture_text).callback, privileged=True)
+    text = {semconv.PARSER_ERROR: "no file 'my.onnx' with 4711 in it"}
+    engine.finish(engine.start(phase.PARSE, text))
+    event = engine.start(phase.PARSE, {})
+    event.additions.update(text)
+    engine.finish(event)
+    assert [span.attributes["tensorrt.parser.error"] for span in exporter.get_finished_spans()] == [told, told]

@@ -1,11 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each observed library is hooked: one file a source, each with `install(engine) -> undo`.
+"""How each observed library is hooked: one file a source, each with `install(engine, ...) -> undo`.
 
-No library is ever imported here; an adapter waits until the program does.
+No library is ever imported here; an adapter is installed once the program has imported its library.
 """
 
-from torchspan.adapters._loggers import mark_log_records
-from torchspan.adapters._resolve import ResolvedProbe
-from torchspan.adapters.torch_tensorrt import DETAILS, install, is_supported, resolve_probes, versions
+import sys
 
-__all__ = ["DETAILS", "ResolvedProbe", "install", "is_supported", "mark_log_records", "resolve_probes", "versions"]
+from torchspan.adapters import tensorrt, torch_tensorrt
+from torchspan.adapters._loggers import mark_log_records
+from torchspan.adapters._memory import memory_callbacks
+from torchspan.adapters._resolve import ResolvedProbe, version_of
+from torchspan.adapters.torch_tensorrt import DETAILS, is_supported
+
+
+def resolve_probes() -> list[ResolvedProbe]:
+    """Every row of every library and what became of it with what is loaded now; imports and changes nothing."""
+    return torch_tensorrt.resolve_probes() + tensorrt.resolve_probes()
+
+
+def versions() -> dict[str, str]:
+    """The loaded libraries that are observed, and torch, by import name."""
+    modules = {"torch": sys.modules.get("torch"), torch_tensorrt.LIBRARY: sys.modules.get(torch_tensorrt.LIBRARY)}
+    found = {name: version_of(module) for name, module in {**modules, **tensorrt.loaded()}.items()}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+__all__ = [
+    "DETAILS",
+    "ResolvedProbe",
+    "is_supported",
+    "mark_log_records",
+    "memory_callbacks",
+    "resolve_probes",
+    "versions",
+]

@@ -7,9 +7,11 @@ import functools
 import sys
 import time
 from enum import Enum
+from types import FunctionType
 from typing import Any
 
 from torchspan import semconv
+from torchspan.adapters._caller import is_called_by
 from torchspan.adapters._wrap import Wrapping
 from torchspan.engine import HotPath
 from torchspan.probes import Call, Probe
@@ -31,6 +33,7 @@ class Execution:
         self._wrapping = wrapping
         self._engine = wrapping.engine
         self._probe = probe
+        self._phase = probe.phases[0]
         self._hot = hot
 
     def wrap_operator(self, original: Any) -> Any:
@@ -60,6 +63,24 @@ class Execution:
 
         return observed_forward
 
+    def wrap_context(self, original: Any) -> Any:
+        """`execute_async_v3(self, stream_handle)` of an execution context, unless the row's library calls it.
+
+        Who calls is asked only where a run is to become something.
+        """
+        library, parameters = self._probe.told_by, self._probe.parameters
+        if parameters is None:
+            raise ValueError(f"{self._probe.target} runs contexts and does not say what its arguments are called")
+
+        def observe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            if is_called_by(library, sys._getframe(2)):  # above this and the closure
+                return original(*args, **kwargs)
+            return self._observe(original, args, kwargs, args[0], ())
+
+        closure, switch_off = self._hot.closure(original, observe, self._wrapping.runs.fresh)
+        self._engine.at_close(switch_off)
+        return functools.wraps(original)(_with_parameters(closure, parameters))
+
     def _observe(
         self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
     ) -> Any:
@@ -70,7 +91,7 @@ class Execution:
             return self._event(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
         start = time.perf_counter()
         result = original(*args, **kwargs)
-        self._engine.guard.call("counting a run", self._hot.count, time.perf_counter() - start)
+        self._engine.guard.call("counting a run", self._hot.count, time.perf_counter() - start, self._phase)
         return result
 
     def _due(self, trt_engine: Any, tensors: Any) -> _Due | None:
@@ -94,16 +115,24 @@ class Execution:
         *,
         first: bool,
     ) -> Any:
-        facts = dict(self._engine.guard.call("describing a run", execution.execute, trt_engine, tensors) or {})
-        facts[semconv.EXECUTE_FIRST] = first
+        describe = execution.RUNS[self._phase]
+        described = self._engine.guard.call("describing a run", describe, trt_engine, tensors, first)
+        facts = {**self._wrapping.fixed_facts(self._phase), **(described or {})}
         identity = self._wrapping.ids.get(trt_engine)
         if identity is not None:
             facts[semconv.ENGINE_ID] = identity
         origin = self._wrapping.origin(trt_engine)
-        event = self._engine.start(self._probe.phases[0], facts, links=() if origin is None else (origin,))
+        event = self._engine.start(self._phase, facts, links=() if origin is None else (origin,))
         if event is None:
             return original(*args, **kwargs)
         return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)
+
+
+def _with_parameters(function: FunctionType, names: tuple[str, str]) -> FunctionType:
+    """The same function with other names for its two parameters: callers may pass arguments by name."""
+    code = function.__code__
+    renamed = code.replace(co_varnames=(*names, *code.co_varnames[2:]))
+    return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
 
 
 def _is_traced(tensors: Any) -> bool:

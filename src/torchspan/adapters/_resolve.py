@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from torchspan.probes import Probe
@@ -28,12 +29,15 @@ class ResolvedProbe:
     original: Any = None
 
 
-def resolve(probe: Probe, version: str | None, package: str | None) -> ResolvedProbe:
-    """Find the row's target. `version` is None where the library is not loaded; nothing is imported here."""
+def resolve(probe: Probe, version: str | None, package: str | None, module: ModuleType | None = None) -> ResolvedProbe:
+    """Find the row's target. `version` is None where the library is not loaded; nothing is imported here.
+
+    module: where to look, for a row whose library goes by several names.
+    """
     if version is None:
         return ResolvedProbe(probe, "library not installed")
     try:
-        holder, name, original = _find(probe)
+        holder, name, original = _find(probe, module or sys.modules.get(probe.module))
     except LookupError as missing:
         if probe.holds_for(version, package):
             return ResolvedProbe(probe, "absent", f"{missing.args[0]} is not there")
@@ -50,8 +54,12 @@ def _expected(probe: Probe) -> str:
     return ", ".join(parts)
 
 
-def _find(probe: Probe) -> tuple[Any, str, Any]:
-    holder = sys.modules.get(probe.module)
+def version_of(module: Any) -> str | None:
+    """The version of a loaded library; None where it is not loaded."""
+    return None if module is None else str(getattr(module, "__version__", "unknown"))
+
+
+def _find(probe: Probe, holder: Any) -> tuple[Any, str, Any]:
     if holder is None:
         raise LookupError(probe.module)
     if probe.module == "torch.ops":  # namespaces and operators are made when asked for, by __getattr__
@@ -63,12 +71,8 @@ def _find(probe: Probe) -> tuple[Any, str, Any]:
 
 
 def _attribute(holder: Any, name: str) -> Any:
-    """`vars`, not `getattr`: Torch-TensorRT's stand-in module for `tensorrt` prints when asked for what it lacks."""
     if name in vars(holder):
         return vars(holder)[name]
-    target = vars(holder).get("_target_module")
-    if target is not None and name in vars(target):
-        return vars(target)[name]
     raise LookupError(name)
 
 

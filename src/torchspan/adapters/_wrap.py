@@ -26,14 +26,21 @@ Origins = MutableMapping[Any, Any]
 class Wrapping:
     """Makes wrappers for rows, around one engine.
 
-    `constants` are attributes that every event of a phase gets at its start (versions). `origins` remembers, for
-    as long as an engine lives, which compilation made it (and for an exported program, which export), `ids` which bytes
-    it was made from, and `runs` how often it ran; nothing is stored on these objects themselves.
+    `constants` are attributes that every event of a phase gets at its start (versions), `of_roots` those that an event
+    with none of ours around it gets. `origins` remembers, for as long as an engine lives, which compilation made it (and
+    for an exported program, which export), `ids` which bytes it was made from, and `runs` how often it ran; nothing is
+    stored on these objects themselves.
     """
 
-    def __init__(self, engine: Engine, constants: dict[Phase, dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        constants: dict[Phase, dict[str, Any]],
+        of_roots: dict[str, Any] | None = None,
+    ) -> None:
         self.engine = engine
         self.constants = constants
+        self.of_roots = of_roots or {}
         self.origins: Origins = weakref.WeakKeyDictionary()
         self.ids = EngineIds()
         self.runs = Runs()
@@ -70,12 +77,15 @@ class Wrapping:
         made = None if probe.produces is None else probe.produces(call)
         if made is None:
             return
-        self.runs.made(made)
         if probe.serialized is not None:
             self.ids.made(made, probe.serialized(call))
         compilation = None if event is None else event.nearest(COMPILE)
-        if compilation is not None and compilation.handle is not None:
-            self.origins[made] = compilation.handle
+        self.remember(made, None if compilation is None else compilation.handle)
+
+    def remember(self, made: Any, origin: Any) -> None:
+        """`made` will run, and what stands for its making in links is `origin`, if anything does."""
+        self.runs.made(made)
+        self._remember_origin(made, origin)
 
     def _remember_origin(self, made: Any, handle: Any) -> None:
         try:
@@ -103,10 +113,15 @@ class Wrapping:
         engine, phase = self.engine, probe.phases[0]
         if not engine.active or (probe.within and self._around(probe.within) is None):
             return None
-        facts = {**self.constants.get(phase, {}), **self._start_facts(probe, call)}
+        facts = {**self.fixed_facts(phase), **self._start_facts(probe, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
         return engine.start(phase, facts, links=self._links(probe, call))
+
+    def fixed_facts(self, phase: Phase) -> dict[str, Any]:
+        """What an event of `phase` that starts here gets, whatever the call."""
+        facts = self.constants.get(phase, {})
+        return {**self.of_roots, **facts} if self.of_roots and self.engine.current is None else facts
 
     def _around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""
@@ -189,7 +204,24 @@ class Wrapping:
             finally:
                 event.steps.add(name, time.perf_counter() - start)
 
-        return observed_step
+        return observed_step if probe.start is None and probe.end is None else self._with_facts(probe, observed_step)
+
+    def _with_facts(self, probe: Probe, observed: Any) -> Any:
+        """A step that also adds facts to the event around it."""
+        signature = signature_of(observed)
+
+        @functools.wraps(observed)
+        def described_step(*args: Any, **kwargs: Any) -> Any:
+            event = self._around(probe.phases)
+            if event is None:
+                return observed(*args, **kwargs)
+            call = Call(signature, args, kwargs)
+            add_facts(event, self._start_facts(probe, call))
+            result = observed(*args, **kwargs)
+            self.end_facts(probe, call, result, event)
+            return result
+
+        return described_step
 
     def _changing(self, probe: Probe, changes: Callable[[Call], Any], original: Any) -> Any:
         """A call that changes an engine in place, inside an event or not: what its id was does not hold from here on."""

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
+_PLAIN = ("tensorrt", "tensorrt_rtx")
 
 
 class ProbesCommand:
     """Show the hook points, what resolved here and what not, and why each is there.
 
-    Imports torch_tensorrt as it is installed here; without a GPU, as torchspan.testing.without_gpu() does.
-    Exit status 1: a hook point that this version should have is absent, or torch_tensorrt is not installed.
+    Imports what is installed here of torch_tensorrt, tensorrt and tensorrt_rtx; torch_tensorrt, where there is no GPU, as
+    torchspan.testing.without_gpu() does.
+    Exit status 1: a hook point that this version should have is absent, or nothing of these is installed.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -37,13 +39,13 @@ class ProbesCommand:
     def run(self, arguments: argparse.Namespace) -> int:  # noqa: ARG002 - the protocol's signature
         from torchspan import adapters, probes
 
-        _import_library()
+        _import_libraries()
         resolved = adapters.resolve_probes()
         versions = adapters.versions()
         terminal = Terminal(sys.stdout)
         terminal.write(table(resolved, terminal.width))
         terminal.write(summary(resolved, versions, probes.SUPPORTED, terminal.width))
-        return 0 if all(row.status in ("resolved", "out of range") for row in resolved) else 1
+        return 1 if any(row.status == "absent" for row in resolved) else 0
 
 
 def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
@@ -77,6 +79,8 @@ def summary(
     here = ", ".join(f"{name} {version}" for name, version in {**versions, "Python": platform.python_version()}.items())
     for piece in textwrap.wrap(here, width):
         yield [(piece, Style.PLAIN)]
+    if _LIBRARY not in versions:
+        return
     oldest, newest = (".".join(map(str, number)) for number in supported)
     inside = _is_inside(versions.get(_LIBRARY, ""), supported)
     verdict = "inside" if inside else "outside"
@@ -91,19 +95,30 @@ def _is_inside(version: str, supported: tuple[tuple[int, int], tuple[int, int]])
     return number is not None and supported[0] <= number <= supported[1]
 
 
-def _import_library() -> None:
-    """Import torch_tensorrt, with the stand-in where there is no GPU. Raises CommandError where that fails."""
-    if importlib.util.find_spec(_LIBRARY) is None or importlib.util.find_spec("torch") is None:
-        raise CommandError("torch_tensorrt is not installed here; install it with: pip install 'torchspan[rtx]'")
+def _import_libraries() -> None:
+    """Import torch_tensorrt, with the stand-in where there is no GPU, and TensorRT. Raises CommandError where that fails."""
+    names = [name for name in (_LIBRARY, *_PLAIN) if importlib.util.find_spec(name) is not None]
+    if _LIBRARY in names and importlib.util.find_spec("torch") is None:
+        names.remove(_LIBRARY)
+    if not names:
+        raise CommandError(
+            "neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here; "
+            "install one of them, for example with: pip install 'torchspan[rtx]'"
+        )
     logging.disable(logging.WARNING)  # what the library says about packages that it would like has no place in a table
     try:
-        torch = importlib.import_module("torch")
-        if not torch.cuda.is_available():
+        if _LIBRARY in names and not importlib.import_module("torch").cuda.is_available():
             from torchspan.testing import without_gpu
 
             without_gpu()
-        importlib.import_module(_LIBRARY)
-    except Exception as error:
-        raise CommandError(f"torch_tensorrt cannot be imported: {type(error).__name__}: {error}") from error
+        for name in names:
+            _import(name)
     finally:
         logging.disable(logging.NOTSET)
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception as error:
+        raise CommandError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error

@@ -28,7 +28,7 @@ _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "open
 
 
 class RunCommand:
-    """Run a program and show what Torch-TensorRT did in it.
+    """Run a program and show what Torch-TensorRT and TensorRT did in it.
 
     torchspan run [options] -- python app.py arguments...
 
@@ -130,7 +130,7 @@ def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[li
 
 
 def _nothing_recorded(spans: Sequence[Span], folder: str, environ: Mapping[str, str], program: str) -> str:
-    what = "nothing of Torch-TensorRT was recorded" if spans else "nothing was recorded"
+    what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
     return f"{what}: {likely_reason(read_reports(folder), environ, program, sys.executable)}"
 
 

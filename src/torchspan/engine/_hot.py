@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, Protocol
 
+from torchspan.phase import Phase
+
 Observe = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 """Given the arguments of a call: makes the call, and an event of it where that is due."""
 
@@ -25,5 +27,5 @@ class HotPath(Protocol):
     def trace(self) -> Hashable | None:
         """What identifies the surrounding trace if an event would be recorded in it, else None."""
 
-    def count(self, duration_s: float) -> None:
-        """Count a run of that many seconds where it belongs, without an event."""
+    def count(self, duration_s: float, phase: Phase) -> None:
+        """Count a run of that many seconds where it belongs, without an event of that phase."""

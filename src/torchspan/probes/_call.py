@@ -26,6 +26,7 @@ class Call:
         self.args = args
         self.kwargs = kwargs
         self.before: Any = None
+        """What the adapter looked up before the call, for the description of its result."""
         self._signature = signature
         self._bound: dict[str, Any] | None = None
 

@@ -34,7 +34,7 @@ class Action(Enum):
     FACTS = "facts"
     """The call adds facts to the event of the row's phase around it."""
     STEP = "step"
-    """The call is counted, with its duration, in whatever event is around it."""
+    """The call is counted, with its duration, in whatever event is around it; a row that describes adds facts too."""
     TALLY = "tally"
     """The call is counted, in the row's own way, in the event of the row's phases around it."""
     PASSES = "passes"
@@ -47,6 +47,12 @@ class Action(Enum):
     """An event, with TensorRT's progress monitor chained in where that is asked for."""
     LINES = "lines"
     """Each call is a line of a library's log: it is kept, where it matters, in whatever event is around it."""
+    PARSER = "parser"
+    """The call makes a parser, whose network is remembered; nothing is recorded here."""
+    PARSE = "parse"
+    """The call of a parser is an event, described with the parser's network."""
+    CONTEXT = "context"
+    """The call makes an execution context and is an event; from the first on, runs of contexts are watched."""
     WATCH = "watch"
     """Nothing is done: the row is here so that a version without this name is noticed."""
 
@@ -55,7 +61,7 @@ class Action(Enum):
 class Probe:
     """A place we hook.
 
-    library: import name of the library, `torch_tensorrt` or `tensorrt`.
+    library: import name of the library, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
     target: `module:name` or `module:Class.name`.
     why: the reason for the hook, shown by `torchspan probes`.
     phases: the phase opened (EVENT) or those that receive what is found (FACTS, TALLY: the closest wins).
@@ -73,6 +79,8 @@ class Probe:
     uses: picks the object that the call works on; the event links to the one that made it, if that was seen.
     within: only inside an event of one of these phases (a method of torch that others call as well).
     since, until: versions of the library, both included, that have the target.
+    told_by: the library whose calls are left to rows of its own.
+    parameters: names by which a frequent function of an extension type takes its two arguments.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
     detail: the detail level that switches the row on.
     """
@@ -97,6 +105,8 @@ class Probe:
     remembered: bool = False
     uses: Callable[[Call], Any] | None = None
     within: tuple[Phase, ...] = ()
+    told_by: str | None = None
+    parameters: tuple[str, str] | None = None
     package: str | None = None
     since: Version | None = None
     until: Version | None = None

@@ -486,11 +486,15 @@ _CONVERT = (
     _row(
         target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._create_timing_cache",
         action=Action.STEP,
+        phases=(phase.CONVERT,),
+        start=conversion.timing_cache_in,
         why="reading the timing cache (nothing on TensorRT-RTX)",
     ),
     _row(
         target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_timing_cache",
         action=Action.STEP,
+        phases=(phase.CONVERT,),
+        end=conversion.timing_cache_out,
         why="writing the timing cache (nothing on TensorRT-RTX)",
     ),
     _row(

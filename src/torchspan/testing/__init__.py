@@ -9,7 +9,8 @@
 Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK.
 
 General layout: `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them, `_import_hook` finds
-the moment. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt;
+the moment. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt,
+`_tensorrt` what belongs to TensorRT;
 `_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other.
 """
 
@@ -19,7 +20,7 @@ import os
 
 from torchspan.testing import _switch
 from torchspan.testing._errors import NeedsGpuError, TooLateError, UnknownEngineError, WithoutGpuError
-from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TORCH, TORCH_TENSORRT, Replacement
+from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 
 __all__ = [
     "NeedsGpuError",
@@ -41,8 +42,8 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     built from in PyTorch on the CPU, so its numbers are right. Programs that say "cuda" run as written. CUDA is not
     initialised.
 
-    Call it before torch_tensorrt is imported; torch may be imported already, and is not imported by this. A second call
-    changes nothing but `engine_dir`.
+    Call it before torch_tensorrt or TensorRT is imported; torch may be imported already, and is not imported by this, but,
+    where it is installed, by the import of TensorRT that follows. A second call changes nothing but `engine_dir`.
 
     engine_dir: a folder in which engines are kept with the graphs they were built from, so that other processes that name
         the same folder can load them. The files are pickles, which run code when read: use a folder of your own. Without it
@@ -61,7 +62,7 @@ def is_without_gpu() -> bool:
 
 def replacements() -> tuple[Replacement, ...]:
     """Each thing that `without_gpu()` replaces, in the order of replacing. Rows for other versions are included."""
-    return TORCH + TORCH_TENSORRT
+    return TORCH + TENSORRT + TORCH_TENSORRT
 
 
 def _table() -> str:

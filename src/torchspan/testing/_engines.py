@@ -68,9 +68,9 @@ def find(engine: bytes) -> Reference | None:
             _engines[key] = reference
     if reference is None and engine[1:4] == _PLAN_MAGIC:
         raise UnknownEngineError(
-            f"This TensorRT engine ({len(engine)} bytes, SHA-256 {key[:12]}) was built in another process, or on a machine "
-            "with a GPU: without a GPU an engine runs only where the graph it was built from is known. Build it in this "
-            "process, or give both processes the same folder: torchspan.testing.without_gpu(engine_dir=...)."
+            f"This TensorRT engine ({len(engine)} bytes, SHA-256 {key[:12]}) was built in another process, on a machine with "
+            "a GPU, or from a network that torch_tensorrt did not construct: without a GPU an engine runs only where the "
+            "graph it was built from is known. Build it with torch_tensorrt in this process, or give both processes the same folder: torchspan.testing.without_gpu(engine_dir=...)."
         )
     return reference
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch_tensorrt's and TensorRT's own functions, as far as they need a stand-in or have to be listened to."""
+"""torch_tensorrt's own functions, as far as they need a stand-in or have to be listened to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 from torchspan.testing import _engines
 from torchspan.testing._reference import Reference
-from torchspan.testing._runtime import Engine, Refitter, refitting_to, tensorrt
+from torchspan.testing._runtime import refitting_to
 
 # A GPU would not see these: its inputs are on the device. Dynamo breaks the graph at a call of a logger's method.
 _ABOUT_INPUTS = ("Input tensor is not on a CUDA device", "Detected input ")
@@ -85,65 +85,6 @@ def construct_network(original: Any, _call: str) -> Any:
         return result
 
     return _construct_trt_network_def
-
-
-def build_serialized(original: Any, _call: str) -> Any:
-    """`Builder.build_serialized_network`: the engine's bytes are known to come from this network."""
-
-    @functools.wraps(original)
-    def build_serialized_network(self: Any, network: Any, config: Any) -> Any:
-        plan = original(self, network, config)
-        if plan is not None:
-            _engines.built(network, bytes(plan))
-        return plan
-
-    return build_serialized_network
-
-
-def build_engine(original: Any, _call: str) -> Any:
-    """`Builder.build_engine_with_config`: builds the bytes for real, deserialises them into the stand-in."""
-
-    @functools.wraps(original)
-    def build_engine_with_config(self: Any, network: Any, config: Any) -> Any:
-        plan = self.build_serialized_network(network, config)
-        return None if plan is None else _deserialized(plan)
-
-    return build_engine_with_config
-
-
-def deserialize(original: Any, _call: str) -> Any:
-    """`Runtime.deserialize_cuda_engine`: an Engine; None for bytes that are no engine, as TensorRT answers."""
-
-    @functools.wraps(original)
-    def deserialize_cuda_engine(_self: Any, serialized_engine: Any) -> Engine | None:
-        return _deserialized(serialized_engine)
-
-    return deserialize_cuda_engine
-
-
-def _deserialized(plan: Any) -> Engine | None:
-    data = bytes(plan)
-    reference = _engines.find(data)
-    return None if reference is None else Engine(data, reference)
-
-
-def set_flag(original: Any, _call: str) -> Any:
-    """`IBuilderConfig.set_flag`, without the flags that need a CUDA driver to build with."""
-    flags = tensorrt().BuilderFlag
-    names = ("REFIT", "REFIT_IDENTICAL", "REFIT_INDIVIDUAL", "STRIP_PLAN")
-    ignored = {getattr(flags, name) for name in names if name in flags.__members__}
-
-    @functools.wraps(original)
-    def set_flag(self: Any, flag: Any) -> None:
-        if flag not in ignored:
-            original(self, flag)
-
-    return set_flag
-
-
-def refitter(_original: Any, _call: str) -> Any:
-    """`tensorrt.Refitter`."""
-    return Refitter
 
 
 def refit_engine(original: Any, _call: str) -> Any:

@@ -232,16 +232,24 @@ TORCH: tuple[Replacement, ...] = (
 
 _RUNTIME = "torch_tensorrt.dynamo.runtime"
 
-# Applied when the body of torch_tensorrt has run, before anybody's post-import hook.
-TORCH_TENSORRT: tuple[Replacement, ...] = (
+# Applied when the body of TensorRT's package, `tensorrt` or `tensorrt_rtx`, has run, before anybody's post-import hook.
+TENSORRT: tuple[Replacement, ...] = (
     Replacement(
         "tensorrt",
         ("Runtime.deserialize_cuda_engine",),
         "answers",
-        "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; another process's "
-        "engine raises UnknownEngineError",
+        "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; an engine of another "
+        "process, or of a network that torch_tensorrt did not construct, raises UnknownEngineError",
         "deserialising needs a driver, and fails",
-        "_library:deserialize",
+        "_tensorrt:deserialize",
+    ),
+    Replacement(
+        "tensorrt",
+        ("ICudaEngine", "IExecutionContext"),
+        "answers",
+        "the classes of those engines and of their contexts",
+        "the real ones have no instances without a GPU, and isinstance should hold",
+        "_tensorrt:stand_in_class",
     ),
     Replacement(
         "tensorrt",
@@ -249,7 +257,7 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
         "answers",
         "the engine goes on with the new weights, and its bytes change",
         "the real one takes only a real engine",
-        "_library:refitter",
+        "_tensorrt:stand_in_class",
     ),
     Replacement(
         "tensorrt",
@@ -257,15 +265,7 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
         "redirects",
         "REFIT, REFIT_IDENTICAL, REFIT_INDIVIDUAL and STRIP_PLAN are ignored: size and build time are a plain engine's",
         "refittable engines of TensorRT-RTX are built with a driver only",
-        "_library:set_flag",
-    ),
-    Replacement(
-        "tensorrt",
-        ("Builder.build_engine_with_config",),
-        "answers",
-        "builds the bytes for real, then answers as deserialize_cuda_engine",
-        "torch_tensorrt on full TensorRT builds with it",
-        "_library:build_engine",
+        "_tensorrt:set_flag",
     ),
     Replacement(
         "tensorrt",
@@ -273,8 +273,20 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
         "observes",
         "the real build, real bytes",
         "the engine must be found again",
-        "_library:build_serialized",
+        "_tensorrt:build_serialized",
     ),
+    Replacement(
+        "tensorrt",
+        ("Builder.build_engine_with_config",),
+        "answers",
+        "builds the bytes for real, then answers as deserialize_cuda_engine",
+        "torch_tensorrt on full TensorRT builds with it",
+        "_tensorrt:build_engine",
+    ),
+)
+
+# Applied when the body of torch_tensorrt has run, before anybody's post-import hook.
+TORCH_TENSORRT: tuple[Replacement, ...] = (
     Replacement(
         "torch_tensorrt.dynamo.conversion._TRTInterpreter",
         ("TRTInterpreter._construct_trt_network_def",),

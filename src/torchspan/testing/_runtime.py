@@ -25,9 +25,19 @@ _REFITTED = b"torchspan-refitted"
 _refit = threading.local()
 
 
+_real: dict[str, Any] = {}
+"""TensorRT's own classes by the names under which the package has ours."""
+
+
 def tensorrt() -> Any:
-    """The module that torch_tensorrt calls `tensorrt`, whichever package it is."""
-    return sys.modules["tensorrt"]
+    """The module that torch_tensorrt calls `tensorrt`, whichever package it is; before that, the package itself."""
+    return sys.modules.get("tensorrt") or sys.modules["tensorrt_rtx"]
+
+
+def stand_in_for(interface: str, original: Any) -> Any:
+    """Our class for TensorRT's `original`, which is called `interface`."""
+    _real[interface] = original
+    return {each.interface: each for each in (Engine, ExecutionContext, Refitter)}[interface]
 
 
 class StandIn:
@@ -37,7 +47,8 @@ class StandIn:
     interface = ""
 
     def __getattr__(self, name: str) -> Any:
-        real = vars(getattr(tensorrt(), self.interface)).get(name) if not name.startswith("__") else None
+        interface = _real.get(self.interface) or getattr(tensorrt(), self.interface)
+        real = vars(interface).get(name) if not name.startswith("__") else None
         if real is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
         call = f"tensorrt.{self.interface}.{name}"
@@ -257,13 +268,21 @@ class ExecutionContext(StandIn):
 
         Raises NeedsGpuError for an engine that also writes to its inputs: its graph does not say what.
         """
+        return self._run(stream_handle)
+
+    def _run(self, stream: int) -> bool:
         inputs = [self._tensor(name, self._shape(name)) for name in self.engine.names(is_input=True)]
         outputs, names = self.engine.reference.run(inputs), self.engine.names(is_input=False)
         if len(outputs) != len(names):
             raise NeedsGpuError("Running an engine with more outputs than its graph (a KV-cache update)")
         for name, output in zip(names, outputs, strict=True):
-            self._deliver(name, output.to(self.engine.torch_dtype(name)), stream_handle)
+            self._deliver(name, output.to(self.engine.torch_dtype(name)), stream)
         return True
+
+    def execute_v2(self, bindings: list[int]) -> bool:
+        """As execute_async_v3; `bindings` are the addresses of inputs and outputs, in the order of the engine."""
+        self._addresses.update(zip(self.engine.reference.bindings, bindings, strict=True))
+        return self._run(0)
 
     def _shape(self, name: str) -> Shape:
         return self._shapes.get(name, tuple(self.engine.reference.bindings[name].shape))

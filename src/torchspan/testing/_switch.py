@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import importlib.util
 import os
 import sys
 import threading
@@ -15,9 +17,10 @@ from typing import Any
 
 from torchspan.testing._errors import TooLateError
 from torchspan.testing._import_hook import AroundImport
-from torchspan.testing._replacements import TORCH, TORCH_TENSORRT, Replacement
+from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 
 _MISSING = object()
+_TENSORRT = ("tensorrt", "tensorrt_rtx")
 _lock = threading.Lock()
 _is_on = False
 _engine_dir: Path | None = None
@@ -31,9 +34,13 @@ def switch_on(engine_dir: str | os.PathLike[str] | None) -> None:
     with _lock:
         if not _is_on:
             _check_in_time()
-            AroundImport({"torch": _around_torch, "torch_tensorrt": _around_torch_tensorrt}).install()
+            arounds = {name: functools.partial(_around_tensorrt, name) for name in _TENSORRT}
+            AroundImport({"torch": _around_torch, "torch_tensorrt": _around_torch_tensorrt, **arounds}).install()
             if "torch" in sys.modules:
                 _apply(TORCH)
+            for name in _TENSORRT:
+                if name in sys.modules:
+                    _apply_to_tensorrt(name)
             _is_on = True
         if engine_dir is not None:
             _engine_dir = Path(engine_dir).absolute()
@@ -70,6 +77,22 @@ def _around_torch() -> Iterator[None]:
 
 
 @contextmanager
+def _around_tensorrt(name: str) -> Iterator[None]:
+    yield
+    _apply_to_tensorrt(name)
+
+
+def _apply_to_tensorrt(name: str) -> None:
+    """Right after the package's own body, so that whoever hooks TensorRT, however early, hooks what stands in for it.
+
+    The stand-in is PyTorch's: without it nothing can run an engine here, and nothing is replaced.
+    """
+    if importlib.util.find_spec("torch") is not None:
+        importlib.import_module("torch")
+        _apply(TENSORRT, sys.modules[name])
+
+
+@contextmanager
 def _around_torch_tensorrt() -> Iterator[None]:
     # torch is imported by now or by the body; these modules import it themselves.
     from torchspan.testing._library import hidden_during_import
@@ -87,12 +110,13 @@ def _share_engines() -> None:
         _engines.share(_engine_dir)
 
 
-def _apply(rows: tuple[Replacement, ...]) -> None:
+def _apply(rows: tuple[Replacement, ...], home: ModuleType | None = None) -> None:
+    """Replace what the rows name, in `home` where that is given: TensorRT goes by two names."""
     torch: Any = sys.modules["torch"]
     if not hasattr(torch._C, "_CudaDeviceProperties"):  # a CPU build of torch: torch_tensorrt's annotations name it
         torch._C._CudaDeviceProperties = type("_CudaDeviceProperties", (), {})
     for row in rows:
-        module = _module(row.module)
+        module = home or _module(row.module)
         if module is None:
             continue
         maker = _maker(row.maker)

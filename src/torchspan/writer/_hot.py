@@ -13,6 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, get_current_span
 from opentelemetry.trace.propagation import _SPAN_KEY  # the public getter costs more than the budget of this path
 
 from torchspan import semconv
+from torchspan.phase import Phase
 
 
 def _context_reader() -> Callable[[], Any]:
@@ -34,7 +35,7 @@ class SpanHotPath:
 
     def __init__(self) -> None:
         self._read = _context_reader()
-        self._folded: weakref.WeakKeyDictionary[Any, list[float]] = weakref.WeakKeyDictionary()
+        self._folded: weakref.WeakKeyDictionary[Any, dict[Phase, list[float]]] = weakref.WeakKeyDictionary()
 
     def is_wanted(self) -> bool:
         """See `torchspan.engine.HotPath`."""
@@ -75,15 +76,9 @@ class SpanHotPath:
         span = get_current_span()
         return span.get_span_context().trace_id if span.is_recording() else None
 
-    def count(self, duration_s: float) -> None:
-        """Add the run to count, sum and maximum on the current span."""
+    def count(self, duration_s: float, phase: Phase) -> None:
+        """Add the run to the phase's count, sum and maximum on the current span."""
         span = get_current_span()
-        entry = self._folded.setdefault(span, [0, 0.0, 0.0])
+        entry = self._folded.setdefault(span, {}).setdefault(phase, [0, 0.0, 0.0])
         entry[:] = [entry[0] + 1, entry[1] + duration_s, max(entry[2], duration_s)]
-        span.set_attributes(
-            {
-                semconv.EXECUTE_FOLDED: int(entry[0]),
-                semconv.EXECUTE_FOLDED_SUM: entry[1],
-                semconv.EXECUTE_FOLDED_MAX: entry[2],
-            }
-        )
+        span.set_attributes(dict(zip(semconv.FOLDED[phase], (int(entry[0]), entry[1], entry[2]), strict=True)))

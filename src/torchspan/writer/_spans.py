@@ -67,7 +67,7 @@ class SpanWriter:
         if not is_instrumentation_enabled():
             return None
         context, links = self._parent(event)
-        attributes = dict(event.attributes)
+        attributes = self._told(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
         span = self._tracers.get().start_span(
@@ -105,7 +105,7 @@ class SpanWriter:
                 context_api.detach(opened.token)
 
     def _describe(self, event: Event, span: Span) -> None:
-        attributes = {**event.additions, **_steps(event)}
+        attributes = {**self._told(event.additions), **_steps(event)}
         for occurrence in event.occurrences:
             span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
         if event.error is not None:
@@ -116,6 +116,13 @@ class SpanWriter:
         span.set_attributes(bounded(attributes))
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
+
+    def _told(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The attributes, with what may be told of those that are somebody's text."""
+        if self._capture_text:
+            return attributes
+        texts = {key: redact_log_line(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
+        return {**attributes, **texts}
 
 
 def _steps(event: Event) -> dict[str, Any]:

@@ -150,6 +150,9 @@ def _engines(span: Span) -> list[str]:
         found.append(plural(int(engines), "engine") + planned)
     if total is not None and engines:
         found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
+    model = number(a, semconv.MODEL_SIZE)
+    if model is not None:
+        found.append(size(model))
     layers, bytes_ = number(a, semconv.NETWORK_LAYERS), number(a, semconv.ENGINE_SIZE)
     if layers is not None:
         found.append(plural(int(layers), "layer"))
@@ -177,11 +180,11 @@ def _graphs(span: Span) -> list[str]:
 
 def _runs(span: Span) -> list[str]:
     a = span.attributes
-    found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True else []
-    folded = number(a, semconv.EXECUTE_FOLDED)
-    if folded:
-        total, longest = number(a, semconv.EXECUTE_FOLDED_SUM) or 0, number(a, semconv.EXECUTE_FOLDED_MAX) or 0
-        found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+    found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
+    for keys in semconv.FOLDED.values():
+        folded, total, longest = (number(a, key) or 0 for key in keys)
+        if folded:
+            found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
     return found
 
 
@@ -257,8 +260,8 @@ def error(span: Span) -> tuple[str, str]:
     kind = span.attributes.get(semconv.ERROR_TYPE)
     if not span.is_error and kind is None:
         return "", ""
-    if event is None:
-        return str(kind or "error"), span.status_message
+    if event is None:  # TensorRT raises nothing, its parser keeps a list
+        return str(kind or "error"), str(span.attributes.get(semconv.PARSER_ERROR) or span.status_message)
     kind = kind or event.attributes.get(semconv.EXCEPTION_TYPE) or "error"
     message = str(event.attributes.get(semconv.EXCEPTION_MESSAGE) or span.status_message)
     return str(kind), message.removeprefix(f"{kind}: ")

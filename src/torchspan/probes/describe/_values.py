@@ -48,6 +48,15 @@ def dtype_text(value: Any) -> str:
     return _DTYPES.get(name, str(name))
 
 
+_TENSORRT_DTYPES = {"float": "float32", "half": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
+
+
+def tensorrt_dtype(dtype: Any) -> str:
+    """`float32` for `tensorrt.DataType.FLOAT`: PyTorch's name where there is one."""
+    name = str(dtype.name).lower()
+    return _TENSORRT_DTYPES.get(name, name)
+
+
 def leaves(value: Any) -> Iterator[Any]:
     """The leaves of nested lists, tuples and dicts, in order."""
     if isinstance(value, Mapping):

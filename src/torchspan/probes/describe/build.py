@@ -27,37 +27,50 @@ def builder_config(call: Call) -> Facts:
             semconv.BUILDER_AUX_STREAMS: getattr(config, "max_aux_streams", None),
             semconv.BUILDER_PROFILES: getattr(config, "num_optimization_profiles", None),
             semconv.BUILDER_WORKSPACE: _workspace(config),
+            semconv.TIMING_CACHE_SIZE: _timing_cache_size(config),
         }
     )
 
 
 def _flags(config: Any) -> list[str]:
     """Names of the flags set in the configuration's bit mask, from TensorRT's own enumeration."""
-    members = getattr(_enumeration("BuilderFlag"), "__members__", {})
+    members = getattr(_enumeration(config, "BuilderFlag"), "__members__", {})
     return sorted(name for name, flag in members.items() if config.flags & (1 << int(flag)))
 
 
 def _workspace(config: Any) -> int | None:
-    pool = getattr(_enumeration("MemoryPoolType"), "WORKSPACE", None)
+    pool = getattr(_enumeration(config, "MemoryPoolType"), "WORKSPACE", None)
     return None if pool is None else int(config.get_memory_pool_limit(pool))
 
 
-def _enumeration(name: str) -> Any:
-    """An enumeration of whichever TensorRT is loaded; Torch-TensorRT registers TensorRT-RTX as `tensorrt` too."""
-    module = sys.modules.get("tensorrt_rtx") or sys.modules.get("tensorrt")
-    return getattr(module, name, None)
+def _enumeration(thing: Any, name: str) -> Any:
+    """An enumeration of the TensorRT that `thing` belongs to: there may be two in a process."""
+    return getattr(sys.modules.get(type(thing).__module__), name, None)
 
 
-def built(_call: Call, result: Any, tally: dict[str, Any]) -> Facts:
-    """A serialized engine (IHostMemory), an engine, or None: then the build failed, and its log says why."""
-    if result is None:
-        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: tally.get(LAST_ERROR)})
-    size = getattr(result, "nbytes", None)
-    return {} if size is None else known({semconv.ENGINE_SIZE: size, semconv.ENGINE_ID: engine_id(result)})
+def _timing_cache_size(config: Any) -> int | None:
+    """Bytes of the timing cache; None without one.
+
+    TensorRT-RTX is not asked: there every call about timing caches does nothing but warn of its deprecation.
+    """
+    package: Any = sys.modules.get("tensorrt")
+    package = getattr(package, "_target_module", package)  # behind Torch-TensorRT's proxy
+    if getattr(package, "__name__", "") != "tensorrt" or vars(package).get("IBuilderConfig") is not type(config):
+        return None
+    cache = config.get_timing_cache()
+    return None if cache is None else int(cache.serialize().nbytes)
+
+
+def built(call: Call, result: Any, tally: dict[str, Any]) -> Facts:
+    """A serialized engine (IHostMemory), an engine or True; None or False where the build failed, and its log says why."""
+    after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
+    if result is None or result is False:
+        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: tally.get(LAST_ERROR), **after})
+    return known({semconv.ENGINE_SIZE: getattr(result, "nbytes", None), semconv.ENGINE_ID: engine_id(result), **after})
 
 
 BUILD_FAILED = "engine_build_failed"
-"""`error.type` of a build that returned None: TensorRT raises nothing and writes the cause to its log."""
+"""`error.type` of a build that returned no engine: TensorRT raises nothing and writes the cause to its log."""
 
 
 def serialized_engine(call: Call) -> Facts:
@@ -66,3 +79,12 @@ def serialized_engine(call: Call) -> Facts:
     size = getattr(serialized, "nbytes", None)
     facts: Facts = {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
     return known({**facts, semconv.ENGINE_ID: engine_id(serialized)})
+
+
+def deserialized(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+    """An engine; None for bytes of another version, of another kind of GPU, or that are no engine."""
+    return {semconv.ERROR_TYPE: DESERIALIZE_FAILED} if result is None else {}
+
+
+DESERIALIZE_FAILED = "engine_deserialize_failed"
+"""`error.type` where no engine came of the bytes."""

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
@@ -105,3 +107,27 @@ def refitted_engine(call: Call) -> Any:
 def module_itself(call: Call) -> Any:
     """The call's own object: an engine being set up, or the older runtime's module, which runs its engine itself."""
     return call.get("self")
+
+
+def timing_cache_in(call: Call) -> Facts:
+    """`TRTInterpreter._create_timing_cache(self, builder_config, timing_cache_path)`, which reads the file if it is there."""
+    if _has_no_timing_cache():
+        return {}
+    size = _file_size(call.get("timing_cache_path"))
+    return known({semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE: size})
+
+
+def timing_cache_out(call: Call, _result: Any, _tally: dict[str, Any]) -> Facts:
+    """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
+    if _has_no_timing_cache():
+        return {}
+    return known({semconv.TIMING_CACHE_SIZE_AFTER: _file_size(call.get("timing_cache_path"))})
+
+
+def _has_no_timing_cache() -> bool:
+    features = getattr(sys.modules.get("torch_tensorrt"), "ENABLED_FEATURES", None)
+    return bool(getattr(features, "tensorrt_rtx", True))
+
+
+def _file_size(path: Any) -> int | None:
+    return Path(path).stat().st_size if isinstance(path, str) and Path(path).is_file() else None

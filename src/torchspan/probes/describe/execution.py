@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of an engine."""
+"""Runs of an engine, through Torch-TensorRT or through an execution context of TensorRT's."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from torchspan import semconv
-from torchspan.probes.describe._values import inputs, known, stand_in
+from torchspan import phase, semconv
+from torchspan.phase import Phase
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import LIST_LIMIT, inputs, known, stand_in, tensorrt_dtype
 
 Facts = dict[str, Any]
 
 
-def execute(engine: Any, tensors: Any) -> Facts:
+def execute(engine: Any, tensors: Any, first: bool) -> Facts:
     """`engine` is the object that runs (of either runtime), `tensors` its inputs.
 
     The module adds `_engine` to the subgraph's name (`TorchTensorRTModule`); without it the name is the same as on
@@ -24,6 +27,56 @@ def execute(engine: Any, tensors: Any) -> Facts:
             semconv.ENGINE_NAME: name.removesuffix("_engine") if isinstance(name, str) and name else None,
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
+            semconv.EXECUTE_FIRST: first,
             **stand_in(getattr(engine, "cuda_engine", None) or getattr(engine, "engine", None)),
         }
     )
+
+
+def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
+    """`context` is an IExecutionContext: it knows its inputs by name, and their shapes as they are set."""
+    engine = context.engine
+    tensors = (engine.get_tensor_name(index) for index in range(engine.num_io_tensors))
+    names = [name for name in tensors if engine.get_tensor_mode(name).name == "INPUT"][:LIST_LIMIT]
+    return {
+        semconv.RUN_FIRST: first,
+        semconv.RUN_PROFILE: context.active_optimization_profile,
+        semconv.RUN_SHAPES: [f"[{', '.join(map(str, context.get_tensor_shape(name)))}]" for name in names],
+        semconv.RUN_DTYPES: [tensorrt_dtype(engine.get_tensor_dtype(name)) for name in names],
+        **stand_in(context),
+    }
+
+
+def context_ran(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+    """A run that fails returns False; TensorRT writes the cause to its log."""
+    return {semconv.ERROR_TYPE: RUN_FAILED} if result is False else {}
+
+
+RUN_FAILED = "execution_failed"
+"""`error.type` of a run that returned False."""
+
+
+def new_context(call: Call) -> Facts:
+    """`ICudaEngine.create_execution_context(self, ...)`: the engine, read only."""
+    engine = call.args[0]
+    return known(
+        {
+            semconv.CONTEXT_LAYERS: getattr(engine, "num_layers", None),
+            semconv.CONTEXT_TENSORS: getattr(engine, "num_io_tensors", None),
+            semconv.CONTEXT_PROFILES: getattr(engine, "num_optimization_profiles", None),
+            semconv.CONTEXT_MEMORY: getattr(engine, "device_memory_size_v2", None),
+            **stand_in(engine),
+        }
+    )
+
+
+def context_created(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+    """None where it failed: mostly for want of device memory."""
+    return {semconv.ERROR_TYPE: CONTEXT_FAILED} if result is None else {}
+
+
+CONTEXT_FAILED = "context_creation_failed"
+"""`error.type` where no context was made."""
+
+RUNS: dict[Phase, Callable[[Any, Any, bool], Facts]] = {phase.EXECUTE: execute, phase.RUN_CONTEXT: run_context}
+"""What describes a run: given what runs, its inputs where they are known, and whether it is the first run."""

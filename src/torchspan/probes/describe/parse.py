@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT's ONNX parser: it raises nothing, it keeps a list of errors that grows from parse to parse."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import LIST_LIMIT, known
+
+Facts = dict[str, Any]
+
+PARSE_FAILED = "onnx_parse_failed"
+"""`error.type` of a parse that failed and left no error; else `onnx_` and the parser's own class of error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """network: the one that the parser fills, None where it is not known. errors: length of the parser's list."""
+
+    network: Any
+    errors: int
+
+
+def model_size(call: Call) -> Facts:
+    """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
+    try:
+        with memoryview(call.get("model", position=1)) as model:
+            return {semconv.MODEL_SIZE: model.nbytes}
+    except TypeError:  # no buffer: the parser will say so
+        return {}
+
+
+def file_size(call: Call) -> Facts:
+    """`OnnxParser.parse_from_file(self, model)`: `model` is a path."""
+    path = Path(str(call.get("model", position=1)))
+    return {semconv.MODEL_SIZE: path.stat().st_size} if path.is_file() else {}
+
+
+def parsed(call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+    """Whether it succeeded; if not, why, from the errors that this parse added."""
+    before = call.before
+    if before is None:
+        return {} if result else {semconv.ERROR_TYPE: PARSE_FAILED}
+    parser = call.args[0]
+    errors = [parser.get_error(index) for index in range(before.errors, parser.num_errors)]
+    facts: Facts = {
+        semconv.NETWORK_LAYERS: None if before.network is None else before.network.num_layers,
+        semconv.PARSER_ERRORS: len(errors),
+    }
+    return known(facts if result else {**facts, **_failure(errors, call)})
+
+
+def _failure(errors: list[Any], call: Call) -> Facts:
+    if not errors:
+        return {semconv.ERROR_TYPE: PARSE_FAILED}
+    operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
+    return {
+        semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
+        semconv.PARSER_ERROR: _without_path(errors[0].desc(), call),
+        semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
+    }
+
+
+def _without_path(text: str, call: Call) -> str:
+    """The parser quotes the path it was given as it is, between no marks that redaction would know."""
+    model = call.get("model", position=1)
+    return text.replace(model, "?") if isinstance(model, str) and model else text
