@@ -191,6 +191,22 @@ def test_threads_that_start_work_at_the_same_moment_share_one_thread(begin, engi
     assert len(threads()) == 1
 
 
+def test_a_thread_that_starts_work_while_another_is_just_about_to_start_ours_comes_first(begin, engine, time):
+    new_sleep, others = time.new_sleep, []
+
+    def new_sleep_while_another_starts():
+        if not others:
+            others.append(threading.Thread(target=lambda: engine.finish(engine.start(phase.COMPILE, {}))))
+            others[0].start()
+            others[0].join()
+        return new_sleep()
+
+    time.new_sleep = new_sleep_while_another_starts
+    begin()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert len(threads()) == 1
+
+
 def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_out(begin, engine, listener, time):
     listener.may_return.clear()
     begin(0.5)
@@ -261,6 +277,22 @@ def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listene
 def test_stopping_what_never_began_is_nothing(begin):
     begin().stop()
     assert threads() == []
+
+
+def test_nothing_of_the_callers_context_is_there_to_be_handed_down_to_the_thread(begin, engine, monkeypatch):
+    """As `opentelemetry-instrumentation-threading` does: our thread would keep one of the program's spans for good."""
+    variable = contextvars.ContextVar("variable", default="nothing")
+    variable.set("the caller's")
+    start, seen = threading.Thread.start, []
+
+    def handing_down(thread):
+        seen.append(variable.get())
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", handing_down)
+    begin()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["nothing"]
 
 
 def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(begin, engine, time):

@@ -2,14 +2,17 @@
 """What a heartbeat becomes: a span of the real SDK, exported at once."""
 
 import pytest
+from opentelemetry import context as context_api
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled, suppress_instrumentation
 from opentelemetry.metrics import Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from opentelemetry.trace import ProxyTracerProvider
 
 from support.fake_time import START_NS, FakeTime
@@ -152,13 +155,29 @@ def test_work_whose_span_is_not_sampled_is_not_told_of():
     exporter, provider = InMemorySpanExporter(), TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     engine, told = engine_writing_to(provider), InMemorySpanExporter()
-    everything = TracerProvider(shutdown_on_exit=False)
+    everything = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)  # whatever is above
     everything.add_span_processor(SimpleSpanProcessor(told))
     compilation = engine.start(phase.COMPILE, {})
     assert not ProgressWriter(provider).tell(compilation, 0)
     assert not ProgressWriter(everything).tell(compilation, 0)
     engine.finish(compilation)
     assert exporter.get_finished_spans() == told.get_finished_spans() == ()
+
+
+def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_traced(engine, provider, progress):
+    class Seeing(SpanProcessor):
+        def on_start(self, span, parent_context=None):
+            token = context_api.attach(parent_context or Context())
+            seen.append((span.name, is_instrumentation_enabled()))
+            context_api.detach(token)
+
+    seen = []
+    compilation = engine.start(phase.COMPILE, {})
+    provider.add_span_processor(Seeing())
+    with suppress_instrumentation():
+        assert progress.tell(compilation, 0)
+    assert seen == [("torchspan.progress", True)]
+    engine.finish(compilation)
 
 
 def test_without_an_sdk_nothing_is_told_and_nothing_fails():

@@ -24,7 +24,7 @@ logger = logging.getLogger("torchspan")
 FLUSH_TIMEOUT_MS = 5_000
 """What a provider is given to send out one heartbeat; how far it keeps to that is its own affair."""
 
-SLOW_S, PAUSE_S = 1.0, 60.0
+SLOW_S, PAUSE_S = 3.0, 60.0
 """A provider that took longer than the first is left alone for the second: while its collector is down, its own
 schedule is as good as ours, and an exit waits for an export that is under way."""
 
@@ -60,7 +60,7 @@ class ProgressWriter:
         end_ns = event.anchor.now_ns()
         if not event.is_open:
             return False
-        # Not below the current context: this thread has none of the program's.
+        # That of this thread says that nothing is to be traced, which is not for processors of this span.
         context = trace.set_span_in_context(NonRecordingSpan(above), Context())
         span = self._tracers.get().start_span(
             phase.PROGRESS.name, context, attributes=bounded(attributes), start_time=start_ns
