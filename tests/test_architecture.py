@@ -163,7 +163,7 @@ torchspan.TorchspanInstrumentor().instrument(detail="passes", tensorrt_phases="o
 import torch
 def refuse(*_args, **_kwargs):
     raise SystemExit("CUDA or NVML was initialised")
-for holder, name in ((torch._C, "_cuda_init"), (torch._C, "_cuda_getDeviceCount"), (torch.cuda, "_lazy_init"), (torch.cuda, "_raw_device_count_nvml")):
+for holder, name in ((torch._C, "_cuda_init"), (torch._C, "_cuda_getDeviceCount"), (torch._C, "_cuda_hasPrimaryContext"), (torch.cuda, "_lazy_init"), (torch.cuda, "_raw_device_count_nvml")):
     setattr(holder, name, refuse)
 sys.modules["pynvml"] = None
 load = ctypes.CDLL.__init__
