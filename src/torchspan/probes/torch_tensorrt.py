@@ -10,7 +10,7 @@ from functools import partial
 
 from torchspan import phase, semconv
 from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import cache, compilation, conversion, fallback, lowering, partition
+from torchspan.probes.describe import cache, cache_seen, compilation, conversion, fallback, lowering, partition
 
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
@@ -269,7 +269,7 @@ _CONVERT = (
     _row(
         target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check",
         action=Action.STEP,
-        count=cache.count_read,
+        count=cache_seen.count_read,
         count_raised=True,
         why="reading from a cache store, the user's own included (not one with a `check` of its own)",
     ),
@@ -277,7 +277,7 @@ _CONVERT = (
         target="torch_tensorrt.dynamo._engine_cache:pickle.loads",
         action=Action.TALLY,
         phases=(phase.CACHE_LOOKUP,),
-        count=cache.count_unpickled,
+        count=cache_seen.count_unpickled,
         count_raised=True,
         why="the packed entry on its way in, whoever stored it: its size, and that there was one where the library "
         "then says there was none",
@@ -286,20 +286,20 @@ _CONVERT = (
         target="torch_tensorrt.dynamo._settings:settings_are_compatible",
         action=Action.TALLY,
         phases=(phase.CACHE_LOOKUP,),
-        count=cache.count_settings,
+        count=cache_seen.count_settings,
         why="which settings of an entry differ; upstream raises a bare AssertionError",
     ),
     _row(
         target="torch_tensorrt._Input:Input.equivalent_spec",
         action=Action.TALLY,
         phases=(phase.CACHE_LOOKUP,),
-        count=cache.count_input,
+        count=cache_seen.count_input,
         why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
     ),
     _row(
         target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
         action=Action.STEP,
-        count=cache.count_refit,
+        count=cache_seen.count_refit,
         count_raised=True,
         changes=conversion.refitted_engine,
         why="what a cache hit costs: the engine gets this model's weights; from here on it is another engine",
@@ -321,23 +321,23 @@ _CONVERT = (
         target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack",
         action=Action.TALLY,
         phases=(phase.CACHE_INSERT,),
-        count=cache.count_packed,
+        count=cache_seen.count_packed,
         why="the packed entry on its way out: its size, whoever stores it",
     ),
     _row(
         target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache",
         action=Action.TALLY,
         phases=(phase.CACHE_INSERT,),
-        before=cache.entries,
-        count=cache.count_evicted,
+        before=cache_seen.entries,
+        count=cache_seen.count_evicted,
         why="entries that make room for a new one",
     ),
     _row(
         target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
         action=Action.TALLY,
         phases=(phase.CACHE_INSERT,),
-        before=cache.free_bytes,
-        count=cache.count_saved,
+        before=cache_seen.free_bytes,
+        count=cache_seen.count_saved,
         why="an entry that found no room is a line in the log and counts as inserted",
     ),
     _row(
