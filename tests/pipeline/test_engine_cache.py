@@ -2,6 +2,7 @@
 """What the engine cache did and why, with Torch-TensorRT's own log and the files on disk as witnesses."""
 
 import asyncio
+import contextlib
 import logging
 import pickle
 import sys
@@ -199,7 +200,8 @@ def test_an_installation_that_cannot_refit(instrument, exporter, monkeypatch):
     for module in (_conversion, torch_tensorrt._features):
         monkeypatch.setattr(module, "ENABLED_FEATURES", features)
     instrument()
-    compiled(Memory())
+    with contextlib.suppress(NotImplementedError) if VERSION < (2, 13) else contextlib.nullcontext():
+        compiled(Memory())  # to 2.12 mapping the weights raises afterwards (upstream)
     assert outcome(exporter.get_finished_spans()) == ("disabled", "refit_unavailable")
 
 
