@@ -11,7 +11,7 @@ import pytest
 from opentelemetry import trace
 
 from torchspan import semconv as s
-from torchspan.cli.waterfall import _answers
+from torchspan.cli.waterfall import _cache_answer
 from torchspan.semconv import FallbackReason
 
 FALLBACK = {
@@ -356,7 +356,7 @@ def test_the_answer_about_the_cache_says_why_and_what_would_change_it(recording,
 
 def test_every_reason_of_the_cache_is_put_into_words():
     reasons = {value for name, value in vars(s.CacheReason).items() if name.isupper()}
-    assert set(_answers._CACHE_WHY) == reasons
+    assert set(_cache_answer.WHY) == reasons
 
 
 def test_a_lookup_that_passed_over_an_entry_is_no_fallback_to_pytorch(recording, torchspan):

@@ -2,6 +2,7 @@
 """What the engine cache did and why, with Torch-TensorRT's own log and the files on disk as witnesses."""
 
 import asyncio
+import contextlib
 import logging
 import pickle
 import sys
@@ -199,7 +200,8 @@ def test_an_installation_that_cannot_refit(instrument, exporter, monkeypatch):
     for module in (_conversion, torch_tensorrt._features):
         monkeypatch.setattr(module, "ENABLED_FEATURES", features)
     instrument()
-    compiled(Memory())
+    with contextlib.suppress(NotImplementedError) if VERSION < (2, 13) else contextlib.nullcontext():
+        compiled(Memory())  # to 2.12 mapping the weights raises afterwards (upstream)
     assert outcome(exporter.get_finished_spans()) == ("disabled", "refit_unavailable")
 
 
@@ -371,19 +373,20 @@ def test_a_check_of_its_own_that_hits(instrument, exporter, filled):
     assert of_cache(named(spans, LOOKUP)).keys() == {"result", "key", "refit.duration"}
 
 
-def test_a_check_of_its_own_that_withholds_what_it_found(instrument, exporter, filled):
-    source = filled(Memory())
-
+@pytest.mark.parametrize("how", ["through the library's check", "by itself"])
+def test_a_check_of_its_own_that_withholds_what_it_found(instrument, exporter, filled, how):
     class Expired(Memory):
         def check(self, key, *args, **kwargs):
-            assert super().check(key) is not None
+            entry = super().check(key) if how == "through the library's check" else self.unpack(self.load(key))
+            assert entry is not None
 
     cache = Expired()
-    cache.blobs = source.blobs
+    cache.blobs = filled(Memory()).blobs
     instrument()
     compiled(cache)
     spans = exporter.get_finished_spans()
     assert outcome(spans) == ("rejected", "ignored_by_cache")
+    assert named(spans, LOOKUP).status.is_unset
 
 
 def test_an_engine_that_tensorrt_cannot_read(instrument, exporter, filled):

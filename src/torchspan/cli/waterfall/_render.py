@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answers import Answer, Part, answers
+from torchspan.cli.waterfall._answer import Answer, Part
+from torchspan.cli.waterfall._answers import answers
 from torchspan.cli.waterfall._fold import Fold, Row, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
 from torchspan.cli.waterfall._tree import Node, Trace

@@ -10,14 +10,14 @@ the user's.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
 from torchspan.phase import FAILED_CHILD
 from torchspan.probes._call import RAISED, Call
-from torchspan.probes.describe._values import LIST_LIMIT, known
+from torchspan.probes.describe import cache_seen as seen
+from torchspan.probes.describe._values import known
 from torchspan.probes.describe.identity import engine_id
 from torchspan.semconv import CacheReason
 
@@ -27,89 +27,7 @@ Tally = dict[str, Any]
 KEY_LENGTH = 16
 """Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
 
-# Keys of the tally. _READ: (seconds, what came of it): _FOUND, _NOTHING or RAISED.
-_READ = "cache_read"
-_FOUND, _NOTHING = "found", "nothing"
-_ENTRY = "cache_entry"
-_PACKED = "cache_packed"
-_STORED_ID = "cache_stored_id"
-_SETTINGS = "cache_settings"
-_INPUTS = "cache_inputs"
-_REFIT = "cache_refit"
-_ENGINE = "cache_engine"
-_EVICTED = "cache_evicted"
-_NOT_STORED = "cache_not_stored"
 
-
-# --- what the parts of a lookup and of an insertion answered ---------------------------------------------------------
-def count_read(tally: Tally, _call: Call, result: Any, duration_s: float) -> None:
-    """`BaseEngineCache.check(self, hash)`: the entry or None."""
-    tally[_READ] = (duration_s, RAISED if result is RAISED else _NOTHING if result is None else _FOUND)
-
-
-def count_unpickled(tally: Tally, call: Call, _result: Any, _duration_s: float) -> None:
-    """`pickle.loads(data)` as `_engine_cache` calls it: the packed entry, whoever stored it."""
-    tally[_ENTRY] = len(call.get("data", position=0))
-
-
-def count_packed(tally: Tally, call: Call, result: Any, _duration_s: float) -> None:
-    """`BaseEngineCache.pack(serialized_engine, ...)` returns the packed entry."""
-    tally[_PACKED] = len(result)
-    tally[_STORED_ID] = engine_id(call.get("serialized_engine"))
-
-
-def count_settings(tally: Tally, _call: Call, result: Any, _duration_s: float) -> None:
-    """`settings_are_compatible(a, b)` returns (whether, names of the settings that differ)."""
-    compatible, differing = result
-    if not compatible:
-        tally[_SETTINGS] = sorted(map(str, differing))[:LIST_LIMIT]
-
-
-def count_input(tally: Tally, _call: Call, result: Any, _duration_s: float) -> None:
-    """`Input.equivalent_spec(a, b)`, asked for each input."""
-    if not result:
-        tally[_INPUTS] = True
-
-
-def count_refit(tally: Tally, call: Call, _result: Any, duration_s: float) -> None:
-    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`; without an engine TensorRT could not read it."""
-    tally[_REFIT] = duration_s
-    tally[_ENGINE] = call.get("old_engine") is not None
-
-
-def entries(call: Call) -> tuple[int, int]:
-    """How many entries a `DiskEngineCache` has, and the bytes it counts as free, before it clears some."""
-    cache = call.get("self")
-    return sum(1 for _ in Path(cache.engine_cache_dir).iterdir()), cache.available_engine_cache_size
-
-
-def count_evicted(tally: Tally, call: Call, _result: Any, _duration_s: float) -> None:
-    """`DiskEngineCache.clear_cache(self, needed_min_size)`."""
-    (count, free), (count_before, free_before) = entries(call), call.before
-    gone, freed = tally.get(_EVICTED, (0, 0))
-    tally[_EVICTED] = (gone + count_before - count, freed + free - free_before)
-
-
-def free_bytes(call: Call) -> int:
-    """The bytes that a `DiskEngineCache` counts as free before it saves."""
-    return int(call.get("self").available_engine_cache_size)
-
-
-def count_saved(tally: Tally, call: Call, _result: Any, _duration_s: float) -> None:
-    """`DiskEngineCache.save(self, hash, blob)`, which says nowhere but in its log that it did not: room shows it."""
-    cache, size = call.get("self"), len(call.get("blob"))
-    freed = tally.get(_EVICTED, (0, 0))[1]
-    if cache.available_engine_cache_size < call.before + freed:
-        return
-    if size > cache.total_engine_cache_size:
-        tally[_NOT_STORED] = CacheReason.LARGER_THAN_CACHE
-    elif size > cache.available_engine_cache_size:
-        tally[_NOT_STORED] = CacheReason.CACHE_FULL
-    else:
-        tally[_NOT_STORED] = CacheReason.WRITE_FAILED
-
-
-# --- the conversion ----------------------------------------------------------------------------------------------
 def availability(call: Call) -> Facts:
     """`interpret_module_to_result(module, inputs, settings, engine_cache)` where it does not look into the cache.
 
@@ -150,10 +68,10 @@ def looked_up(call: Call, result: Any, tally: Tally) -> Facts:
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
-    found = tally.get(_READ, (0.0, _NOTHING))[1]
-    if found is _NOTHING and _ENTRY not in tally:
+    found = tally.get(seen.READ, (0.0, None))[1]
+    if found is not seen.FOUND and seen.ENTRY not in tally:
         return {semconv.CACHE_RESULT: "miss", **_cost(tally)}
-    reason = CacheReason.IGNORED if found is _FOUND else CacheReason.OUTDATED_ENTRY
+    reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
     return {**_rejected(reason, tally), semconv.FALLBACK_REASON: [semconv.FallbackReason.CACHE_ENTRY_REJECTED]}
 
 
@@ -161,15 +79,15 @@ def lookup_failed(_call: Call, error: BaseException, tally: Tally) -> Facts:
     """An exception out of `pull_cached_engine`: an entry was rejected, unless somebody interrupted."""
     if not isinstance(error, Exception):
         return _cost(tally)
-    if _SETTINGS in tally:
-        return {**_rejected(CacheReason.SETTINGS, tally), semconv.CACHE_SETTINGS: tally[_SETTINGS]}
-    if _INPUTS in tally:
+    if seen.SETTINGS in tally:
+        return {**_rejected(CacheReason.SETTINGS, tally), semconv.CACHE_SETTINGS: tally[seen.SETTINGS]}
+    if seen.INPUTS in tally:
         return _rejected(CacheReason.INPUTS, tally)
-    if _REFIT in tally:
-        return _rejected(CacheReason.REFIT_FAILED if tally[_ENGINE] else CacheReason.ENGINE_UNREADABLE, tally)
+    if seen.REFIT in tally:
+        return _rejected(CacheReason.REFIT_FAILED if tally[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, tally)
     if FAILED_CHILD in tally:  # reading the engine is the only child there is before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, tally)
-    if tally.get(_READ, (0.0, None))[1] is not RAISED and _raised_by_library(error.__traceback__):
+    if tally.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(error.__traceback__):
         return _rejected(CacheReason.MALFORMED_ENTRY, tally)
     return _rejected(CacheReason.UNREADABLE, tally)
 
@@ -181,9 +99,9 @@ def _rejected(reason: str, tally: Tally) -> Facts:
 def _cost(tally: Tally) -> Facts:
     return known(
         {
-            semconv.CACHE_ENTRY_SIZE: tally.get(_ENTRY),
-            semconv.CACHE_READ_DURATION: tally.get(_READ, (None,))[0],
-            semconv.CACHE_REFIT_DURATION: tally.get(_REFIT),
+            semconv.CACHE_ENTRY_SIZE: tally.get(seen.ENTRY),
+            semconv.CACHE_READ_DURATION: tally.get(seen.READ, (None,))[0],
+            semconv.CACHE_REFIT_DURATION: tally.get(seen.REFIT),
         }
     )
 
@@ -206,10 +124,10 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
 # --- the insertion -----------------------------------------------------------------------------------------------
 def inserted(call: Call, result: Any, tally: Tally) -> Facts:
     """`insert_engine_to_cache` returns whether it tried."""
-    refusal = tally.get(_NOT_STORED) if result else _unavailable(call)
+    refusal = tally.get(seen.NOT_STORED) if result else _unavailable(call)
     if refusal is not None or not result:
         return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(tally)})
-    refreshed = tally.get(_READ, (0.0, None))[1] is _FOUND
+    refreshed = tally.get(seen.READ, (0.0, None))[1] is seen.FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(tally)}
 
 
@@ -225,12 +143,12 @@ def insertion_failed(_call: Call, error: BaseException, tally: Tally) -> Facts:
 
 
 def _stored(tally: Tally) -> Facts:
-    gone, freed = tally.get(_EVICTED, (None, None))
+    gone, freed = tally.get(seen.EVICTED, (None, None))
     return known(
         {
-            semconv.CACHE_ENTRY_SIZE: tally.get(_PACKED),
-            semconv.ENGINE_ID: tally.get(_STORED_ID),
-            semconv.CACHE_READ_DURATION: tally.get(_READ, (None,))[0],
+            semconv.CACHE_ENTRY_SIZE: tally.get(seen.PACKED),
+            semconv.ENGINE_ID: tally.get(seen.STORED_ID),
+            semconv.CACHE_READ_DURATION: tally.get(seen.READ, (None,))[0],
             semconv.CACHE_EVICTED: gone,
             semconv.CACHE_EVICTED_SIZE: freed,
         }

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The line about the engine cache: what became of each engine, why, and what would change it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from torchspan import phase, semconv
+from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall._answer import Answer, Why, settings_of
+from torchspan.cli.waterfall._tree import Node
+from torchspan.cli.waterfall._units import plural
+
+_C = semconv.CacheReason
+_OFF = "off; cache_built_engines, reuse_cached_engines turn it on"
+WHY = {
+    _C.NOT_REQUESTED: Why("not asked for", "reuse_cached_engines turns it on"),
+    _C.NO_CACHE_GIVEN: Why("no cache at hand", "pass engine_cache"),
+    _C.REFIT_UNAVAILABLE: Why("refit unavailable", "the cache needs a TensorRT that refits"),
+    _C.IMMUTABLE_WEIGHTS: Why("immutable weights", "immutable_weights=False turns it on"),
+    _C.NO_HASH: Why("no hash", "get_hash must return one"),
+    _C.SETTINGS: Why("other settings", "compile with the same, or clear the cache"),
+    _C.INPUTS: Why("other inputs", "get_hash must tell them apart"),
+    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built anew"),
+    _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
+    _C.UNREADABLE: Why("unreadable", "remove the entry, or mend the cache"),
+    _C.MALFORMED_ENTRY: Why("no entry", "mend the cache's check"),
+    _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
+    _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
+    _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
+    _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),
+    _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
+    _C.INSERT_RAISED: Why("raised", "mend the cache"),
+}
+_PLURALS = {"hit": "hits", "miss": "misses"}
+
+
+def cache_answers(nodes: list[Node]) -> list[Answer]:
+    """What became of each engine; from conversions, which all say it, or else from the lookups that were seen."""
+    looked = _outcomes(nodes, phase.CONVERT) or _outcomes(nodes, phase.CACHE_LOOKUP)
+    stored = _outcomes(nodes, phase.CACHE_INSERT)
+    if not looked and not stored:
+        return _by_settings(nodes)
+    if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
+        return [Answer("Cache", (), _OFF)]
+    texts = [_outcome(result, reason, count, nodes) for (result, reason), count in sorted((looked + stored).items())]
+    remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
+    return [Answer("Cache", (), "; ".join([", ".join(texts), *filter(None, remedies)]))]
+
+
+def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
+    """(result, reason) of each span of this phase that has a result; an empty reason where it needs none."""
+    key = semconv.CACHE_INSERTED if of is phase.CACHE_INSERT else semconv.CACHE_RESULT
+    return Counter(
+        (str(span.attributes[key]), str(span.attributes.get(semconv.CACHE_REASON, "")))
+        for span in (node.span for node in nodes)
+        if span.name == of.name and key in span.attributes
+    )
+
+
+def _outcome(result: str, reason: str, count: int, nodes: list[Node]) -> str:
+    text = plural(count, result, _PLURALS.get(result, result))
+    if not reason:
+        return text
+    differing = sorted(
+        {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
+    )
+    names = f" {', '.join(differing)}" if reason == _C.SETTINGS and differing else ""
+    return f"{text} ({WHY[reason].reason if reason in WHY else reason}{names})"
+
+
+def _by_settings(nodes: list[Node]) -> list[Answer]:
+    """Where no span says what the cache did: spans of an older version."""
+    settings = settings_of(nodes)
+    keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
+    if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
+        if not any(settings.get(key) for key in keys):
+            return [Answer("Cache", (), _OFF)]
+        return [Answer("Cache", (), "on, but no lookup was seen")]
+    return []
