@@ -58,5 +58,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):
-    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, tensorrt_phases"):
+    with pytest.raises(
+        ConfigurationError, match="There is no argument detial: use capture, detail, meter_provider, tensorrt_phases"
+    ):
         TorchspanInstrumentor().instrument(detial="passes", tracer_provider=provider)

@@ -44,7 +44,7 @@ def load(arguments: Mapping[str, str | bool | None], environment: Mapping[str, s
     """
     unknown = sorted(arguments.keys() - {*_CHOICES, "without_gpu"})
     if unknown:
-        known = ", ".join(sorted({*_CHOICES, "without_gpu", "tracer_provider"}))
+        known = ", ".join(sorted({*_CHOICES, "without_gpu", "tracer_provider", "meter_provider"}))
         raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
     environment = os.environ if environment is None else environment
     values: dict[str, str] = {}

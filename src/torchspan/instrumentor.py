@@ -29,7 +29,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     ``instrument()`` takes, each optional and each before its environment variable:
 
-    tracer_provider: the provider to write to instead of the global one.
+    tracer_provider, meter_provider: the providers to write to instead of the global ones.
     detail: `stages` or `passes`.
     tensorrt_phases: `auto`, `on` or `off`.
     capture: `none` or `text`.
@@ -47,9 +47,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
-        provider = kwargs.pop("tracer_provider", None)
-        for of_every_instrumentor in ("meter_provider", "logger_provider"):  # conventional; nothing goes there
-            kwargs.pop(of_every_instrumentor, None)
+        tracer_provider, meter_provider = kwargs.pop("tracer_provider", None), kwargs.pop("meter_provider", None)
+        kwargs.pop("logger_provider", None)  # conventional; nothing goes there
         settings = config.load(kwargs)
         if settings.without_gpu:
             from torchspan import testing
@@ -61,7 +60,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             try:
                 from torchspan import session
 
-                return session.start(settings, provider, report, late=late)
+                return session.start(settings, tracer_provider, report, late=late, meter_provider=meter_provider)
             except Exception:  # it would come out of the program's own import of the library
                 logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
                 return _nothing

@@ -6,23 +6,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
 from torchspan.config import Config
-from torchspan.engine import Engine
+from torchspan.engine import ActiveWork, Engine
 from torchspan.run_report import RunReport
-from torchspan.writer import SpanWriter
+from torchspan.writer import MetricWriter, SpanWriter
 
 logger = logging.getLogger("torchspan")
 
 Undo = Callable[[], None]
 
 
-def start(settings: Config, tracer_provider: TracerProvider | None, report: RunReport | None, *, late: bool) -> Undo:
+def start(
+    settings: Config,
+    tracer_provider: TracerProvider | None,
+    report: RunReport | None,
+    *,
+    late: bool,
+    meter_provider: MeterProvider | None = None,
+) -> Undo:
     """Put the parts together and hook into the library. Returns what takes everything down again, last done first.
 
-    tracer_provider: the provider to write to instead of the global one.
+    tracer_provider, meter_provider: the providers to write to instead of the global ones.
     report: what `torchspan run` wants to know, if the program runs under it.
     late: the library was imported before the bridge was switched on.
     """
@@ -30,6 +38,10 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
     writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
     engine.hot = writer.hot
     engine.register(writer.callback, privileged=True)
+    active = ActiveWork()
+    engine.register(active.callback)
+    recorder = MetricWriter(engine, meter_provider, active=active, dropped=lambda: writer.dropped)
+    engine.register(recorder.callback)
 
     def phases_wanted(package: str | None) -> bool:
         if settings.tensorrt_phases == "auto":
@@ -45,6 +57,7 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
     def stop() -> None:
         engine.close()
         unhook()
+        recorder.close()
 
     return stop
 

@@ -307,9 +307,9 @@ def test_an_id_generator_of_the_users_choice_stays():
 
 def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter):
     event = engine.start(phase.BUILD_ENGINE, {})
-    event.occurrences.append(Occurrence("something", event.start_ns + 5, {"key": "value"}))
+    event.occurrences.append(Occurrence("exception", event.start_ns + 5, {semconv.EXCEPTION_TYPE: "Handled"}))
     engine.finish(event)
     (span,) = exporter.get_finished_spans()
     assert [(each.name, each.timestamp, dict(each.attributes)) for each in span.events] == [
-        ("something", event.start_ns + 5, {"key": "value"})
+        ("exception", event.start_ns + 5, {"exception.type": "Handled"})
     ]

@@ -12,10 +12,11 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan.engine import Callback, Event
+from torchspan.serving import is_ready
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._hot import SpanHotPath
 from torchspan.writer._tracer import TracerSource
@@ -51,6 +52,8 @@ class SpanWriter:
         """Spans started that record."""
         self.unsampled = 0
         """Spans started that the sampler refused."""
+        self.dropped = 0
+        """Spans that were not started, because their trace had no room for them."""
         self.hot = SpanHotPath()
         self.callback = Callback("writing spans", self._start, self._end)
 
@@ -59,6 +62,8 @@ class SpanWriter:
         if not is_instrumentation_enabled():
             return None
         context, links = self._parent(event)
+        if event.phase is phase.COMPILE and _while_serving():
+            event.attributes[semconv.WHILE_SERVING] = True
         attributes = dict(event.attributes)
         if event.phase.keep:
             attributes[semconv.KEEP] = True
@@ -108,6 +113,11 @@ class SpanWriter:
         span.set_attributes(bounded(attributes))
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR))
+
+
+def _while_serving() -> bool:
+    """Whether somebody may be waiting. A span that its sampler refused does not say of what kind it is."""
+    return is_ready() or getattr(trace.get_current_span(), "kind", None) is SpanKind.SERVER
 
 
 def _steps(event: Event) -> dict[str, Any]:
