@@ -71,6 +71,7 @@ INCOMPLETE = A("torchspan.incomplete", "boolean", "The end was not seen; the spa
 STEP_NAMES = A("torchspan.steps.names", "string[]", "Short steps inside this span that have no span of their own, longest first.")  # fmt: skip
 STEP_COUNTS = A("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
 STEP_DURATIONS = A("torchspan.steps.durations", "double[]", "Seconds that each of `torchspan.steps.names` took in all.")
+FOLDED = A("torchspan.folded.count", "int", "Pieces of work inside this span that have none of their own because the trace had its 2,000 spans; on our spans they are among the steps, without the time of other steps in them. Also on the user's spans.")  # fmt: skip
 
 # --- OpenTelemetry's own --------------------------------------------------------------------------------------
 ERROR_TYPE = A("error.type", "string", "Class of the exception that passed this span.")

@@ -254,10 +254,18 @@ def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine
     lists = {semconv.FALLBACK_OPERATORS: ["o" * 500] * 20, semconv.FALLBACK_COUNTS: [1] * 20}
     engine.finish(engine.start(phase.PARTITION, lists))
     execution, partition = exporter.get_finished_spans()
-    assert len(execution.attributes["torch_tensorrt.engine.name"]) == 2048
+    assert execution.attributes["torch_tensorrt.engine.name"] == "n" * 2045 + "…"
     names = partition.attributes["torch_tensorrt.fallback.operators"]
     assert len(names) == len(partition.attributes["torch_tensorrt.fallback.counts"]) == 20
-    assert sum(map(len, names)) <= 2048
+    assert sum(len(each.encode()) for each in names) <= 2048
+
+
+def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
+    engine = Engine()
+    engine.register(SpanWriter(provider, capture_text=True).callback, privileged=True)
+    engine.finish(engine.start(phase.COMPILE, {}), ValueError("é" * 5000))
+    (event,) = exporter.get_finished_spans()[0].events
+    assert event.attributes["exception.message"] == "é" * 1022 + "…"
 
 
 def test_a_program_that_seeds_the_global_generator_gets_other_ids_and_its_own_numbers(engine, exporter):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,12 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanK
 from torchspan import phase, semconv
 from torchspan.engine import Callback, Event
 from torchspan.serving import is_ready
+from torchspan.writer._bounds import bounded
+from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._fold import Folding
 from torchspan.writer._hot import SpanHotPath
 from torchspan.writer._tracer import TracerSource
-
-VALUE_LIMIT = 2048
-"""Characters of the longest attribute value, lists counted whole."""
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
@@ -30,12 +29,14 @@ STEPS_LIMIT = 20
 
 @dataclass(slots=True)
 class _Open:
-    span: Span
+    """The span of an event that is open; None where its trace had no room for one."""
+
+    span: Span | None
     token: Token[Context] | None
 
 
 class SpanWriter:
-    """The engine's privileged callback: every event is a span.
+    """The engine's privileged callback: every event is a span, as long as its trace has room.
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
@@ -43,27 +44,43 @@ class SpanWriter:
 
     tracer_provider: the provider to use instead of the global one.
     capture_text: whether exception messages are recorded whole.
+    spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None, *, capture_text: bool = False) -> None:
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        *,
+        capture_text: bool = False,
+        spans_per_trace: int = SPANS_PER_TRACE,
+    ) -> None:
         self._tracers = TracerSource(tracer_provider)
         self._capture_text = capture_text
         self.recorded = 0
         """Spans started that record."""
         self.unsampled = 0
         """Spans started that the sampler refused."""
-        self.dropped = 0
-        """Spans that were not started, because their trace had no room for them."""
         self.hot = SpanHotPath()
+        self._budget = Budget(spans_per_trace)
+        self._folding = Folding(self.hot, capture_text=capture_text)
         self.callback = Callback("writing spans", self._start, self._end)
+
+    @property
+    def dropped(self) -> int:
+        """Spans that were not started, because their trace had no room for them."""
+        return self._budget.refused
 
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open | None:
         if not is_instrumentation_enabled():
             return None
         context, links = self._parent(event)
+        around = trace.get_current_span(context).get_span_context()
         if event.phase is phase.COMPILE and _while_serving():
             event.attributes[semconv.WHILE_SERVING] = True
+        if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
+            event.handle = around  # children and links lead to the nearest span
+            return _Open(None, None)
         attributes = dict(event.attributes)
         if event.phase.keep:
             attributes[semconv.KEEP] = True
@@ -73,8 +90,11 @@ class SpanWriter:
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += 1
+            if not around.is_valid:  # it begins a trace
+                self._budget.take(event.handle.trace_id, 1.0)
         else:
             self.unsampled += 1
+            self._budget.give_back(around.trace_id)
         token = context_api.attach(trace.set_span_in_context(span, context)) if event.scoped else None
         return _Open(span, token)
 
@@ -92,6 +112,9 @@ class SpanWriter:
     # --- end --------------------------------------------------------------------------------------------------
     def _end(self, event: Event, opened: _Open | None) -> None:
         if opened is None:
+            return
+        if opened.span is None:
+            self._folding.fold(event)
             return
         try:
             if opened.span.is_recording():
@@ -129,17 +152,3 @@ def _steps(event: Event) -> dict[str, Any]:
         semconv.STEP_COUNTS: [count for _, count, _ in rows],
         semconv.STEP_DURATIONS: [seconds for _, _, seconds in rows],
     }
-
-
-def bounded(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes under plain keys, with no value longer than `VALUE_LIMIT` characters."""
-    return {str(key): _bounded(value) for key, value in attributes.items()}
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= VALUE_LIMIT else value[: VALUE_LIMIT - 1] + "…"
-    if isinstance(value, Sequence) and value and isinstance(value[0], str):
-        limit = max(VALUE_LIMIT // len(value), 16)  # each shortened, none dropped: parallel lists stay parallel
-        return [each if len(each) <= limit else each[: limit - 1] + "…" for each in value]
-    return value

@@ -170,6 +170,9 @@ def _runs(span: Span) -> list[str]:
     if folded:
         total, longest = number(a, semconv.EXECUTE_FOLDED_SUM) or 0, number(a, semconv.EXECUTE_FOLDED_MAX) or 0
         found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+    without_room = number(a, semconv.FOLDED)
+    if without_room:
+        found.append(f"+ {plural(int(without_room), 'span')} that the trace had no room for")
     return found
 
 
