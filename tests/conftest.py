@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import torchspan.testing
 from support.emitted import COLLECTED, EMITTED
+from support.metrics import Metrics
 from torchspan import TorchspanInstrumentor
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -36,13 +37,19 @@ def provider(exporter):
 
 
 @pytest.fixture
+def metrics():
+    """A reader of a meter provider of its own; what it read is held against the table of metrics at the end."""
+    return Metrics()
+
+
+@pytest.fixture
 def tracer(provider):
     """The user's own tracer."""
     return provider.get_tracer("user")
 
 
 @pytest.fixture
-def instrument(provider):
+def instrument(provider, metrics):
     """Switches the bridge on, as often as a test likes; it is off again after the test.
 
     Without heartbeats, so that a tree of spans is what a test expects also on a slow machine.
@@ -51,10 +58,12 @@ def instrument(provider):
 
     def switch_on(**options):
         instrumentor.uninstrument() if instrumentor.is_instrumented_by_opentelemetry else None
-        instrumentor.instrument(tracer_provider=provider, **{"heartbeat": "0", **options})
+        defaults = {"tracer_provider": provider, "meter_provider": metrics.provider, "heartbeat": "0"}
+        instrumentor.instrument(**{**defaults, **options})
         return instrumentor
 
     yield switch_on
+    metrics.read()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
 

@@ -9,6 +9,13 @@ from support.emitted import COLLECTED, EMITTED
 from torchspan import phase, semconv
 
 TABLE = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
+METRICS = {str(metric): metric for metric in semconv.METRICS}
+KINDS = {
+    "histogram": ("Histogram", None),
+    "counter": ("Sum", True),
+    "observable_up_down_counter": ("Sum", False),
+}
+"""Instrument -> what the SDK makes of it, and whether it is monotonic."""
 
 
 def phase_of(span_name):
@@ -31,6 +38,27 @@ def test_keys_are_lower_case_words_between_dots():
 
 def test_every_row_says_what_it_means():
     assert all(len(attribute.brief) > 10 and attribute.brief.endswith(".") for attribute in semconv.ATTRIBUTES)
+
+
+def test_no_metric_stands_twice():
+    assert len(METRICS) == len(semconv.METRICS)
+
+
+def test_metrics_have_units_and_attributes_of_the_table_and_histograms_have_bounds():
+    for metric in semconv.METRICS:
+        assert re.fullmatch(r"s|By|\{[a-z]+\}", metric.unit), metric
+        assert all(TABLE[str(key)] is key and not key.type.endswith("[]") for key in metric.attributes), metric
+        assert (metric.instrument == "histogram") == bool(metric.bounds), metric
+        assert list(metric.bounds) == sorted(metric.bounds), metric
+
+
+@pytest.mark.last
+def test_every_metric_emitted_is_in_the_table_with_its_instrument_unit_bounds_and_attributes():
+    for name, kind, is_monotonic, unit, bounds, attributes in sorted(EMITTED.metrics, key=str):
+        assert name in METRICS, f"{name} is not in the table"
+        row = METRICS[name]
+        assert ((kind, is_monotonic), unit, bounds) == (KINDS[row.instrument], row.unit, row.bounds), name
+        assert attributes <= {(str(key), key.type) for key in row.attributes}, name
 
 
 @pytest.mark.last
@@ -60,5 +88,8 @@ def test_every_row_of_the_tables_was_emitted(request):
 
     unknown = {str(row) for name, row in semconv.SETTINGS.items() if not hasattr(CompilationSettings(), name)}
     keys = unknown | {key for _, _, key, _ in EMITTED.rows} | {key for key, _ in EMITTED.user_keys}
-    assert set(TABLE) - keys == set()
+    assert {key for key, row in TABLE.items() if not row.metric} - keys == set()
+    measured = {(name, key) for name, _, _, _, _, attributes in EMITTED.metrics for key, _ in attributes}
+    assert {(str(metric), str(key)) for metric in semconv.METRICS for key in metric.attributes} - measured == set()
+    assert set(METRICS) - {name for name, *_ in EMITTED.metrics} == set()
     assert {each.name for each in phase.PHASES} - {phase_of(name).name for name in EMITTED.names} == set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan: what Torch-TensorRT does, as OpenTelemetry traces.
+"""torchspan: what Torch-TensorRT does, as OpenTelemetry traces and metrics.
 
 Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called. In code::
 
@@ -14,14 +14,16 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   probes/                WHERE we hook: rows of data, and pure functions that describe a call
 #   engine/                WHEN something happens: paired callbacks; knows neither torch nor OpenTelemetry
 #   adapters/              HOW a library is hooked: applies the rows, returns the undo
-#   writer/                WHAT becomes of it: spans, through OpenTelemetry's API
+#   writer/                WHAT becomes of it: spans and metrics, through OpenTelemetry's API
 #   session.py             puts the four together, once Torch-TensorRT is imported
 #   instrumentor.py        switches that on and off, and imports none of it before
+#   serving.py             whether the program has begun to serve, which it says itself
 #   cli/                   the command `torchspan`
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
 
 from torchspan._version import __version__
 from torchspan.instrumentor import TorchspanInstrumentor
+from torchspan.serving import mark_ready
 
-__all__ = ["TorchspanInstrumentor", "__version__"]
+__all__ = ["TorchspanInstrumentor", "__version__", "mark_ready"]

@@ -33,7 +33,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     ``instrument()`` takes, each optional and each before its environment variable:
 
-    tracer_provider, meter_provider: the providers to use instead of the global ones.
+    tracer_provider, meter_provider: the providers to write to instead of the global ones.
     detail: `stages` or `passes`.
     tensorrt_phases: `auto`, `on` or `off`.
     capture: `none` or `text`.
@@ -53,8 +53,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         return ()
 
     def _instrument(self, **kwargs: Any) -> None:
-        provider = kwargs.pop("tracer_provider", None)
-        meter_provider = kwargs.pop("meter_provider", None)
+        tracer_provider, meter_provider = kwargs.pop("tracer_provider", None), kwargs.pop("meter_provider", None)
         kwargs.pop("logger_provider", None)  # conventional; nothing goes there
         settings = config.load(kwargs)
         if settings.without_gpu:
@@ -63,7 +62,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             testing.without_gpu()
         report, stop_reporting = _report() if settings.reports else (None, _nothing)
 
-        arrivals = _Arrivals(settings, provider, meter_provider, report)
+        arrivals = _Arrivals(settings, tracer_provider, meter_provider, report)
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         type(self)._undo = (*waiting, arrivals.close, stop_reporting)
 

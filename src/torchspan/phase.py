@@ -23,6 +23,8 @@ class Phase:
         `torch_tensorrt.dynamo.compile`), so the inner call adds its facts to the outer one.
     has_target: the name is followed by a bounded target.
     is_long: may take minutes, so that it is told from outside while it runs.
+    room: the share of a trace's spans after which work of this phase has none of its own and is counted in the
+        work around it; details stop first, so that they use up no room of what matters more.
     """
 
     name: str
@@ -31,12 +33,16 @@ class Phase:
     collapses: bool = False
     has_target: bool = False
     is_long: bool = False
+    room: float = 1.0
 
     @property
     def short(self) -> str:
         """The last part of the name: `build_engine` of `tensorrt.build_engine`."""
         return self.name.rpartition(".")[2]
 
+
+_DETAIL, _INSIDE, _BUILD = 0.5, 0.7, 0.95
+"""Room of details, of what is inside a conversion, and of the engine build: then an engine has its `convert` alone."""
 
 COMPILE = Phase(
     "torch_tensorrt.compile",
@@ -63,7 +69,7 @@ EXPORT = Phase("torch.export", "`torch.export.export`, by Torch-TensorRT or by t
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
 DECOMPOSE = Phase("torch_tensorrt.decompose", "Decomposition of the graph into the operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
-PASS = Phase("torch_tensorrt.pass", "One lowering pass (at detail `passes`).", has_target=True)
+PASS = Phase("torch_tensorrt.pass", "One lowering pass (at detail `passes`).", has_target=True, room=_DETAIL)
 PARTITION = Phase("torch_tensorrt.partition", "Splitting the graph into what runs in TensorRT and what in PyTorch.")
 CONVERT = Phase(
     "torch_tensorrt.convert",
@@ -71,20 +77,24 @@ CONVERT = Phase(
     collapses=True,
 )
 CACHE_LOOKUP = Phase(
-    "torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included."
+    "torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included.", room=_INSIDE
 )
-CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.")
+CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.", room=_INSIDE)
 PARSE = Phase("tensorrt.parse", "TensorRT's parser reading an ONNX model into a network.")
 CONSTRUCT_NETWORK = Phase(
-    "torch_tensorrt.construct_network", "Running the converters: from the subgraph to TensorRT's network."
+    "torch_tensorrt.construct_network",
+    "Running the converters: from the subgraph to TensorRT's network.",
+    room=_INSIDE,
 )
-BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True)
-BUILD_PHASE = Phase("tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True)
-DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.")
+BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True, room=_BUILD)
+BUILD_PHASE = Phase(
+    "tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
+)
+DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.", room=_INSIDE)
 CREATE_CONTEXT = Phase(
     "tensorrt.create_context", "Making an execution context of an engine, its device memory included."
 )
-SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.")
+SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.", room=_INSIDE)
 EXECUTE = Phase(
     "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
 )

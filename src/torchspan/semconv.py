@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The attribute table: every attribute that torchspan emits, with its type and meaning.
+"""The tables of attributes and metrics: everything that torchspan emits, with its type and meaning.
 
-This table is the contract. `docs/semantic-conventions.md` is generated from it (`make docs`), the test suite
-compares it with everything the tests emitted, both ways. An `Attribute` is the key itself, so a row is used
-where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``.
+These tables are the contract. `docs/semantic-conventions.md` is generated from them (`make docs`), the test suite
+compares them with everything the tests emitted, both ways. An `Attribute` is the key itself, so a row is used
+where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``; so is a `Metric` its name.
 
 Keys under `torch_tensorrt.`, `tensorrt.` and `torch.` belong to the library whose word they are; `torchspan.` is
 about the observation itself. Keys without a prefix of ours are those of the OpenTelemetry conventions.
@@ -11,7 +11,7 @@ about the observation itself. Keys without a prefix of ours are those of the Ope
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torchspan import phase
 from torchspan.phase import Phase
@@ -25,7 +25,7 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""
 
 SCOPE_NAME = "torchspan"
-"""The instrumentation scope of every span."""
+"""The instrumentation scope of every span and metric."""
 
 
 class Attribute(str):
@@ -33,10 +33,11 @@ class Attribute(str):
 
     `on` empty means: any span of torchspan, or one of the user's (then `brief` says so). `event` names the span
     event that carries the key instead. `at_start` says that a sampler sees it where it is known by then. `is_text`
-    marks what somebody wrote: it is redacted unless `TORCHSPAN_CAPTURE=text`.
+    marks what somebody wrote: it is redacted unless `TORCHSPAN_CAPTURE=text`. `metric`: measurements carry it and no
+    span does.
     """
 
-    __slots__ = ("at_start", "brief", "event", "is_text", "on", "type")
+    __slots__ = ("at_start", "brief", "event", "is_text", "metric", "on", "type")
 
     type: AttributeType
     brief: str
@@ -44,6 +45,7 @@ class Attribute(str):
     event: str | None
     at_start: bool
     is_text: bool
+    metric: bool
 
     def __new__(
         cls,
@@ -54,10 +56,11 @@ class Attribute(str):
         event: str | None = None,
         at_start: bool = False,
         is_text: bool = False,
+        metric: bool = False,
     ) -> Self:
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
-        self.is_text = is_text
+        self.is_text, self.metric = is_text, metric
         return self
 
 
@@ -69,10 +72,12 @@ _PLAIN = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.CREAT
 # --- about the observation ------------------------------------------------------------------------------------
 KEEP = A("torchspan.keep", "boolean", "Work worth keeping whatever the sampling rate: tail sampling asks for this.", *(p for p in phase.PHASES if p.keep), at_start=True)  # fmt: skip
 STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.CREATE_CONTEXT, phase.SETUP_ENGINE, phase.EXECUTE, phase.RUN_CONTEXT, at_start=True)  # fmt: skip
+WHILE_SERVING = A("torchspan.while_serving", "boolean", "The compilation began after `torchspan.mark_ready()` or directly below a SERVER span: somebody may have been waiting for an answer.", phase.COMPILE, at_start=True)  # fmt: skip
 INCOMPLETE = A("torchspan.incomplete", "boolean", "The end was not seen; the span was closed for it.")
 STEP_NAMES = A("torchspan.steps.names", "string[]", "Short steps inside this span that have no span of their own, longest first.")  # fmt: skip
 STEP_COUNTS = A("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
 STEP_DURATIONS = A("torchspan.steps.durations", "double[]", "Seconds that each of `torchspan.steps.names` took in all.")
+FOLDED = A("torchspan.folded.count", "int", "Pieces of work inside this span that have none of their own because the trace had its 2,000 spans; on our spans they are among the steps, without the time of other steps in them. Also on the user's spans.")  # fmt: skip
 
 # --- OpenTelemetry's own --------------------------------------------------------------------------------------
 ERROR_TYPE = A("error.type", "string", "Class of the exception that passed this span.")
@@ -155,6 +160,9 @@ FALLBACK_OPERATORS = A("torch_tensorrt.fallback.operators", "string[]", "Operato
 FALLBACK_COUNTS = A("torch_tensorrt.fallback.counts", "int[]", "How often each of them occurs.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 FALLBACK_REASONS = A("torch_tensorrt.fallback.reasons", "string[]", "Why, for each of them.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 FALLBACK_OMITTED = A("torch_tensorrt.fallback.omitted", "int", "Kinds of operators left out of the lists.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_TOTAL_REASONS = A("torch_tensorrt.fallback.totals.reasons", "string[]", "The classes of reason for which the next two lists give exact totals, whatever was left out of the lists above.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_TOTAL_OPERATORS = A("torch_tensorrt.fallback.totals.operators", "int[]", "Operators that run in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
+FALLBACK_TOTAL_SUBGRAPHS = A("torch_tensorrt.fallback.totals.subgraphs", "int[]", "Pieces of the graph that run in PyTorch for each of them: the reason of most of a piece's operators; a graph left whole is one piece. The global partitioner makes no pieces.", phase.COMPILE, phase.REFIT, phase.PARTITION)  # fmt: skip
 
 
 class FallbackReason:
@@ -307,7 +315,7 @@ CONTEXT_TENSORS = A("tensorrt.engine.io_tensors", "int", "Inputs and outputs of 
 CONTEXT_LAYERS = A("tensorrt.engine.layers", "int", "Layers of the engine, after fusion.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
 CONTEXT_MEMORY = A("tensorrt.engine.device_memory_size", "int", "Bytes of device memory that a context of the engine needs.", phase.CREATE_CONTEXT, at_start=True)  # fmt: skip
 
-FOLDED: dict[Phase, tuple[Attribute, Attribute, Attribute]] = {
+RUNS_FOLDED: dict[Phase, tuple[Attribute, Attribute, Attribute]] = {
     phase.EXECUTE: (EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX),
     phase.RUN_CONTEXT: (RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX),
 }
@@ -320,10 +328,68 @@ PROGRESS_RUNNING = A("torchspan.progress.running", "string", "The innermost part
 PROGRESS_RUNNING_ELAPSED = A("torchspan.progress.running_elapsed", "double", "Seconds since that part started.", phase.PROGRESS, at_start=True)  # fmt: skip
 PROGRESS_NUMBER = A("torchspan.progress.number", "int", "How many of these spans there were before for this work: 0 at its start.", phase.PROGRESS, at_start=True)  # fmt: skip
 
+# --- on metrics alone -----------------------------------------------------------------------------------------
+PHASE = A("torchspan.phase", "string", "The kind of work: a span's name without its target.", metric=True)
+FALLBACK_REASON_CLASS = A("torch_tensorrt.fallback.reason_class", "string", "One of the values of `torch_tensorrt.fallback.reason`.", metric=True)  # fmt: skip
+DROPPED_REASON = A("torchspan.dropped.reason", "string", "`budget`: the trace had its 2,000 spans.", metric=True)
+
 ATTRIBUTES: tuple[Attribute, ...] = tuple(
     value for value in (*globals().values(), *SETTINGS.values()) if isinstance(value, Attribute)
 )
 """Every row of the table."""
+
+# --- metrics --------------------------------------------------------------------------------------------------
+Instrument = Literal["histogram", "counter", "observable_up_down_counter"]
+
+
+class Metric(str):
+    """One row: a metric's name with its instrument, its unit (UCUM) and its meaning.
+
+    `attributes` are all that its measurements carry: bounded ones, never a model, an engine or a shape. `bounds` are
+    the upper bounds of a histogram's buckets, in its unit; a view of the user's replaces them.
+    """
+
+    __slots__ = ("attributes", "bounds", "brief", "instrument", "unit")
+
+    instrument: Instrument
+    unit: str
+    brief: str
+    attributes: tuple[Attribute, ...]
+    bounds: tuple[float, ...]
+
+    def __new__(
+        cls, name: str, instrument: Instrument, unit: str, brief: str, *attributes: Attribute, bounds: Any = ()
+    ) -> Self:
+        self = super().__new__(cls, name)
+        self.instrument, self.unit, self.brief, self.attributes = instrument, unit, brief, attributes
+        self.bounds = tuple(bounds)
+        return self
+
+
+LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""5 ms to 1 h: what a compilation and its parts take."""
+SHORT_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""0.1 ms to 10 s: what a run takes, most of which would lie below 5 ms."""
+SIZES = tuple(4**exponent for exponent in range(7, 18))
+"""16 KiB to 16 GiB."""
+
+M = Metric
+METRIC_COMPILE_DURATION = M("torch_tensorrt.compile.duration", "histogram", "s", "How long compilations took, failed ones too.", ENTRY_POINT, ERROR_TYPE, WHILE_SERVING, bounds=LONG_S)  # fmt: skip
+METRIC_PHASE_DURATION = M("torch_tensorrt.phase.duration", "histogram", "s", "How long each phase took. Phases lie inside each other as spans do; compilations and runs have metrics of their own.", PHASE, ERROR_TYPE, bounds=LONG_S)  # fmt: skip
+METRIC_ENGINE_SIZE = M("torch_tensorrt.engine.size", "histogram", "By", "Bytes of the engines that were made or taken from the cache.", bounds=SIZES)  # fmt: skip
+METRIC_CACHE_LOOKUPS = M("torch_tensorrt.engine_cache.lookups", "counter", "{lookup}", "Engines that were looked for in the engine cache, those included for which it was disabled.", CACHE_RESULT, CACHE_REASON)  # fmt: skip
+METRIC_FALLBACK_OPERATORS = M("torch_tensorrt.fallback.operators", "counter", "{operator}", "Operators that run in PyTorch, each counted once.", FALLBACK_REASON_CLASS, WHILE_SERVING)  # fmt: skip
+METRIC_FALLBACK_SUBGRAPHS = M("torch_tensorrt.fallback.subgraphs", "counter", "{subgraph}", "Pieces of graphs that run in PyTorch, by the reason of most of their operators.", FALLBACK_REASON_CLASS, WHILE_SERVING)  # fmt: skip
+METRIC_BUILDS_ACTIVE = M("torch_tensorrt.builds.active", "observable_up_down_counter", "{build}", "Compilations, and engine builds outside of one, that are going on.")  # fmt: skip
+METRIC_EXECUTE_DURATION = M("torch_tensorrt.execute.duration", "histogram", "s", "How long runs of engines took as the host sees it, every run, whether or not it is a span.", ERROR_TYPE, bounds=SHORT_S)  # fmt: skip
+METRIC_SPANS_DROPPED = M("torchspan.spans.dropped", "counter", "{span}", "Spans that were not opened although the sampler would have had them.", DROPPED_REASON)  # fmt: skip
+METRIC_CALLBACK_FAILURES = M("torchspan.callback.failures", "counter", "{failure}", "Failures of our own or of a callback, caught beside the program; the log says which.")  # fmt: skip
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""Every row of the table of metrics."""
+
+BUDGET = "budget"
+"""The value of `torchspan.dropped.reason`. What a sampler refused is a decision, not a loss, and is not counted."""
 
 OTHER = "_OTHER"
 """Value of `error.type` where the class is unknown, as the OpenTelemetry conventions have it."""

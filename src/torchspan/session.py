@@ -14,7 +14,7 @@ from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.config import Config
 from torchspan.engine import ActiveWork, Engine
 from torchspan.run_report import RunReport
-from torchspan.writer import Heartbeats, ProgressWriter, SpanWriter
+from torchspan.writer import Heartbeats, MetricWriter, ProgressWriter, SpanWriter
 
 logger = logging.getLogger("torchspan")
 
@@ -43,6 +43,8 @@ class Session:
         self._engine.register(self._writer.callback, privileged=True)
         active = ActiveWork()
         self._engine.register(active.callback)
+        self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped)
+        self._engine.register(self._metrics.callback)
         if settings.heartbeat != 0:
             progress = ProgressWriter(tracer_provider, meter_provider)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
@@ -86,6 +88,7 @@ class Session:
         self._engine.close()
         while self._undo:
             self._undo.pop()()
+        self._metrics.close()
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()

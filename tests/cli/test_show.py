@@ -289,6 +289,26 @@ def test_a_build_that_skipped_nothing_is_short_of_memory_without_a_number(record
     assert "  short of memory  " in out
 
 
+def test_what_a_trace_had_no_room_for_is_counted(recording, torchspan):
+    folded = {
+        s.FOLDED: 12,
+        s.STEP_NAMES: ["tensorrt.phase Timing tactics"],
+        s.STEP_COUNTS: [12],
+        s.STEP_DURATIONS: [1.5],
+    }
+    recording.span("tensorrt.build_engine", 0, 2000, folded)
+
+    assert (
+        torchspan("show", recording.path)[1]
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+tensorrt.build_engine                                 ████████████████    2.00 s
+   + 12 spans that the trace had no room for
+   tensorrt.phase Timing tactics 1.50 s (×12)
+"""
+    )
+
+
 def test_runs_that_were_folded_by_the_rate_limit_are_counted(recording, torchspan):
     folded = {s.EXECUTE_FOLDED: 940, s.EXECUTE_FOLDED_SUM: 1.2, s.EXECUTE_FOLDED_MAX: 0.003}
     recording.span("handle request", 0, 2000, folded, scope="app")

@@ -32,6 +32,13 @@ def fallback(span):
     return {name: (count, reason) for name, count, reason in rows}, attributes["torch_tensorrt.fallback.reason"]
 
 
+def totals(span):
+    """reason -> (operators, pieces of the graph)."""
+    names = (f"torch_tensorrt.fallback.totals.{each}" for each in ("reasons", "operators", "subgraphs"))
+    rows = zip(*(span.attributes[name] for name in names), strict=True)
+    return {reason: (operators, pieces) for reason, operators, pieces in rows}
+
+
 @pytest.fixture
 def trackers(monkeypatch):
     """The library's own report of each compilation."""
@@ -64,6 +71,7 @@ def test_counts_agree_with_the_librarys_own_report(instrument, exporter, tracker
         "torch.ops.aten.special_erfcx.default": (1, "no_converter"),
     }
     assert reasons == ("no_converter",)
+    assert totals(compilation) == {"no_converter": (sum(tracker.unsupported_ops.values()), 3 if fast else 0)}
     assert compilation.attributes["torch_tensorrt.operators.total"] == tracker.total_ops_in_graph == 8
     assert compilation.attributes["torch_tensorrt.operators.supported"] == tracker.supported_ops_in_graph == 4
     assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 4
@@ -96,6 +104,10 @@ def test_supported_operators_in_a_group_that_was_too_small(instrument, exporter,
         "torch.ops.aten.relu.default": (1, "min_block_size"),
     }
     assert reasons == ("min_block_size", "no_converter")
+    assert {reason: count for reason, (count, _) in totals(compilation).items()} == {
+        "min_block_size": 4,
+        "no_converter": 1,
+    }
     assert compilation.attributes["torch_tensorrt.operators.supported"] == 4
     assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 0
 
@@ -184,6 +196,7 @@ def test_a_graph_without_a_supported_operator_is_skipped_whole(instrument, expor
     operators, reasons = fallback(compilation)
     assert operators == {SPECIAL: (1, "no_converter")}
     assert reasons == ("no_supported_operators", "no_converter")
+    assert totals(compilation) == {"no_converter": (1, 0), "no_supported_operators": (0, 1)}
 
 
 def test_a_graph_that_torch_compile_skips_is_a_policy_and_no_error(instrument, exporter):

@@ -284,6 +284,9 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
         "torch_tensorrt.fallback.operators": ("torch.ops.aten.special_i1e.default",),
         "torch_tensorrt.fallback.counts": (1,),
         "torch_tensorrt.fallback.reasons": ("no_converter",),
+        "torch_tensorrt.fallback.totals.reasons": ("no_converter",),
+        "torch_tensorrt.fallback.totals.operators": (1,),
+        "torch_tensorrt.fallback.totals.subgraphs": (1,),
     }
     counted = {
         "torch_tensorrt.operators.total": 6,

@@ -27,6 +27,17 @@ class Emitted(SpanExporter):
         self.rows = set()
         self.names = set()
         self.user_keys = set()
+        self.metrics = set()
+
+    def add_metric(self, metric):
+        """Keep (name, instrument, unit, keys and types of the attributes) of each point of an exported metric."""
+        kind = type(metric.data).__name__
+        for point in metric.data.data_points:
+            attributes = frozenset((key, type_of(value)) for key, value in point.attributes.items())
+            bounds = tuple(getattr(point, "explicit_bounds", ()))
+            self.metrics.add(
+                (metric.name, kind, getattr(metric.data, "is_monotonic", None), metric.unit, bounds, attributes)
+            )
 
     def export(self, spans):
         for span in spans:

@@ -254,10 +254,18 @@ def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine
     lists = {semconv.FALLBACK_OPERATORS: ["o" * 500] * 20, semconv.FALLBACK_COUNTS: [1] * 20}
     engine.finish(engine.start(phase.PARTITION, lists))
     execution, partition = exporter.get_finished_spans()
-    assert len(execution.attributes["torch_tensorrt.engine.name"]) == 2048
+    assert execution.attributes["torch_tensorrt.engine.name"] == "n" * 2045 + "…"
     names = partition.attributes["torch_tensorrt.fallback.operators"]
     assert len(names) == len(partition.attributes["torch_tensorrt.fallback.counts"]) == 20
-    assert sum(map(len, names)) <= 2048
+    assert sum(len(each.encode()) for each in names) <= 2048
+
+
+def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
+    engine = Engine()
+    engine.register(SpanWriter(provider, capture_text=True).callback, privileged=True)
+    engine.finish(engine.start(phase.COMPILE, {}), ValueError("é" * 5000))
+    (event,) = exporter.get_finished_spans()[0].events
+    assert event.attributes["exception.message"] == "é" * 1022 + "…"
 
 
 def test_a_program_that_seeds_the_global_generator_gets_other_ids_and_its_own_numbers(engine, exporter):
@@ -307,11 +315,11 @@ def test_an_id_generator_of_the_users_choice_stays():
 
 def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter):
     event = engine.start(phase.BUILD_ENGINE, {})
-    event.occurrences.append(Occurrence("something", event.start_ns + 5, {"key": "value"}))
+    event.occurrences.append(Occurrence("exception", event.start_ns + 5, {semconv.EXCEPTION_TYPE: "Handled"}))
     engine.finish(event)
     (span,) = exporter.get_finished_spans()
     assert [(each.name, each.timestamp, dict(each.attributes)) for each in span.events] == [
-        ("something", event.start_ns + 5, {"key": "value"})
+        ("exception", event.start_ns + 5, {"exception.type": "Handled"})
     ]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import sys
 import time
+from collections.abc import Callable
 from enum import Enum
 from types import FunctionType
 from typing import Any
@@ -14,6 +15,7 @@ from torchspan import semconv
 from torchspan.adapters._caller import is_called_by
 from torchspan.adapters._wrap import Wrapping
 from torchspan.engine import HotPath
+from torchspan.phase import EXECUTE, Phase
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import execution
 
@@ -34,16 +36,36 @@ class Execution:
         self._engine = wrapping.engine
         self._probe = probe
         self._phase = probe.phases[0]
+        self._times = wrapping.engine.run_times
+        self._is_timed = self._phase is EXECUTE  # the runs of a program's own contexts have no metric
         self._hot = hot
+        self._is_traced = _tracing_test()
 
     def wrap_operator(self, original: Any) -> Any:
         """`execute_engine(input_tensors, engine)`: where nobody wants to know, little more than the bare call."""
-        closure, switch_off = self._hot.closure(
+        closure, switch = self._hot.closure(
             original,
             lambda args, kwargs: self._observe(original, args, kwargs, args[1], args[0]),
             self._wrapping.runs.fresh,
         )
-        self._engine.at_close(switch_off)
+
+        is_traced, add, clock = self._is_traced, self._times.add, time.perf_counter
+
+        def timed_run(input_tensors: Any, engine: Any) -> Any:
+            if is_traced(input_tensors):
+                return original(input_tensors, engine)
+            start = clock()
+            try:
+                result = original(input_tensors, engine)
+            except BaseException as error:
+                add(clock() - start, type(error))
+                raise
+            add(clock() - start)
+            return result
+
+        # What is called where nobody wants a span is exchanged: while nobody wants durations either, they cost nothing.
+        self._times.watch(lambda wanted: switch(timed_run if wanted else original))
+        self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(closure)
 
     def wrap_module(self, original: Any) -> Any:
@@ -57,7 +79,7 @@ class Execution:
         def observed_forward(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not args or not self._engine.active:
                 return original(*args, **kwargs)
-            if not self._wrapping.runs.fresh and not self._hot.is_wanted():
+            if not self._wrapping.runs.fresh and not self._hot.is_wanted() and not self._times.wanted:
                 return original(*args, **kwargs)
             return self._observe(original, args, kwargs, args[0], args[1:])
 
@@ -77,33 +99,55 @@ class Execution:
                 return original(*args, **kwargs)
             return self._observe(original, args, kwargs, args[0], ())
 
-        closure, switch_off = self._hot.closure(original, observe, self._wrapping.runs.fresh)
-        self._engine.at_close(switch_off)
+        closure, switch = self._hot.closure(original, observe, self._wrapping.runs.fresh)
+        self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(_with_parameters(closure, parameters))
 
     def _observe(
         self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
     ) -> Any:
-        due = self._engine.guard.call("deciding about a run", self._due, trt_engine, tensors)
-        if due is None:
+        if self._is_traced(tensors):
             return original(*args, **kwargs)
-        if due is not _Due.COUNT:
-            return self._event(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
-        start = time.perf_counter()
-        result = original(*args, **kwargs)
-        self._engine.guard.call("counting a run", self._hot.count, time.perf_counter() - start, self._phase)
-        return result
+        due = self._engine.guard.call("deciding about a run", self._due, trt_engine)
+        if due is None:
+            return self._timed(original, args, kwargs)
+        if due is _Due.COUNT:
+            return self._timed(original, args, kwargs, self._hot.count)
+        return self._event(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
 
-    def _due(self, trt_engine: Any, tensors: Any) -> _Due | None:
+    def _due(self, trt_engine: Any) -> _Due | None:
         """What the run is to become; None for nothing."""
-        if _is_traced(tensors):
-            return None
         runs, trace = self._wrapping.runs, self._hot.trace()
         if runs.first(trt_engine):
             return _Due.FIRST
         if trace is None:
             return None
         return _Due.EVENT if runs.allow(trt_engine, trace) else _Due.COUNT
+
+    def _timed(
+        self,
+        original: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        count: Callable[[float, Phase], None] | None = None,
+    ) -> Any:
+        """What `original` returns; its duration goes to `count`, and to those who want the durations of all runs."""
+        start = time.perf_counter()
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            self._note(time.perf_counter() - start, type(error), count)
+            raise
+        self._note(time.perf_counter() - start, None, count)
+        return result
+
+    def _note(
+        self, duration_s: float, error: type[BaseException] | None, count: Callable[[float, Phase], None] | None
+    ) -> None:
+        if self._is_timed and self._times.wanted:
+            self._times.add(duration_s, error)
+        if count is not None:
+            self._engine.guard.call("counting a run", count, duration_s, self._phase)
 
     def _event(
         self,
@@ -128,15 +172,36 @@ class Execution:
         return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)
 
 
-def _with_parameters(function: FunctionType, names: tuple[str, str]) -> FunctionType:
+def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
     """The same function with other names for its two parameters: callers may pass arguments by name."""
     code = function.__code__
     renamed = code.replace(co_varnames=(*names, *code.co_varnames[2:]))
     return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
 
 
-def _is_traced(tensors: Any) -> bool:
-    """Whether this is no run but torch.export or Dynamo asking for shapes: with fake tensors, or while compiling."""
+def _tracing_test() -> Callable[[Any], bool]:
+    """A test of a run's inputs: whether it is no run but torch.export or Dynamo asking for shapes.
+
+    Those call with fake tensors, or while compiling. What cannot be looked at is a run: it fails in its own way.
+    """
     fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
     compiler = getattr(sys.modules.get("torch"), "compiler", None)
-    return (compiler is not None and compiler.is_compiling()) or any(isinstance(each, fake) for each in tensors)
+    is_compiling = getattr(compiler, "is_compiling", None) or _never
+
+    def is_traced(tensors: Any) -> bool:
+        if is_compiling():
+            return True
+        try:
+            for each in tensors:
+                if isinstance(each, fake):
+                    return True
+        except Exception:
+            return False
+        return False
+
+    return is_traced
+
+
+def _never() -> bool:
+    """Without torch nothing is compiling."""
+    return False

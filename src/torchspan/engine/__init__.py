@@ -6,7 +6,8 @@ from torchspan.engine._callback import Callback
 from torchspan.engine._dispatch import Engine, Undo
 from torchspan.engine._event import Anchor, Attributes, Event, Occurrence, Steps
 from torchspan.engine._guard import Guard
-from torchspan.engine._hot import HotPath
+from torchspan.engine._hot import HotPath, Switch
+from torchspan.engine._run_times import RunTimes
 from torchspan.engine._runs import Runs
 
 __all__ = [
@@ -19,7 +20,9 @@ __all__ = [
     "Guard",
     "HotPath",
     "Occurrence",
+    "RunTimes",
     "Runs",
     "Steps",
+    "Switch",
     "Undo",
 ]

@@ -13,6 +13,7 @@ from torchspan.engine._callback import Callback
 from torchspan.engine._event import Attributes, Event
 from torchspan.engine._guard import Guard
 from torchspan.engine._hot import HotPath
+from torchspan.engine._run_times import RunTimes
 from torchspan.phase import FAILED_CHILD, Phase
 
 Undo = Callable[[], None]
@@ -43,6 +44,8 @@ class Engine:
         """Decides about frequent events; the privileged listener brings it."""
         self.tell: Callable[[str], str] = _nothing_of
         """What may be told of a text that a library wrote; the privileged listener brings it. Without one: nothing."""
+        self.run_times = RunTimes(self.guard)
+        """Durations of frequent work that is no event."""
         self._at_close: list[Undo] = []
         self._callbacks: tuple[Callback, ...] = ()
         self._privileged: Callback | None = None

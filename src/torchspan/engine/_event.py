@@ -47,6 +47,17 @@ class Steps:
         entry[0] += 1
         entry[1] += duration_s
 
+    def merge(self, other: Steps) -> None:
+        """Count every run of `other` as well."""
+        for name, (count, seconds) in other._by_name.items():
+            entry = self._by_name.setdefault(name, [0, 0.0])
+            entry[0] += count
+            entry[1] += seconds
+
+    def seconds(self) -> float:
+        """What all of them took."""
+        return sum(seconds for _, seconds in self._by_name.values())
+
     def longest(self, limit: int) -> list[tuple[str, int, float]]:
         """At most `limit` rows (name, count, seconds), longest first."""
         rows = ((name, int(count), seconds) for name, (count, seconds) in self._by_name.items())

@@ -26,7 +26,8 @@ from torchspan.probes.describe import (
 _row = partial(Probe, library="torch_tensorrt")
 _FALLBACK = (
     semconv.OPERATORS_TENSORRT, semconv.COVERAGE, semconv.FALLBACK_REASON, semconv.FALLBACK_OPERATORS,
-    semconv.FALLBACK_COUNTS, semconv.FALLBACK_REASONS, semconv.FALLBACK_OMITTED,
+    semconv.FALLBACK_COUNTS, semconv.FALLBACK_REASONS, semconv.FALLBACK_OMITTED, semconv.FALLBACK_TOTAL_REASONS,
+    semconv.FALLBACK_TOTAL_OPERATORS, semconv.FALLBACK_TOTAL_SUBGRAPHS,
 )  # fmt: skip
 
 _ENTRY = (

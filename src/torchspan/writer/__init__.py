@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans: what the engine's events become. Knows OpenTelemetry's API and the attribute table, and no torch."""
+"""Spans and metrics: what the engine's events become. Knows OpenTelemetry's API and the tables, and no torch."""
 
 from torchspan.writer._heartbeats import Heartbeats
+from torchspan.writer._metrics import MetricWriter
 from torchspan.writer._progress import ProgressWriter
 from torchspan.writer._spans import SpanWriter
 
-__all__ = ["Heartbeats", "ProgressWriter", "SpanWriter"]
+__all__ = ["Heartbeats", "MetricWriter", "ProgressWriter", "SpanWriter"]

@@ -13,6 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, get_current_span
 from opentelemetry.trace.propagation import _SPAN_KEY  # the public getter costs more than the budget of this path
 
 from torchspan import semconv
+from torchspan.engine import Switch
 from torchspan.phase import Phase
 
 
@@ -46,15 +47,16 @@ class SpanHotPath:
         original: Callable[[Any, Any], Any],
         observe: Callable[[tuple[Any, ...], dict[str, Any]], Any],
         fresh: Collection[Any],
-    ) -> tuple[Callable[[Any, Any], Any], Callable[[], None]]:
+    ) -> tuple[Callable[[Any, Any], Any], Switch]:
         """See `torchspan.engine.HotPath`."""
-        read, key, listening = self._read, _SPAN_KEY, True
+        read, key, listening, unseen = self._read, _SPAN_KEY, True, original
         quiet: Callable[[], Any] = _no_context
         """The last context without a recording span, weakly: contexts do not change, so the verdict on it stands."""
 
-        def switch_off() -> None:
-            nonlocal listening
-            listening = False
+        def switch(to: Callable[[Any, Any], Any] | None) -> None:
+            nonlocal listening, unseen
+            if listening:
+                listening, unseen = to is not None, to or original
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest.
         def observed_run(input_tensors: Any, engine: Any) -> Any:
@@ -67,9 +69,9 @@ class SpanHotPath:
                     if not isinstance(context.get(key), (NonRecordingSpan, NoneType)):
                         return observe((input_tensors, engine), {})
                     quiet = weakref.ref(context)
-            return original(input_tensors, engine)
+            return unseen(input_tensors, engine)
 
-        return observed_run, switch_off
+        return observed_run, switch
 
     def trace(self) -> Hashable | None:
         """The trace id of the current span if it records."""
@@ -81,4 +83,4 @@ class SpanHotPath:
         span = get_current_span()
         entry = self._folded.setdefault(span, {}).setdefault(phase, [0, 0.0, 0.0])
         entry[:] = [entry[0] + 1, entry[1] + duration_s, max(entry[2], duration_s)]
-        span.set_attributes(dict(zip(semconv.FOLDED[phase], (int(entry[0]), entry[1], entry[2]), strict=True)))
+        span.set_attributes(dict(zip(semconv.RUNS_FOLDED[phase], (int(entry[0]), entry[1], entry[2]), strict=True)))

@@ -16,7 +16,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
-from torchspan.writer._spans import bounded
+from torchspan.writer._bounds import bounded
 from torchspan.writer._tracer import TracerSource
 
 logger = logging.getLogger("torchspan")

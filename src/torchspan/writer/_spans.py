@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -12,18 +11,19 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan.engine import Callback, Event
+from torchspan.serving import is_ready
+from torchspan.writer._bounds import VALUE_LIMIT, bounded
+from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._fold import Folding
 from torchspan.writer._hot import SpanHotPath
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._redaction import redact_log_line
 from torchspan.writer._tracer import TracerSource
-
-VALUE_LIMIT = 2048
-"""Characters of the longest attribute value, lists counted whole."""
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
@@ -31,12 +31,14 @@ STEPS_LIMIT = 20
 
 @dataclass(slots=True)
 class _Open:
-    span: Span
+    """The span of an event that is open; None where its trace had no room for one."""
+
+    span: Span | None
     token: Token[Context] | None
 
 
 class SpanWriter:
-    """The engine's privileged callback: every event is a span.
+    """The engine's privileged callback: every event is a span, as long as its trace has room.
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
@@ -44,9 +46,16 @@ class SpanWriter:
 
     tracer_provider: the provider to use instead of the global one.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
+    spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None, *, capture_text: bool = False) -> None:
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        *,
+        capture_text: bool = False,
+        spans_per_trace: int = SPANS_PER_TRACE,
+    ) -> None:
         self._tracers = TracerSource(tracer_provider)
         self._capture_text = capture_text
         self.recorded = 0
@@ -54,6 +63,8 @@ class SpanWriter:
         self.unsampled = 0
         """Spans started that the sampler refused."""
         self.hot = SpanHotPath()
+        self._budget = Budget(spans_per_trace)
+        self._folding = Folding(self.hot, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end)
@@ -62,11 +73,22 @@ class SpanWriter:
         """What may be told of a line of a library's log: see `redact_log_line`; with `capture_text` the line itself."""
         return text[:VALUE_LIMIT] if self._capture_text else redact_log_line(text)
 
+    @property
+    def dropped(self) -> int:
+        """Spans that were not started, because their trace had no room for them."""
+        return self._budget.refused
+
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open | None:
         if not is_instrumentation_enabled():
             return None
         context, links = self._parent(event)
+        around = trace.get_current_span(context).get_span_context()
+        if event.phase is phase.COMPILE and _while_serving():
+            event.attributes[semconv.WHILE_SERVING] = True
+        if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
+            event.handle = around  # children and links lead to the nearest span
+            return _Open(None, None)
         attributes = self._told(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
@@ -76,8 +98,11 @@ class SpanWriter:
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += 1
+            if not around.is_valid:  # it begins a trace
+                self._budget.take(event.handle.trace_id, 1.0)
         else:
             self.unsampled += 1
+            self._budget.give_back(around.trace_id)
         token = context_api.attach(trace.set_span_in_context(span, context)) if event.scoped else None
         return _Open(span, token)
 
@@ -95,6 +120,9 @@ class SpanWriter:
     # --- end --------------------------------------------------------------------------------------------------
     def _end(self, event: Event, opened: _Open | None) -> None:
         if opened is None:
+            return
+        if opened.span is None:
+            self._folding.fold(event)
             return
         try:
             if opened.span.is_recording():
@@ -125,6 +153,11 @@ class SpanWriter:
         return {**attributes, **texts}
 
 
+def _while_serving() -> bool:
+    """Whether somebody may be waiting. A span that its sampler refused does not say of what kind it is."""
+    return is_ready() or getattr(trace.get_current_span(), "kind", None) is SpanKind.SERVER
+
+
 def _steps(event: Event) -> dict[str, Any]:
     if not event.steps:
         return {}
@@ -134,17 +167,3 @@ def _steps(event: Event) -> dict[str, Any]:
         semconv.STEP_COUNTS: [count for _, count, _ in rows],
         semconv.STEP_DURATIONS: [seconds for _, _, seconds in rows],
     }
-
-
-def bounded(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes under plain keys, with no value longer than `VALUE_LIMIT` characters."""
-    return {str(key): _bounded(value) for key, value in attributes.items()}
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, str):
-        return value if len(value) <= VALUE_LIMIT else value[: VALUE_LIMIT - 1] + "…"
-    if isinstance(value, Sequence) and value and isinstance(value[0], str):
-        limit = max(VALUE_LIMIT // len(value), 16)  # each shortened, none dropped: parallel lists stay parallel
-        return [each if len(each) <= limit else each[: limit - 1] + "…" for each in value]
-    return value

@@ -181,10 +181,13 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
-    for keys in semconv.FOLDED.values():
+    for keys in semconv.RUNS_FOLDED.values():
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
             found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+    without_room = number(a, semconv.FOLDED)
+    if without_room:
+        found.append(f"+ {plural(int(without_room), 'span')} that the trace had no room for")
     return found
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -127,7 +128,11 @@ def torch_compile_result(_call: Call, _result: Any, tally: Tally) -> Facts:
     if COMPILED in tally:
         return {}
     failure = tally.get(FAILED_CHILD)
+    verdicts = Counter(tally.get(fallback.VERDICTS, {}).values())
+    operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
+    verdicts.pop(fallback.UNCOUNTED, None)
     return {
+        **fallback.totals(operators + verdicts, Counter([FallbackReason.COMPILE_FAILED])),
         semconv.ERROR_TYPE: semconv.OTHER if failure is None else semconv.class_name(failure),
         semconv.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED],
         **NOTHING_IN_TENSORRT,
@@ -159,10 +164,11 @@ def skipped(graph: Any, tally: Tally) -> Facts:
     """Why nothing of a graph went to TensorRT, and what is in it."""
     left = fallback.left_in_torch(calls(graph), tally)
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
-    facts = fallback.facts(left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
+    facts = fallback.facts(left, Counter([reason]))
     reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON, []) if each != reason)]
     return {
+        **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left as well
         **facts,
         semconv.FALLBACK_REASON: reasons,
         **NOTHING_IN_TENSORRT,

@@ -91,14 +91,35 @@ def left_in_torch(nodes: Iterable[Any], tally: Tally) -> Left:
     ]
 
 
-def facts(left: Left) -> Facts:
-    """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first."""
+def piece_reason(left: Left) -> str | None:
+    """The reason for which a piece of the graph runs in PyTorch: that of most of its operators."""
+    reasons = Counter(reason for _, reason in left)
+    return min(reasons, key=lambda reason: (-reasons[reason], reason), default=None)
+
+
+def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
+    """How many operators and pieces of the graph each reason left to PyTorch: exact where the lists are cut."""
+    reasons = sorted(operators.keys() | pieces.keys(), key=lambda reason: (-operators[reason], reason))
+    return {
+        semconv.FALLBACK_TOTAL_REASONS: reasons,
+        semconv.FALLBACK_TOTAL_OPERATORS: [operators[reason] for reason in reasons],
+        semconv.FALLBACK_TOTAL_SUBGRAPHS: [pieces[reason] for reason in reasons],
+    }
+
+
+def facts(left: Left, pieces: Counter[str]) -> Facts:
+    """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first.
+
+    pieces: how many pieces of the graph each reason left.
+    """
     if not left:
         return {}
     ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
     shown = ranked[:LIST_LIMIT]
+    by_reason = Counter(reason for _, reason in left)
     result: Facts = {
-        semconv.FALLBACK_REASON: [reason for reason, _ in Counter(reason for _, reason in left).most_common()],
+        **totals(by_reason, pieces),
+        semconv.FALLBACK_REASON: [reason for reason, _ in by_reason.most_common()],
         semconv.FALLBACK_OPERATORS: [name for (name, _), _ in shown],
         semconv.FALLBACK_COUNTS: [count for _, count in shown],
         semconv.FALLBACK_REASONS: [reason for (_, reason), _ in shown],

@@ -37,7 +37,7 @@ def split(_call: Call, result: Any, tally: Tally) -> Facts:
         semconv.COVERAGE: in_tensorrt / total if total else 0.0,
         semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
         semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
-        **fallback.facts(fallback.left_in_torch(left, tally)),
+        **fallback.facts(fallback.left_in_torch(left, tally), _pieces(graph, tally)),
     }
 
 
@@ -48,6 +48,13 @@ def subgraphs(_call: Call, graph: Any, _tally: Tally) -> Facts:
     """
     kinds = Counter(name.startswith(ENGINE_PREFIX) for name, _ in _graph_children(graph))
     return {semconv.SUBGRAPHS_TENSORRT: kinds[True], semconv.SUBGRAPHS_TORCH: kinds[False]}
+
+
+def _pieces(graph: Any, tally: Tally) -> Counter[str]:
+    """The pieces for PyTorch by their reasons; one without an operator of the model has none."""
+    pieces = (child for name, child in _graph_children(graph) if not name.startswith(ENGINE_PREFIX))
+    reasons = (fallback.piece_reason(fallback.left_in_torch(calls(piece), tally)) for piece in pieces)
+    return Counter(reason for reason in reasons if reason is not None)
 
 
 def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of an event for which its trace had no room for a span."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from opentelemetry.trace import Span, get_current_span
+
+from torchspan import semconv
+from torchspan.engine import Event, HotPath, Occurrence
+from torchspan.writer._exceptions import exception_attributes
+
+OCCURRENCES = 128
+"""Occurrences that one event takes over from those folded into it: what the SDK keeps on a span."""
+
+
+class Folding:
+    """Folds events into the event around them, step by step outwards until one has a span.
+
+    capture_text: whether exception messages are recorded whole.
+    """
+
+    def __init__(self, hot: HotPath, *, capture_text: bool) -> None:
+        self._hot = hot
+        self._capture_text = capture_text
+        self._outside: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
+
+    def fold(self, event: Event) -> None:
+        """Fold an event that has ended."""
+        if event.parent is not None:
+            self._fold_into(event.parent, event)
+        elif event.phase in semconv.RUNS_FOLDED:
+            self._hot.count(_seconds(event), event.phase)
+        else:
+            self._count_on_the_users_span()
+
+    def _fold_into(self, outer: Event, event: Event) -> None:
+        """Its own time is a step; steps in it are steps beside that one, so that all add up to no more than the span."""
+        outer.steps.merge(event.steps)
+        outer.steps.add(event.name, max(_seconds(event) - event.steps.seconds(), 0.0))
+        outer.additions[semconv.FOLDED] = (
+            outer.additions.get(semconv.FOLDED, 0) + event.additions.get(semconv.FOLDED, 0) + 1
+        )
+        taken_over = [*event.occurrences]
+        if event.error is not None and event.innermost:
+            taken_over.append(Occurrence("exception", event.end_ns or 0, self._details(event.error)))
+        elif event.error is None and semconv.ERROR_TYPE in event.additions:  # it failed without an exception
+            outer.additions.setdefault(semconv.ERROR_TYPE, event.additions[semconv.ERROR_TYPE])
+        outer.occurrences += taken_over
+        del outer.occurrences[: max(len(outer.occurrences) - OCCURRENCES, 0)]
+
+    def _details(self, error: BaseException) -> dict[str, Any]:
+        return exception_attributes(error, capture_text=self._capture_text)
+
+    def _count_on_the_users_span(self) -> None:
+        """No event is around it: the user's span at least says that there was something."""
+        span = get_current_span()
+        if span.is_recording():
+            self._outside[span] = self._outside.get(span, 0) + 1
+            span.set_attribute(semconv.FOLDED, self._outside[span])
+
+
+def _seconds(event: Event) -> float:
+    return 0.0 if event.end_ns is None else (event.end_ns - event.start_ns) / 1e9

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+import threading
+
+import pytest
+
+from torchspan.engine import Engine, RunTimes
+from torchspan.engine._guard import Guard
+from torchspan.engine._run_times import AT_ONCE, HELD
+
+
+@pytest.fixture
+def times():
+    return RunTimes(Guard())
+
+
+def test_nobody_wants_durations_until_somebody_says_so():
+    assert Engine().run_times.wanted is False
+
+
+def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):
+    times.want(lambda _at_most: None)
+    times.add(0.5)
+    times.add(0.25, ValueError)
+    assert list(times.take()) == [(0.5, None), (0.25, ValueError)]
+    assert list(times.take()) == []
+
+
+def test_watchers_learn_the_state_at_once_and_each_change(times):
+    told = []
+    times.watch(told.append)
+    times.want(lambda _at_most: None)
+    times.want(None)
+    assert told == [False, True, False]
+
+
+def test_the_run_that_finds_as_many_as_may_be_held_has_a_few_taken_away(times):
+    taken = []
+    times.want(lambda at_most: taken.extend(times.take(at_most)))
+    for number in range(HELD):
+        times.add(number)
+    assert [duration for duration, _ in taken] == list(range(AT_ONCE))
+    assert [duration for duration, _ in times.take()] == list(range(AT_ONCE, HELD))
+
+
+def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
+    def fails(_at_most):
+        raise RuntimeError("ours")
+
+    times.want(fails)
+    for number in range(5 * HELD):
+        times.add(number)
+    assert len(list(times.take())) == 2 * HELD
+    assert len(caplog.messages) == 2, "said once, and when given up"
+
+
+def test_nobody_wants_them_any_more_and_none_is_left(times):
+    times.want(lambda _at_most: None)
+    times.add(1.0)
+    times.want(None)
+    assert list(times.take()) == []
+
+
+def test_runs_on_many_threads_are_each_taken_once(times):
+    taken, lock = [], threading.Lock()
+
+    def take(at_most=None):
+        found = list(times.take(at_most))
+        with lock:
+            taken.extend(found)
+
+    times.want(take)
+    threads = [
+        threading.Thread(target=lambda start=start: [times.add(start + number) for number in range(5000)])
+        for start in range(0, 40000, 5000)
+    ]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        take()
+    for thread in threads:
+        thread.join()
+    take()
+    assert sorted(duration for duration, _ in taken) == list(range(40000))
+
+
+def test_a_forked_child_has_none_of_its_parents(times):
+    times.want(lambda _at_most: None)
+    times.add(1.0)
+    pid = os.fork()
+    if pid == 0:
+        os._exit(len(list(times.take())))
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert len(list(times.take())) == 1

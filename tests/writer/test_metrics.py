@@ -1,0 +1,484 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of the engine as metrics of the real SDK; no library is observed here."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.metrics import NoOpMeterProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+
+import torchspan
+from support.metrics import Metrics
+from torchspan import phase, semconv
+from torchspan.adapters._execute import Execution
+from torchspan.adapters._wrap import Wrapping
+from torchspan.engine import ActiveWork, Engine
+from torchspan.engine._run_times import HELD
+from torchspan.probes import PROBES, Action
+from torchspan.writer import MetricWriter, SpanWriter
+
+
+class Bridge:
+    """Engine and writers as the session puts them together, with one observed operator."""
+
+    def __init__(self, tracer_provider, meter_provider):
+        self.engine = Engine()
+        self.spans = SpanWriter(tracer_provider)
+        self.engine.hot = self.spans.hot
+        self.engine.register(self.spans.callback, privileged=True)
+        active = ActiveWork()
+        self.engine.register(active.callback)
+        self.metrics = MetricWriter(self.engine, meter_provider, active=active, dropped=lambda: self.spans.dropped)
+        self.engine.register(self.metrics.callback)
+        self.wrapping = Wrapping(self.engine, {})
+        probe = next(each for each in PROBES if each.action is Action.EXECUTE)
+        self.operator = lambda original: Execution(self.wrapping, probe, self.engine.hot).wrap_operator(original)
+
+    def event(self, of_phase, facts=None, additions=None, error=None):
+        event = self.engine.start(of_phase, facts or {})
+        event.additions.update(additions or {})
+        self.engine.finish(event, error)
+        return event
+
+    def close(self):
+        self.engine.close()
+        self.metrics.close()
+
+
+class TrtEngine:
+    """Stands for the engine that runs."""
+
+
+@pytest.fixture
+def bridge(provider, metrics):
+    bridge = Bridge(provider, metrics.provider)
+    yield bridge
+    metrics.read()
+    bridge.close()
+
+
+def seconds(event):
+    return (event.end_ns - event.start_ns) / 1e9
+
+
+# --- events -----------------------------------------------------------------------------------------------------
+
+
+def test_a_compilations_duration_is_that_of_its_event(bridge, metrics):
+    event = bridge.event(phase.COMPILE, {semconv.ENTRY_POINT: "torch.compile"})
+    (point,) = metrics.read()["torch_tensorrt.compile.duration"]
+    assert point.attributes == {"torch_tensorrt.entry_point": "torch.compile"}
+    assert (point.count, point.sum) == (1, seconds(event))
+
+
+def test_every_other_phase_is_in_one_metric_by_its_name_without_the_target(bridge, metrics):
+    bridge.event(phase.LOWER)
+    event = bridge.engine.start(phase.PASS, {}, target="constant_fold")
+    bridge.engine.finish(event)
+    assert metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {
+        "torch_tensorrt.lower": 1,
+        "torch_tensorrt.pass": 1,
+    }
+
+
+def test_what_failed_has_the_class_of_its_exception(bridge, metrics):
+    bridge.event(phase.COMPILE, error=ValueError("secret"))
+    bridge.event(phase.BUILD_ENGINE, additions={semconv.ERROR_TYPE: "engine_build_failed"})
+    assert metrics.counts("torch_tensorrt.compile.duration", "error.type") == {"ValueError": 1}
+    assert metrics.counts("torch_tensorrt.phase.duration", "error.type") == {"engine_build_failed": 1}
+
+
+def test_no_model_engine_or_shape_is_an_attribute(bridge, metrics):
+    facts = {semconv.MODEL_CLASS: "Secret", semconv.ENGINE_NAME: "_run_on_acc_0", semconv.INPUT_SHAPES: ["[1]"]}
+    for each in phase.PHASES:
+        bridge.event(each, {key: value for key, value in facts.items() if each in key.on})
+    told = [point.attributes for points in metrics.read().values() for point in points]
+    assert told
+    assert all(attributes.keys() <= {"torchspan.phase"} for attributes in told)
+
+
+def test_a_lookup_is_counted_once_though_the_conversion_around_it_knows_the_result_too(metrics):
+    bridge = Bridge(None, metrics.provider)
+    conversion = bridge.engine.start(phase.CONVERT, {})
+    bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "hit"})
+    conversion.additions[semconv.CACHE_RESULT] = "hit"
+    bridge.engine.finish(conversion)
+    bridge.event(phase.CONVERT, additions={semconv.CACHE_RESULT: "disabled"})
+    bridge.event(phase.CACHE_INSERT, additions={semconv.CACHE_RESULT: "inserted"})
+    lookups = metrics.values("torch_tensorrt.engine_cache.lookups", "torch_tensorrt.engine_cache.result")
+    assert lookups == {"hit": 1, "disabled": 1}
+    bridge.close()
+
+
+TOTALS = {
+    semconv.FALLBACK_TOTAL_REASONS: ["no_converter", "min_block_size"],
+    semconv.FALLBACK_TOTAL_OPERATORS: [5, 2],
+    semconv.FALLBACK_TOTAL_SUBGRAPHS: [3, 0],
+}
+
+
+@pytest.mark.parametrize("outer", [phase.COMPILE, None], ids=["compilation", "alone"])
+def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, metrics, outer):
+    compilation = bridge.engine.start(outer, {}) if outer else None
+    bridge.event(phase.PARTITION, additions=TOTALS)
+    if compilation is not None:
+        compilation.additions.update(TOTALS)
+        bridge.engine.finish(compilation)
+    by_reason = "torch_tensorrt.fallback.reason_class"
+    assert metrics.values("torch_tensorrt.fallback.operators", by_reason) == {"no_converter": 5, "min_block_size": 2}
+    assert metrics.values("torch_tensorrt.fallback.subgraphs", by_reason) == {"no_converter": 3}
+
+
+@pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()], ids=["success", "error", "interrupt"])
+def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_ended(bridge, metrics, error):
+    event = bridge.engine.start(phase.COMPILE, {})
+    inner = bridge.engine.start(phase.BUILD_ENGINE, {})
+    assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
+    for each in (inner, event):
+        bridge.engine.finish(each, error)
+    assert metrics.values("torch_tensorrt.builds.active") == {(): 0}
+
+
+def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics):
+    with suppress_instrumentation():
+        bridge.event(phase.COMPILE)
+    assert set(metrics.read()) <= {"torch_tensorrt.builds.active"}
+
+
+def test_failures_beside_the_program_are_counted(bridge, metrics, caplog):
+    def fails():
+        raise RuntimeError("ours")
+
+    for _ in range(5):
+        bridge.engine.guard.call("an observer", fails)
+    assert metrics.values("torchspan.callback.failures") == {(): 3}, "three calls, then it was left out"
+    bridge.engine.guard.call("another", fails)
+    assert metrics.values("torchspan.callback.failures") == {(): 4}
+
+
+# --- while serving ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ready():
+    yield torchspan.mark_ready
+    torchspan.mark_ready(ready=False)
+
+
+def while_serving(metrics, exporter):
+    (span,) = [each for each in exporter.get_finished_spans() if each.name == "torch_tensorrt.compile"]
+    counted = metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving")
+    assert counted == {span.attributes.get("torchspan.while_serving"): 1}
+    return span.attributes.get("torchspan.while_serving")
+
+
+def test_a_compilation_before_the_program_is_ready_is_not_marked(bridge, metrics, exporter):
+    bridge.event(phase.COMPILE)
+    assert while_serving(metrics, exporter) is None
+
+
+def test_a_compilation_after_the_program_is_ready_is_marked_with_what_it_left_to_pytorch(
+    bridge, metrics, exporter, ready
+):
+    ready()
+    bridge.event(phase.COMPILE, additions=TOTALS)
+    assert while_serving(metrics, exporter) is True
+    for name in ("operators", "subgraphs"):
+        assert set(metrics.values(f"torch_tensorrt.fallback.{name}", "torchspan.while_serving")) == {True}
+
+
+def test_a_compilation_below_a_server_span_is_marked(bridge, metrics, exporter, tracer):
+    with tracer.start_as_current_span("GET /", kind=trace.SpanKind.SERVER):
+        bridge.event(phase.COMPILE)
+    assert while_serving(metrics, exporter) is True
+
+
+def test_a_compilation_below_a_span_of_another_kind_is_not_marked(bridge, metrics, exporter, tracer):
+    with tracer.start_as_current_span("job", kind=trace.SpanKind.CONSUMER):
+        bridge.event(phase.COMPILE)
+    assert while_serving(metrics, exporter) is None
+
+
+def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
+    ready()
+    ready(ready=False)
+    bridge.event(phase.COMPILE)
+    assert while_serving(metrics, exporter) is None
+
+
+# --- runs -------------------------------------------------------------------------------------------------------
+
+
+def test_each_run_is_counted_once_whatever_becomes_of_it(bridge, metrics, exporter, tracer):
+    called = []
+    operator, trt_engine = bridge.operator(lambda tensors, _engine: called.append(tensors)), TrtEngine()
+    bridge.wrapping.runs.made(trt_engine)
+    operator([], trt_engine)  # the first: a span
+    for _ in range(5):
+        operator([], trt_engine)  # nobody wants to know
+    with tracer.start_as_current_span("request"):
+        for _ in range(30):
+            operator([], trt_engine)  # ten spans, twenty folded
+    (request,) = [span for span in exporter.get_finished_spans() if span.name == "request"]
+    spans = [span for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.execute"]
+    assert (len(spans), request.attributes["torch_tensorrt.execute.folded.count"]) == (11, 20)
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 36}
+    assert len(called) == 36
+
+
+def test_a_run_that_is_a_span_has_the_spans_duration(bridge, metrics, exporter):
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+    bridge.wrapping.runs.made(trt_engine)
+    operator([], trt_engine)
+    (span,) = exporter.get_finished_spans()
+    assert metrics.sums("torch_tensorrt.execute.duration") == {(): (span.end_time - span.start_time) / 1e9}
+
+
+def test_folded_runs_add_up_to_what_the_span_around_them_says(bridge, metrics, exporter, tracer):
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(100):
+            operator([], trt_engine)
+    *spans, request = exporter.get_finished_spans()
+    told = sum((each.end_time - each.start_time) / 1e9 for each in spans)
+    told += request.attributes["torch_tensorrt.execute.folded.duration.sum"]
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 100}
+    assert metrics.sums("torch_tensorrt.execute.duration")[()] == pytest.approx(told, rel=1e-9)
+
+
+@pytest.mark.parametrize("recording", [True, False])
+def test_a_run_that_raises_is_counted_with_its_class_and_the_exception_is_the_users(bridge, metrics, tracer, recording):
+    error = ValueError("secret")
+
+    def fails(_tensors, _engine):
+        raise error
+
+    operator, trt_engine = bridge.operator(fails), TrtEngine()
+    span = tracer.start_span("request") if recording else trace.INVALID_SPAN
+    with trace.use_span(span, end_on_exit=True, record_exception=False):
+        for _ in range(15):
+            with pytest.raises(ValueError) as caught:
+                operator([], trt_engine)
+            assert caught.value is error
+    assert metrics.counts("torch_tensorrt.execute.duration", "error.type") == {"ValueError": 15}
+
+
+def test_more_runs_than_are_held_between_two_collections_are_all_counted(bridge, metrics):
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+    for _ in range(3 * HELD + 7):
+        operator([], trt_engine)
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 3 * HELD + 7}
+
+
+def test_runs_on_many_threads_are_each_counted_while_readers_collect(bridge, metrics):
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+
+    def run():
+        for _ in range(2000):
+            operator([], trt_engine)
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        metrics.reader.get_metrics_data()
+    for thread in threads:
+        thread.join()
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 16000}
+
+
+def test_inputs_that_cannot_be_looked_at_are_the_programs_own_affair(bridge, metrics):
+    operator = bridge.operator(lambda tensors, _engine: tensors)
+    assert operator(7, TrtEngine()) == 7
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 1}
+
+
+def test_after_the_end_runs_pass_and_none_is_counted(provider, metrics):
+    bridge = Bridge(provider, metrics.provider)
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: "result"), TrtEngine()
+    operator([], trt_engine)
+    bridge.close()
+    assert operator([], trt_engine) == "result"
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 1}
+
+
+def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(provider):
+    counted = []
+    for tracers in (provider, TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)):
+        metrics = Metrics()
+        bridge = Bridge(tracers, metrics.provider)
+        operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+        with tracers.get_tracer("user").start_as_current_span("request"):
+            bridge.event(phase.COMPILE, additions=TOTALS)
+            bridge.event(phase.CONVERT, additions={semconv.ENGINE_SIZE: 4711})
+            for _ in range(30):
+                operator([], trt_engine)
+        counted.append(
+            {
+                name: sorted((sorted(each.attributes.items()), each.value, each.count) for each in points)
+                for name, points in metrics.read().items()
+            }
+        )
+        bridge.close()
+    assert counted[0] == counted[1]
+    assert counted[0]["torch_tensorrt.execute.duration"] == [([], None, 30)]
+
+
+# --- providers --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("meters", "wanted"),
+    [
+        (lambda: NoOpMeterProvider(), False),
+        (lambda: MeterProvider(shutdown_on_exit=False), False),
+        (lambda: MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False), True),
+    ],
+    ids=["no-op", "without a reader", "with a reader"],
+)
+def test_runs_are_timed_only_where_somebody_reads(provider, meters, wanted):
+    bridge = Bridge(provider, meters())
+    assert bridge.engine.run_times.wanted is wanted
+    bridge.close()
+    assert bridge.engine.run_times.wanted is False
+
+
+def test_a_reader_that_is_added_later_is_noticed_at_the_next_event(provider):
+    if not hasattr(MeterProvider, "add_metric_reader"):
+        pytest.skip("this SDK cannot add a reader")
+    late = Metrics(MeterProvider(shutdown_on_exit=False))
+    bridge = Bridge(provider, late.provider)
+    late.provider.add_metric_reader(late.reader)
+    bridge.event(phase.LOWER)
+    assert late.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {"torch_tensorrt.lower": 1}
+    bridge.close()
+
+
+def test_switching_off_and_on_again_with_one_provider_doubles_nothing(provider, metrics, caplog):
+    for number in range(1, 4):
+        bridge = Bridge(provider, metrics.provider)
+        event = bridge.engine.start(phase.COMPILE, {})
+        assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
+        bridge.engine.finish(event)
+        bridge.close()
+        read = metrics.read()
+        assert "torch_tensorrt.builds.active" not in read, "nothing is observed after the end"
+        assert read["torch_tensorrt.compile.duration"][0].count == number
+    assert caplog.messages == []
+
+
+def test_what_is_held_at_the_end_is_recorded(provider, metrics):
+    bridge = Bridge(provider, metrics.provider)
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+    operator([], trt_engine)
+    bridge.close()
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 1}
+
+
+def test_an_event_that_is_open_at_the_end_is_still_recorded(provider, metrics):
+    bridge = Bridge(provider, metrics.provider)
+    event = bridge.engine.start(phase.COMPILE, {})
+    bridge.close()
+    bridge.engine.finish(event)
+    assert metrics.counts("torch_tensorrt.compile.duration") == {(): 1}
+
+
+def test_each_provider_has_what_was_recorded_with_it(provider):
+    first, second = Metrics(), Metrics()
+    for each in (first, second, first):
+        bridge = Bridge(provider, each.provider)
+        bridge.event(phase.COMPILE)
+        bridge.close()
+    assert first.counts("torch_tensorrt.compile.duration") == {(): 2}
+    assert second.counts("torch_tensorrt.compile.duration") == {(): 1}
+
+
+def test_several_readers_of_one_provider_read_the_same(provider):
+    readers = [InMemoryMetricReader(), InMemoryMetricReader()]
+    meters = MeterProvider(readers, shutdown_on_exit=False)
+    bridge = Bridge(provider, meters)
+    operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+    for _ in range(3):
+        operator([], trt_engine)
+    for reader in readers:
+        assert Metrics(meters, reader).counts("torch_tensorrt.execute.duration") == {(): 3}
+    bridge.close()
+
+
+def test_a_provider_that_is_gone_is_not_kept(provider):
+    import gc
+    import weakref
+
+    metrics = Metrics()
+    bridge = Bridge(provider, metrics.provider)
+    bridge.event(phase.COMPILE)
+    bridge.close()
+    gone = weakref.ref(metrics.provider)
+    del metrics, bridge
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_provider_that_raises_stops_no_program(provider, caplog):
+    class Broken(NoOpMeterProvider):
+        def get_meter(self, *args, **kwargs):
+            raise RuntimeError("theirs")
+
+    bridge = Bridge(provider, Broken())
+    operator = bridge.operator(lambda tensors, _engine: tensors)
+    assert [operator([1], TrtEngine()) for _ in range(3)] == [[1]] * 3
+    bridge.event(phase.COMPILE)
+    bridge.close()
+    assert "making instruments failed; the program goes on, with less telemetry." in caplog.messages
+
+
+LATE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import opentelemetry.metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from writer.test_metrics import Bridge, Metrics, TrtEngine, phase
+
+bridge = Bridge(None, None)
+operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
+operator([], trt_engine)
+assert not bridge.engine.run_times.wanted
+metrics = Metrics()
+opentelemetry.metrics.set_meter_provider(metrics.provider)
+{notice}
+assert bridge.engine.run_times.wanted
+operator([], trt_engine)
+assert metrics.counts("torch_tensorrt.execute.duration") == {{(): 1}}, metrics.read()
+bridge.close()
+
+# Once more: with the provider that is there now, by its own name and as the global one.
+for given in (metrics.provider, None):
+    bridge = Bridge(None, given)
+    event = bridge.engine.start(phase.COMPILE, {{}})
+    assert metrics.values("torch_tensorrt.builds.active") == {{(): 1}}
+    bridge.engine.finish(event)
+    bridge.close()
+assert metrics.counts("torch_tensorrt.compile.duration") == {{(): 2}}
+assert "torch_tensorrt.builds.active" not in metrics.read()
+print("right")
+"""
+
+
+@pytest.mark.parametrize(
+    "notice", ["bridge.event(phase.LOWER)", "metrics.reader.collect()"], ids=["an event", "a collection"]
+)
+def test_a_global_provider_that_is_set_late_is_noticed_at(notice):
+    """In a process of its own: the global provider can be set once."""
+    folder = os.path.dirname(os.path.dirname(__file__))
+    result = subprocess.run(
+        [sys.executable, "-c", LATE.format(notice=notice), folder], capture_output=True, text=True, check=False
+    )
+    assert (result.stdout.strip(), result.stderr) == ("right", "")
