@@ -24,7 +24,7 @@ EVERY_ENGINE = {
     "torch_tensorrt.execute",
 }
 
-SWITCH_ON_THEMSELVES = {"in_code.py", "why_is_my_build_slow.py", "what_fell_back.py"}
+SWITCH_ON_THEMSELVES = {"in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py"}
 
 
 def read(file):
@@ -168,6 +168,23 @@ def test_what_fell_back(start):
   1 x torch.ops.aten.mean.dim: user_excluded (take it out of torch_executed_ops)
   1 x torch.ops.aten.sigmoid.default: min_block_size (lower min_block_size)
   1 x torch.ops.aten.special_i1e.default: no_converter (register a converter, or replace the operator)
+"""
+    )
+
+
+def test_why_was_the_cache_not_used(start):
+    out = start("python", EXAMPLES / "why_was_the_cache_not_used.py", TORCHSPAN_WITHOUT_GPU="1")
+
+    assert (
+        re.sub(r"\d+\.\d\d s", "n s", out)
+        == """\
+as most programs do it, _run_on_acc_0: disabled (cached engines are refitted, so compile with immutable_weights=False)
+with weights that can be refitted, _run_on_acc_0: miss
+  a new engine: inserted
+the same again, _run_on_acc_0: hit
+  the hit took n s, n s of that to give the engine this model's weights
+with another batch size, _run_on_acc_0: miss
+  a new engine: inserted
 """
     )
 
