@@ -9,6 +9,7 @@ import re
 import pytest
 import torch
 import torch_tensorrt
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
@@ -22,7 +23,10 @@ WORDS = "open sesame"
 TRACES = re.compile(rb"secret.?4711|open.?sesame", re.IGNORECASE)
 """The canary, also as the identifiers and file names that compilers make of it, and a text without a literal in it."""
 OPERATOR = torch.ops.aten.special_i1e.default
-DETAILS = {"stages": {"detail": "stages"}, "passes and phases": {"detail": "passes", "tensorrt_phases": "on"}}
+DETAILS = {
+    "stages": {"detail": "stages"},
+    "passes, phases and heartbeats": {"detail": "passes", "tensorrt_phases": "on", "heartbeat": 0.1},
+}
 details = pytest.mark.parametrize("detail", DETAILS)
 
 
@@ -42,8 +46,8 @@ class Named(torch.nn.Module):
 
 
 @pytest.fixture
-def emitted(exporter, tmp_path):
-    """The bytes that both exporters send for everything recorded so far."""
+def emitted(exporter, metrics, tmp_path):
+    """The bytes that the exporters send for everything recorded so far: spans, metrics, and the file's lines."""
 
     def read():
         spans = exporter.get_finished_spans()
@@ -51,7 +55,10 @@ def emitted(exporter, tmp_path):
         file = FileSpanExporter(tmp_path / "emitted.jsonl")
         file.export(spans)
         file.shutdown()
-        return encode_spans(spans).SerializeToString() + (tmp_path / "emitted.jsonl").read_bytes()
+        measured = encode_metrics(metrics.reader.get_metrics_data())
+        assert measured.resource_metrics
+        lines = (tmp_path / "emitted.jsonl").read_bytes()
+        return encode_spans(spans).SerializeToString() + measured.SerializeToString() + lines
 
     return read
 

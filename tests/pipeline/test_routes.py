@@ -9,7 +9,7 @@ import pytest
 import routes
 from pipeline.expected import VERSION
 from support.fired import Fired
-from support.tree import outline
+from support.tree import assert_times_nest, outline
 from torchspan import adapters
 from torchspan.probes import PROBES
 
@@ -44,6 +44,7 @@ def test_exactly_the_hooks_of_the_route_fire(route, instrument, exporter, tmp_pa
     }
     spans = [span for span in exporter.get_finished_spans() if not span.name.startswith("torch_tensorrt.pass ")]
     assert "\n".join(outline(spans)) == route.tree
+    assert_times_nest(exporter.get_finished_spans())
 
 
 def run_under_the_bridge(route, instrument, tmp_path, monkeypatch):

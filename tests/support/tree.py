@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans as nested literals, so that a test can show a whole tree."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,21 @@ def named(spans, name):
     """The one span of that name."""
     (found,) = [span for span in spans if span.name == name]
     return found
+
+
+def assert_times_nest(spans):
+    """Each child lies inside its parent, and siblings of one thread do not overlap."""
+    by_id = {span.context.span_id: span for span in spans}
+    siblings = {}
+    for span in spans:
+        assert span.start_time <= span.end_time, span.name
+        around = by_id.get(span.parent.span_id) if span.parent else None
+        if around is not None:
+            assert around.start_time <= span.start_time <= span.end_time <= around.end_time, (around.name, span.name)
+            siblings.setdefault(span.parent.span_id, []).append((span.start_time, span.end_time, span.name))
+    for group in siblings.values():
+        for (_, end, first), (start, _, second) in itertools.pairwise(sorted(group)):
+            assert end <= start, (first, second)
 
 
 def assert_trees(spans, expected):

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
+from support.fake_time import START_NS, FakeTime
 from support.tree import named, outline
 from torchspan import phase, semconv
 from torchspan.adapters._wrap import Wrapping
@@ -335,3 +336,21 @@ def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provid
     event.additions.update(text)
     engine.finish(event)
     assert [span.attributes["tensorrt.parser.error"] for span in exporter.get_finished_spans()] == [told, told]
+
+
+def test_starts_and_ends_are_those_of_the_clock_to_the_nanosecond(engine, exporter, monkeypatch):
+    clock = FakeTime(monkeypatch)
+    compilation = engine.start(phase.COMPILE, {})
+    clock.jump(1.5)
+    build = engine.start(phase.BUILD_ENGINE, {})
+    clock.jump(0.000_000_007)
+    engine.finish(build)
+    clock.jump(2)
+    engine.finish(compilation)
+    times = {
+        span.name: (span.start_time - START_NS, span.end_time - START_NS) for span in exporter.get_finished_spans()
+    }
+    assert times == {
+        "torch_tensorrt.compile": (0, 3_500_000_007),
+        "tensorrt.build_engine": (1_500_000_000, 1_500_000_007),
+    }
