@@ -18,12 +18,13 @@ class Config(NamedTuple):
     """The settings of the bridge; `torchspan.environment_variables` says what each means.
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
-    without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
+    propagation: `on`, `links` or `off`. without_gpu: run the pipeline without a GPU. reports: the program runs under `torchspan run`.
     """
 
     detail: str = "stages"
     tensorrt_phases: str = "auto"
     capture: str = "none"
+    propagation: str = "on"
     without_gpu: bool = False
     reports: bool = False
 
@@ -32,6 +33,7 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "detail": (env.TORCHSPAN_DETAIL, ("stages", "passes")),
     "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
     "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
+    "propagation": (env.TORCHSPAN_PROPAGATION, ("on", "links", "off")),
 }
 _FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
 

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import config
@@ -33,6 +35,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     detail: `stages` or `passes`.
     tensorrt_phases: `auto`, `on` or `off`.
     capture: `none` or `text`.
+    propagation: `on`, `links` or `off`: whether the context follows the work into threads, pools and processes.
     without_gpu: run Torch-TensorRT's pipeline without a GPU (`torchspan.testing.without_gpu`).
 
     It may be called before or after torch_tensorrt is imported and imports neither it nor torch. A second call
@@ -66,12 +69,34 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
                 return _nothing
 
-        type(self)._undo = (when_imported(OBSERVED, library_arrived), stop_reporting)
+        stop_carrying = _carry(settings, provider) if settings.propagation != "off" else _nothing
+        type(self)._undo = (when_imported(OBSERVED, library_arrived), stop_carrying, stop_reporting)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
         for each in undo:
             each()
+
+
+def resume(**settings: Any) -> None:
+    """In a process that an instrumented one has started: switch on with its settings, unless that has been done."""
+    instrumentor = TorchspanInstrumentor()
+    if not instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.instrument(**settings)
+
+
+def _carry(settings: config.Config, provider: Any) -> Undo:
+    """Let the context follow the work into threads and processes."""
+    from torchspan import propagation
+
+    def flush() -> None:
+        for each in (provider, trace.get_tracer_provider()):
+            getattr(each, "force_flush", _nothing)()
+
+    arguments = {name: value for name, value in settings._asdict().items() if name != "reports"}
+    return propagation.install(
+        resume=functools.partial(resume, **arguments), flush=flush, as_parent=settings.propagation != "links"
+    )
 
 
 def _nothing() -> None:

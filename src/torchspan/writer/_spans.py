@@ -38,7 +38,7 @@ class SpanWriter:
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
-    of its own, with a link. Nothing is exported here, and exporting is never traced.
+    of its own, with a link to that span. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.
     capture_text: whether exception messages are recorded whole.
@@ -82,6 +82,10 @@ class SpanWriter:
         if getattr(current, "end_time", None) is not None:
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
+        elif not current.get_span_context().is_valid:
+            started_by = context_api.get_value(semconv.STARTED_BY, context)
+            if isinstance(started_by, SpanContext):
+                links.append(Link(started_by))
         return context, links
 
     # --- end --------------------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replacing names of the standard library, and putting them back."""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+logger = logging.getLogger("torchspan")
+
+T = TypeVar("T")
+Function = Callable[..., Any]
+
+
+class Names:
+    """What has been replaced, whether it is to do anything, and the way back.
+
+    The rules are those of what is hooked: `undo` puts back the original only where ours is still the one bound, and what
+    somebody put over it passes through ours. What fails in ours is logged once, and the program's call goes on as it would
+    have.
+    """
+
+    def __init__(self) -> None:
+        self.active = True
+        """False after `undo`: replacements that are still bound somewhere pass straight through."""
+        self._replaced: list[tuple[Any, str, Function, Function]] = []
+        self._failed = False
+
+    def replace(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """Bind `make(original)`, dressed as the original, where `holder` itself defines `name`; else nothing happens."""
+        original = vars(holder).get(name)
+        if original is None:
+            logger.debug("%r has no %s; nothing is carried there.", holder, name)
+            return
+        replacement = functools.wraps(original)(make(original))
+        setattr(holder, name, replacement)
+        self._replaced.append((holder, name, original, replacement))
+
+    def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
+        """What `ours(*args)` returns; None when it raised, or when this has ended."""
+        if not self.active:
+            return None
+        try:
+            return ours(*args)
+        except Exception:
+            if not self._failed:
+                self._failed = True
+                logger.exception("Carrying the context failed; the program goes on, in traces of their own.")
+            return None
+
+    def undo(self) -> None:
+        """Put every original back, last replaced first."""
+        self.active = False
+        while self._replaced:
+            holder, name, original, replacement = self._replaced.pop()
+            if vars(holder).get(name) is replacement:
+                setattr(holder, name, original)

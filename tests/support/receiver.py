@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An OTLP/HTTP receiver on a loopback socket: what a program really sends, in the order in which it arrives."""
+
+import gzip
+import threading
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+@dataclass(frozen=True)
+class Received:
+    """A span as it arrived. Ids are hexadecimal, `parent_id` is empty for a root; times in ns since 1970."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, Any]
+    scope: str
+    resource: dict[str, Any]
+
+
+class Receiver:
+    """A receiver on a free port of 127.0.0.1, from its making to `stop()`; also as a context manager.
+
+    answers: False makes it take every request and never answer one before it is stopped.
+    """
+
+    def __init__(self, *, answers=True):
+        self._answers = answers
+        self._stopped = threading.Event()
+        self._changed = threading.Condition()
+        self._traces, self._metrics = [], []
+        self.requests = 0
+        """Requests whose body has arrived, whatever they were."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads, self._server.block_on_close = True, False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self):
+        """For OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def environment(self):
+        """Variables that make an instrumented program send traces here, and neither metrics nor logs anywhere."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+        }
+
+    def spans(self):
+        """Every span so far, in the order of arrival."""
+        with self._changed:
+            requests = list(self._traces)
+        return [
+            Received(
+                span.name,
+                span.trace_id.hex(),
+                span.span_id.hex(),
+                span.parent_span_id.hex(),
+                span.start_time_unix_nano,
+                span.end_time_unix_nano,
+                _mapping(span.attributes),
+                of_scope.scope.name,
+                _mapping(of_resource.resource.attributes),
+            )
+            for request in requests
+            for of_resource in request.resource_spans
+            for of_scope in of_resource.scope_spans
+            for span in of_scope.spans
+        ]
+
+    def metrics(self):
+        """Every metrics request so far, as ExportMetricsServiceRequest."""
+        with self._changed:
+            return list(self._metrics)
+
+    def wait_for(self, predicate, timeout=60):
+        """Wait until `predicate(receiver)` is true after some request; AssertionError after `timeout` seconds."""
+        with self._changed:
+            done = self._changed.wait_for(lambda: predicate(self), timeout)
+        assert done, f"not within {timeout} s; got {[span.name for span in self.spans()]}"
+
+    def stop(self):
+        """Take no request any more; those that were left without an answer get none."""
+        self._stopped.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def _take(self, path, body):
+        with self._changed:
+            if path == "/v1/traces":
+                self._traces.append(ExportTraceServiceRequest.FromString(body))
+            elif path == "/v1/metrics":
+                self._metrics.append(ExportMetricsServiceRequest.FromString(body))
+            self.requests += 1
+            self._changed.notify_all()
+
+    def _handler(self):
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                receiver._take(self.path, body)
+                if not receiver._answers:
+                    receiver._stopped.wait()
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", "application/x-protobuf")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *arguments):
+                pass
+
+        return Handler
+
+
+def _mapping(attributes):
+    return {each.key: _value(each.value) for each in attributes}
+
+
+def _value(value):
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(each) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return _mapping(value.kvlist_value.values)
+    return getattr(value, kind) if kind else None
