@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, TypeVar
 
 logger = logging.getLogger("torchspan")
@@ -34,7 +35,7 @@ class Names:
         if original is None:
             logger.debug("%r has no %s; nothing is carried there.", holder, name)
             return
-        replacement = functools.wraps(original)(make(original))
+        replacement = functools.wraps(original)(make(_unbound(original) if isinstance(holder, type) else original))
         setattr(holder, name, replacement)
         self._replaced.append((holder, name, original, replacement))
 
@@ -57,3 +58,14 @@ class Names:
             holder, name, original, replacement = self._replaced.pop()
             if vars(holder).get(name) is replacement:
                 setattr(holder, name, original)
+
+
+def _unbound(method: Any) -> Function:
+    """A function that calls `method` of its first argument.
+
+    What somebody else put there may not be a function: a wrapper of wrapt's that is called without being bound takes the
+    object for an argument.
+    """
+    if type(method) is FunctionType:  # isinstance believes what such a wrapper says of itself
+        return method
+    return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
