@@ -11,7 +11,9 @@ from torchspan.exceptions import ConfigurationError
 
 
 def test_defaults():
-    assert config.load({}, {}) == Config(detail="stages", tensorrt_phases="auto", capture="none", without_gpu=False)
+    assert config.load({}, {}) == Config(
+        detail="stages", tensorrt_phases="auto", capture="none", propagation="on", without_gpu=False
+    )
 
 
 def test_variables_are_read():
@@ -19,9 +21,10 @@ def test_variables_are_read():
         "TORCHSPAN_DETAIL": "Passes ",
         "TORCHSPAN_TENSORRT_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
+        "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
     }
-    assert config.load({}, environment) == Config("passes", "on", "text", without_gpu=True)
+    assert config.load({}, environment) == Config("passes", "on", "text", "links", without_gpu=True)
 
 
 def test_an_argument_wins_over_its_variable():
@@ -58,5 +61,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
 
 
 def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):
-    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, tensorrt_phases"):
+    with pytest.raises(
+        ConfigurationError, match="There is no argument detial: use capture, detail, propagation, tensorrt_phases"
+    ):
         TorchspanInstrumentor().instrument(detial="passes", tracer_provider=provider)

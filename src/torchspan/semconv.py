@@ -27,10 +27,6 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 SCOPE_NAME = "torchspan"
 """The instrumentation scope of every span."""
 
-STARTED_BY = "torchspan.started_by"
-"""Key in OpenTelemetry's context, no attribute: the span context in which a thread or process was started. Where nothing
-is current any more, what begins there has a link to it."""
-
 
 class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.

@@ -128,6 +128,15 @@ def scenarios(method):
     for number in range(2):
         run(starts.Process(target=several, args=(f"ids {number}",)))
 
+    if method == "fork":
+        with tracer.start_as_current_span("request forked"):
+            child = os.fork()
+            if child == 0:  # what becomes of its spans is up to the program, which ends it as it likes
+                work.both("forked")
+                provider.force_flush()
+                os._exit(0)
+        os.waitpid(child, 0)
+
     run(starts.Process(target=is_instrumented, args=(answers,)))
     told["child is instrumented"] = answers.get()
     return told

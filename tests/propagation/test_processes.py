@@ -19,6 +19,7 @@ class Run:
     """What the program printed, and what arrived."""
 
     def __init__(self, method, environment, endpoint):
+        self.method = method
         done = subprocess.run(
             [sys.executable, str(PROGRAM), method],
             env={**environment, "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint},
@@ -89,6 +90,12 @@ def test_a_long_lived_process_has_a_parent_while_that_is_open_and_links_to_it_af
     assert ran.parents("worker after") == ("", "")
     (start,) = [span for span in ran.spans if span.name == "request of the worker's start"]
     assert ran.ours["worker after"].links == [(start.trace_id, start.span_id)]
+
+
+def test_a_bare_fork_goes_on_in_the_span_in_which_it_happened(ran):
+    forked = {"forked"} if ran.method == "fork" else set()
+    assert {"forked"} & ran.ours.keys() == forked
+    assert [ran.parents(label) for label in forked] == [("request forked",) * 2] * len(forked)
 
 
 def test_children_have_ids_of_their_own_though_the_program_seeds_its_generator(ran):

@@ -24,7 +24,6 @@ from torchspan.propagation._names import Names
 
 REPLACED = [
     (threading.Thread, "start"),
-    *([] if sys.version_info >= (3, 14) else [(threading.Thread, "_bootstrap_inner")]),
     (ThreadPoolExecutor, "submit"),
     (ProcessPoolExecutor, "submit"),
     *(
@@ -42,12 +41,17 @@ def bound():
     return [vars(holder)[name] for holder, name in REPLACED]
 
 
-def test_every_name_is_replaced_and_put_back(instrument):
-    before = bound()
+def test_every_name_is_replaced_and_put_back(instrument, tracer):
+    before, inner = bound(), threading.Thread._bootstrap_inner
     instrumentor = instrument()
     assert not [name for (_, name), was, now in zip(REPLACED, before, bound(), strict=True) if was is now]
+    with tracer.start_as_current_span("request"):
+        thread = threading.Thread(target=lambda: None)
+        thread.start()
+        thread.join()
     instrumentor.uninstrument()
     assert [was is now for was, now in zip(before, bound(), strict=True)] == [True] * len(REPLACED)
+    assert threading.Thread._bootstrap_inner is inner
 
 
 def test_switched_off_no_name_is_replaced(instrument):
@@ -290,7 +294,7 @@ def thread_of_314(instrument, monkeypatch):
         flags = type("flags", (), {"thread_inherit_context": inherits})
         monkeypatch.setattr(_threads, "sys", type("sys", (), {"version_info": (3, 14), "flags": flags}))
         kind = type("Thread", (ThreadOf314,), {"inherits": inherits, "start": ThreadOf314.start})
-        _threads.install(names, type("threading", (), {"Thread": kind}))
+        names.replace(kind, "start", lambda original: _threads.starting(names, original))
         return kind
 
     instrument(propagation="off")

@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
 
-from torchspan import semconv
+from torchspan.context_keys import STARTED_BY
 
 EMPTY = Context()
 """Nothing: what the long-lived workers of a pool are started in."""
@@ -24,13 +24,13 @@ class StartContext(Context):
     """The context in which something was started that may outlive it.
 
     Its span is there while it is open and gone once it is over, so that a worker's later work gets no stale parent, and
-    no worker keeps a span alive. What the span was stays under `semconv.STARTED_BY`: spans of ours link to it then.
+    no worker keeps a span alive. What the span was stays under `STARTED_BY`: spans of ours link to it then.
 
     entries: the other entries. started_by: what the span is known by. find: the span while it is open, else None.
     """
 
     def __init__(self, entries: dict[str, object], started_by: SpanContext, find: Callable[[], Span | None]) -> None:
-        super().__init__({**entries, semconv.STARTED_BY: started_by})
+        super().__init__({**entries, STARTED_BY: started_by})
         self._find = find
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -53,7 +53,7 @@ class StartContext(Context):
     def forget(self) -> None:
         """As if it had never been: over, and nothing to link to."""
         self.end()
-        dict.pop(self, semconv.STARTED_BY, None)  # a context refuses changes; nothing was derived from this entry
+        dict.pop(self, STARTED_BY, None)  # a context refuses changes; nothing was derived from this entry
 
 
 def at_start() -> Context | None:

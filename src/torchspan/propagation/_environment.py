@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -17,19 +16,13 @@ ENV_PLACE = 10
 """Where `env` stands among the positional arguments of `subprocess.Popen`, behind `self`."""
 
 
-def install(names: Names, subprocess: ModuleType, inherited: Mapping[str, str]) -> None:
-    """Carry into what `subprocess.Popen` starts, and with it run, call, check_output, os.popen and asyncio's.
+def popen(names: Names, original: Function) -> Function:
+    """What replaces `subprocess.Popen.__init__`, and with it run, call, check_output, os.popen and asyncio's."""
 
-    inherited: the variables of a context that this process was started with.
-    """
-    names.replace(subprocess.Popen, "__init__", lambda original: _popen(names, original, inherited))
-
-
-def _popen(names: Names, original: Function, inherited: Mapping[str, str]) -> Function:
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
         by_position = len(args) > ENV_PLACE
         given = args[ENV_PLACE] if by_position else kwargs.get("env")
-        environment = names.attempt(of_child, given, inherited)
+        environment = names.attempt(of_child, given, names.inherited)
         if environment is not None and by_position:
             args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
         elif environment is not None:
@@ -42,8 +35,8 @@ def _popen(names: Names, original: Function, inherited: Mapping[str, str]) -> Fu
 def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     """The environment for a child in the current context; None to leave it as it is.
 
-    given: what the program passed: a mapping, or None for a copy of ours. A context that it set itself wins, one that
-    this process only inherited does not.
+    given: what the program passed: a mapping, or None for a copy of ours. A context that it set itself wins.
+    inherited: the variables of a context that this process was started with, which does not win.
     """
     carrier = _carrier.pack(context_api.get_current())
     if not carrier or not (given is None or isinstance(given, Mapping)):

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from opentelemetry import context as context_api
+
 logger = logging.getLogger("torchspan")
 
 T = TypeVar("T")
@@ -26,6 +28,8 @@ class Names:
     def __init__(self) -> None:
         self.active = True
         """False after `undo`: replacements that are still bound somewhere pass straight through."""
+        self.inherited: dict[str, str] = {}
+        """The variables of a context that this process was started with."""
         self._replaced: list[tuple[Any, str, Function, Function]] = []
         self._failed = False
 
@@ -38,6 +42,24 @@ class Names:
         replacement = functools.wraps(original)(make(_unbound(original) if isinstance(holder, type) else original))
         setattr(holder, name, replacement)
         self._replaced.append((holder, name, original, replacement))
+
+    def replace_late(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """As `replace`, where only a call in a context that holds something is of interest: `make` waits for the first."""
+
+        def make_late(original: Function) -> Function:
+            ours: Function | None = None
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                nonlocal ours
+                if not self.active or not context_api.get_current():
+                    return original(*args, **kwargs)
+                if ours is None:
+                    ours = self.attempt(make, original) or original
+                return ours(*args, **kwargs)
+
+            return call
+
+        self.replace(holder, name, make_late)
 
     def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
         """What `ours(*args)` returns; None when it raised, or when this has ended."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -16,36 +14,10 @@ from torchspan.propagation import _carrier
 from torchspan.propagation._context import EMPTY, Attached
 from torchspan.propagation._names import Function, Names
 
-Carry = Callable[[Any, Function], Function]
-"""From a pool and the function of a work item to the function that the pool is given instead."""
 
-WITH_A_FUNCTION = {
-    "concurrent.futures.thread": ("ThreadPoolExecutor", ("submit",)),
-    "concurrent.futures.process": ("ProcessPoolExecutor", ("submit",)),
-    "multiprocessing.pool": ("Pool", ("apply_async", "_map_async", "imap", "imap_unordered")),
-}
-"""Module -> class and methods that take a function as a work item. They may start workers on the way."""
+def item(names: Names, original: Function) -> Function:
+    """What replaces a method that takes a function as a work item, and may start workers on the way."""
 
-STARTS_WORKERS = {
-    "multiprocessing.pool": ("Pool", "__init__"),
-    # Inductor's compile workers: started below whichever compilation is the first, kept for all of them.
-    "torch._inductor.compile_worker.subproc_pool": ("SubprocPool", "__init__"),
-}
-"""Module -> class and method that starts long-lived workers."""
-
-
-def install(names: Names, module: ModuleType) -> None:
-    """Carry into the work items of the pool that `module` defines."""
-    if module.__name__ in WITH_A_FUNCTION:
-        pool, methods = WITH_A_FUNCTION[module.__name__]
-        for method in methods:
-            names.replace(getattr(module, pool), method, lambda original: _carrying(names, original))
-    if module.__name__ in STARTS_WORKERS:
-        pool, method = STARTS_WORKERS[module.__name__]
-        names.replace(getattr(module, pool), method, lambda original: _outside(names, original))
-
-
-def _carrying(names: Names, original: Function) -> Function:
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         carried = names.attempt(_work_item, self, args[0] if args else kwargs.get("func"))
         if carried is None:
@@ -60,10 +32,10 @@ def _carrying(names: Names, original: Function) -> Function:
     return method
 
 
-def _outside(names: Names, original: Function) -> Function:
+def workers(_names: Names, original: Function) -> Function:
+    """What replaces a method that starts long-lived workers."""
+
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if not names.active:
-            return original(self, *args, **kwargs)
         with Attached(EMPTY):
             return original(self, *args, **kwargs)
 

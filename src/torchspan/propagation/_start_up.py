@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from types import ModuleType
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -16,20 +14,11 @@ from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
 from torchspan.propagation._names import Function, Names
 
-INSTRUMENTATIONS = "opentelemetry.instrumentation"
-SERVING = "_start_internal_or_server_span"
-"""What server instrumentations (ASGI, WSGI, …) call for each request. Below a current span they take the request for
-internal work, and what its own headers say is not read."""
 
-
-def variables() -> dict[str, str]:
-    """The variables of a context in our environment, by name; empty in nearly every process."""
-    return {name: os.environ[name] for name in _carrier.fields() if name in os.environ}
-
-
-def install(names: Names, inherited: dict[str, str], *, as_parent: bool) -> Undo:
+def install(names: Names, *, as_parent: bool) -> Undo:
     """Make the inherited context the current one of this thread, unless a span is current already."""
-    context = names.attempt(_context, inherited, not as_parent) if inherited else None
+    names.inherited = {name: os.environ[name] for name in _carrier.fields() if name in os.environ}
+    context = names.attempt(_context, names.inherited, not as_parent) if names.inherited else None
     if context is None:
         return _nothing
     before = context_api.get_current()
@@ -50,18 +39,12 @@ def _context(inherited: dict[str, str], is_over: bool) -> Any:
     return from_elsewhere(_carrier.unpack(inherited), lambda: is_over)
 
 
-def watch_servers(names: Names, utils: ModuleType) -> None:
+def serving(names: Names, original: Function) -> Function:
     """What begins to serve requests is a long-lived worker: its start is the parent of none, nor of what follows.
 
-    utils: OpenTelemetry's module that defines `SERVING`; other instrumentations may have taken the name from it.
+    Below a current span, server instrumentations take a request for internal work, and what its headers say is not read.
     """
-    original = getattr(utils, SERVING, None)
-    for name, module in list(sys.modules.items()):
-        if original is not None and name.startswith(INSTRUMENTATIONS) and vars(module).get(SERVING) is original:
-            names.replace(module, SERVING, lambda original: _serving(names, original))
 
-
-def _serving(names: Names, original: Function) -> Function:
     def begin() -> None:
         context = context_api.get_current()
         if isinstance(context, StartContext):

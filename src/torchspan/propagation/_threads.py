@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextvars
 import sys
-from types import ModuleType
+import threading
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -15,16 +15,14 @@ from torchspan.propagation._context import Attached, at_start
 from torchspan.propagation._names import Function, Names
 
 
-def install(names: Names, threading: ModuleType) -> None:
-    """Carry into `threading.Thread`, and with it into every subclass, Timer among them."""
-    thread = threading.Thread
+def starting(names: Names, original: Function) -> Function:
+    """What replaces `threading.Thread.start`, and with it that of every subclass, Timer among them."""
     if sys.version_info >= (3, 14):
-        names.replace(thread, "start", lambda original: _start_with_own_context(names, original))
-        return
+        return _start_with_own_context(names, original)
     waiting: dict[int, Context] = {}
     """What a thread that is being started will see, by the id of its object: no attribute is put on it."""
-    names.replace(thread, "start", lambda original: _start(names, waiting, original))
-    names.replace(thread, "_bootstrap_inner", lambda original: _bootstrap(waiting, original))
+    names.replace(threading.Thread, "_bootstrap_inner", lambda original: _bootstrap(waiting, original))
+    return _start(names, waiting, original)
 
 
 def _start(names: Names, waiting: dict[int, Context], original: Function) -> Function:

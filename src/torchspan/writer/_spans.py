@@ -15,6 +15,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
+from torchspan.context_keys import STARTED_BY
 from torchspan.engine import Callback, Event
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._hot import SpanHotPath
@@ -83,7 +84,7 @@ class SpanWriter:
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
         elif not current.get_span_context().is_valid:
-            started_by = context_api.get_value(semconv.STARTED_BY, context)
+            started_by = context_api.get_value(STARTED_BY, context)
             if isinstance(started_by, SpanContext):
                 links.append(Link(started_by))
         return context, links
