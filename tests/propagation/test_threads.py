@@ -165,7 +165,7 @@ def test_what_is_not_covered_begins_a_trace_of_its_own(started, instrument, trac
 # --- the context follows the work item ---------------------------------------------------------------------------
 
 
-def test_two_requests_that_share_a_worker_are_two_traces(instrument, tracer, both, parents):
+def test_two_requests_that_share_a_worker_are_two_traces(instrument, tracer, both, parents, links):
     instrument()
     with ThreadPoolExecutor(1) as pool:
         with tracer.start_as_current_span("one") as one:
@@ -175,7 +175,7 @@ def test_two_requests_that_share_a_worker_are_two_traces(instrument, tracer, bot
         pool.submit(both, "third").result()
     assert parents("first") == (span_id(one),) * 2
     assert parents("second") == (span_id(two),) * 2
-    assert parents("third") == NONE
+    assert (parents("third"), links("third")) == (NONE, ([], []))
 
 
 def test_an_item_that_runs_when_its_request_is_over_links_to_it(instrument, tracer, both, arrived):
