@@ -12,7 +12,7 @@ from torchspan.exceptions import ConfigurationError
 
 def test_defaults():
     assert config.load({}, {}) == Config(
-        detail="stages", tensorrt_phases="auto", capture="none", heartbeat=None, without_gpu=False
+        detail="stages", tensorrt_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
     )
 
 
@@ -22,10 +22,13 @@ def test_variables_are_read():
         "TORCHSPAN_TENSORRT_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
         "TORCHSPAN_HEARTBEAT": " 0.5",
+        "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
         "TORCHSPAN_LOG_CORRELATION": "true",
     }
-    assert config.load({}, environment) == Config("passes", "on", "text", 0.5, without_gpu=True, log_correlation=True)
+    assert config.load({}, environment) == Config(
+        "passes", "on", "text", "links", 0.5, without_gpu=True, log_correlation=True
+    )
 
 
 def test_an_argument_wins_over_its_variable():

@@ -21,7 +21,7 @@ class Config(NamedTuple):
     """The settings of the bridge; `torchspan.environment_variables` says what each means.
 
     detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
-    heartbeat: seconds between two heartbeats of long work, 0: no heartbeats, None: gaps that grow.
+    heartbeat: seconds between two heartbeats of long work, 0: no heartbeats, None: gaps that grow. propagation: `on`, `links` or `off`.
     without_gpu: run the pipeline without a GPU. log_correlation: add trace ids to the libraries' log records.
     reports: the program runs under `torchspan run`.
     """
@@ -29,6 +29,7 @@ class Config(NamedTuple):
     detail: str = "stages"
     tensorrt_phases: str = "auto"
     capture: str = "none"
+    propagation: str = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
     log_correlation: bool = False
@@ -39,6 +40,7 @@ _CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
     "detail": (env.TORCHSPAN_DETAIL, ("stages", "passes")),
     "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
     "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
+    "propagation": (env.TORCHSPAN_PROPAGATION, ("on", "links", "off")),
 }
 _SWITCHES: dict[str, str] = {
     "without_gpu": env.TORCHSPAN_WITHOUT_GPU,

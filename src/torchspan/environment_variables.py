@@ -43,5 +43,12 @@ TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
 The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
 Off by default, because a formatter that prints every attribute of a record would print these too."""
 
+TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
+"""Whether the context follows the work into threads, pools and processes: `on` (default), `links` or `off`.
+
+`links` is `on` for a process that lives long (a server, a worker that a span of another process happened to start): what
+it was started with, TRACEPARENT included, is linked to and is nobody's parent. As every setting it holds for the
+processes that this one starts, too."""
+
 TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"
 """Set by `torchspan run` for the programs it starts: the folder in which each process says what it observed."""

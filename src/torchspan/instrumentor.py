@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import config
@@ -38,6 +39,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     tensorrt_phases: `auto`, `on` or `off`.
     capture: `none` or `text`.
     heartbeat: seconds between the `torchspan.progress` spans of a long compilation; 0: none of them.
+    propagation: `on`, `links` or `off`: whether the context follows the work into threads, pools and processes.
     without_gpu: run Torch-TensorRT's pipeline without a GPU (`torchspan.testing.without_gpu`).
     log_correlation: let log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
 
@@ -64,7 +66,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, report)
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
-        type(self)._undo = (*waiting, arrivals.close, stop_reporting)
+        stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
+        type(self)._undo = (*waiting, arrivals.close, stop_carrying, stop_reporting)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
@@ -99,6 +102,27 @@ class _Arrivals:
             session, self._session = self._session, None
         if session is not None:
             session.close()
+
+
+def resume(**settings: Any) -> None:
+    """In a process that an instrumented one has started: switch on with its settings, unless that has been done."""
+    instrumentor = TorchspanInstrumentor()
+    if not instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.instrument(**settings)
+
+
+def _carry(settings: Config, provider: Any) -> Undo:
+    """Let the context follow the work into threads and processes."""
+    from torchspan import propagation
+
+    def flush() -> None:
+        for each in (provider, trace.get_tracer_provider()):
+            getattr(each, "force_flush", _nothing)()
+
+    arguments = {name: value for name, value in settings._asdict().items() if name != "reports"}
+    return propagation.install(
+        resume=partial(resume, **arguments), flush=flush, as_parent=settings.propagation != "links"
+    )
 
 
 def _nothing() -> None:

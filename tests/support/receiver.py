@@ -13,7 +13,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 @dataclass(frozen=True)
 class Received:
-    """A span as it arrived. Ids are hexadecimal, `parent_id` is empty for a root; times in ns since 1970."""
+    """A span as it arrived. Ids are hexadecimal, `parent_id` is empty for a root; times in ns since 1970.
+
+    links: (trace id, span id) of each.
+    """
 
     name: str
     trace_id: str
@@ -24,6 +27,7 @@ class Received:
     attributes: dict[str, Any]
     scope: str
     resource: dict[str, Any]
+    links: list[tuple[str, str]]
 
 
 class Receiver:
@@ -48,6 +52,8 @@ class Receiver:
     def url(self):
         """For OTEL_EXPORTER_OTLP_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_port}"
+
+    endpoint = url
 
     def environment(self):
         """Variables that make an instrumented program send traces here, and neither metrics nor logs anywhere."""
@@ -74,6 +80,7 @@ class Receiver:
                 _mapping(span.attributes),
                 of_scope.scope.name,
                 _mapping(of_resource.resource.attributes),
+                [(link.trace_id.hex(), link.span_id.hex()) for link in span.links],
             )
             for request in requests
             for of_resource in request.resource_spans
@@ -86,11 +93,11 @@ class Receiver:
         with self._changed:
             return list(self._metrics)
 
-    def wait_for(self, predicate, timeout=60):
-        """Wait until `predicate(receiver)` is true after some request; AssertionError after `timeout` seconds."""
+    def wait_for(self, predicate, timeout_s=60):
+        """Wait until `predicate(receiver)` is true after some request; AssertionError after `timeout_s` seconds."""
         with self._changed:
-            done = self._changed.wait_for(lambda: predicate(self), timeout)
-        assert done, f"not within {timeout} s; got {[span.name for span in self.spans()]}"
+            done = self._changed.wait_for(lambda: predicate(self), timeout_s)
+        assert done, f"not within {timeout_s} s; got {[span.name for span in self.spans()]}"
 
     def stop(self):
         """Take no request any more; those that were left without an answer get none."""

@@ -14,6 +14,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
 from torchspan import phase, semconv
+from torchspan.context_keys import STARTED_BY
 from torchspan.engine import Callback, Event
 from torchspan.serving import is_ready
 from torchspan.writer._bounds import VALUE_LIMIT, bounded
@@ -42,7 +43,7 @@ class SpanWriter:
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
-    of its own, with a link. Nothing is exported here, and exporting is never traced.
+    of its own, with a link to that span. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
@@ -115,6 +116,10 @@ class SpanWriter:
         if getattr(current, "end_time", None) is not None:
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
+        elif not current.get_span_context().is_valid:
+            started_by = context_api.get_value(STARTED_BY, context)
+            if isinstance(started_by, SpanContext):
+                links.append(Link(started_by))
         return context, links
 
     # --- end --------------------------------------------------------------------------------------------------

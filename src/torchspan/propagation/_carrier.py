@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The context as text, under the names of environment variables (TRACEPARENT, TRACESTATE, BAGGAGE).
+
+The names follow OpenTelemetry's specification "Environment variables as context propagation carriers": those of the
+propagators that are set, in capitals, everything else than letters and digits an underscore.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, MutableMapping
+
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter, Setter
+
+BAGGAGE = "BAGGAGE"
+
+
+def pack(context: Context) -> dict[str, str]:
+    """What the propagators that are set make of `context`; empty when there is nothing to tell."""
+    from opentelemetry import propagate
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier, context, setter=_VariableSetter())
+    return carrier
+
+
+def unpack(variables: Mapping[str, str]) -> Context:
+    """The context that `variables` tell of; empty when they do not."""
+    from opentelemetry import propagate
+
+    return propagate.extract(variables, Context(), getter=_VariableGetter())
+
+
+def fields() -> frozenset[str]:
+    """The variables that the propagators that are set may write."""
+    from opentelemetry import propagate
+
+    return frozenset(_variable(field) for field in propagate.get_global_textmap().fields)
+
+
+def _variable(key: str) -> str:
+    name = re.sub(r"[^A-Za-z0-9]", "_", key).upper()
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+class _VariableSetter(Setter[MutableMapping[str, str]]):
+    def set(self, carrier: MutableMapping[str, str], key: str, value: str) -> None:
+        carrier[_variable(key)] = value
+
+
+class _VariableGetter(Getter[Mapping[str, str]]):
+    def get(self, carrier: Mapping[str, str], key: str) -> list[str] | None:
+        value = carrier.get(_variable(key))
+        return None if value is None else [value]
+
+    def keys(self, carrier: Mapping[str, str]) -> list[str]:
+        return list(carrier)

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs started through `subprocess`: the context goes into the environment of the child, never into ours."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from opentelemetry import context as context_api
+
+from torchspan.propagation import _carrier
+from torchspan.propagation._names import Function, Names
+
+ENV_PLACE = 10
+"""Where `env` stands among the positional arguments of `subprocess.Popen`, behind `self`."""
+
+
+def popen(names: Names, original: Function) -> Function:
+    """What replaces `subprocess.Popen.__init__`, and with it run, call, check_output, os.popen and asyncio's."""
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> None:
+        by_position = len(args) > ENV_PLACE
+        given = args[ENV_PLACE] if by_position else kwargs.get("env")
+        environment = names.attempt(of_child, given, names.inherited)
+        if environment is not None and by_position:
+            args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
+        elif environment is not None:
+            kwargs["env"] = environment
+        original(self, *args, **kwargs)
+
+    return start
+
+
+def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
+    """The environment for a child in the current context; None to leave it as it is.
+
+    given: what the program passed: a mapping, or None for a copy of ours. A context that it set itself wins.
+    inherited: the variables of a context that this process was started with, which does not win.
+    """
+    carrier = _carrier.pack(context_api.get_current())
+    if not carrier or not (given is None or isinstance(given, Mapping)):
+        return None
+    environment = dict(_own() if given is None else given)
+    fields = _carrier.fields()
+    found = {name: _value(environment, name) for name in fields}
+    set_by_program = {name for name in fields if found[name] is not None and found[name] != inherited.get(name)}
+    if set_by_program - {_carrier.BAGGAGE}:
+        return None
+    for name in fields - set_by_program:
+        environment.pop(name, None)
+        environment.pop(os.fsencode(name), None)
+        if name in carrier:
+            environment[name] = carrier[name]
+    return environment
+
+
+def _value(environment: Mapping[Any, Any], name: str) -> str | None:
+    value = environment.get(name, environment.get(os.fsencode(name)))
+    return value if value is None else os.fsdecode(value)
+
+
+def _own() -> Mapping[str, str]:
+    """What a child gets when nothing is passed: this process's environment as the C library knows it.
+
+    `os.environ` was read when Python started. A library that has set a variable since (MPI and CUDA libraries do) counts
+    on its children getting it.
+    """
+    if os.name != "posix":
+        return os.environ
+    try:
+        import ctypes
+
+        entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+        result: dict[str, str] = {}
+        number = 0
+        while entries and (entry := entries[number]) is not None:
+            name, sign, value = entry.partition(b"=")
+            if sign:
+                result.setdefault(os.fsdecode(name), os.fsdecode(value))
+            number += 1
+    except (ImportError, OSError, ValueError, TypeError):
+        return os.environ
+    return result

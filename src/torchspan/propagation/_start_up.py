@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this process was started with: a TRACEPARENT in its environment, as a CI job, Kubernetes or our own side sets it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from opentelemetry import context as context_api
+from opentelemetry import trace
+
+from torchspan.imports import Undo
+from torchspan.propagation import _carrier
+from torchspan.propagation._context import StartContext, from_elsewhere
+from torchspan.propagation._names import Function, Names
+
+
+def install(names: Names, *, as_parent: bool) -> Undo:
+    """Make the inherited context the current one of this thread, unless a span is current already."""
+    names.inherited = {name: os.environ[name] for name in _carrier.fields() if name in os.environ}
+    context = names.attempt(_context, names.inherited, not as_parent) if names.inherited else None
+    if context is None:
+        return _nothing
+    before = context_api.get_current()
+    context_api.attach(context)
+
+    def undo() -> None:
+        if isinstance(context, StartContext):
+            context.forget()
+        if context_api.get_current() is context:
+            context_api.attach(before)
+
+    return undo
+
+
+def _context(inherited: dict[str, str], is_over: bool) -> Any:
+    if trace.get_current_span().get_span_context().is_valid:
+        return None
+    return from_elsewhere(_carrier.unpack(inherited), lambda: is_over)
+
+
+def serving(names: Names, original: Function) -> Function:
+    """What begins to serve requests is a long-lived worker: its start is the parent of none, nor of what follows.
+
+    Below a current span, server instrumentations take a request for internal work, and what its headers say is not read.
+    """
+
+    def begin() -> None:
+        context = context_api.get_current()
+        if isinstance(context, StartContext):
+            context.end()
+
+    def start_span(*args: Any, **kwargs: Any) -> Any:
+        names.attempt(begin)
+        return original(*args, **kwargs)
+
+    return start_span
+
+
+def _nothing() -> None:
+    pass

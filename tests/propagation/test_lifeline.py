@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a started process knows that its parent's span is over, and what happens where it cannot, or cannot export."""
+
+import functools
+import gc
+import multiprocessing.spawn
+import os
+import sys
+import tempfile
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import Span, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+from support import work
+from support.receiver import Receiver
+from support.work import span_id
+from torchspan import TorchspanInstrumentor
+from torchspan.propagation import _processes
+from torchspan.propagation._lifeline import Lifeline, Lifelines
+from torchspan.propagation._names import Names
+
+FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture
+def lifelines():
+    names = Names()
+    yield Lifelines(names)
+    names.undo()
+
+
+def run(process):
+    process.start()
+    process.join(120)
+    return process.exitcode
+
+
+def test_it_ends_with_its_span_and_with_no_other(lifelines, tracer):
+    first, second = tracer.start_span("first"), tracer.start_span("second")
+    one, other = lifelines.of(first), lifelines.of(second)
+    assert lifelines.of(first) is one
+    assert (one.is_over(), other.is_over()) == (False, False)
+    first.end()
+    assert (one.is_over(), other.is_over()) == (True, False)
+    second.end()
+
+
+def test_a_copy_of_the_span_that_ends_in_a_fork_ends_nothing(lifelines, tracer):
+    span = tracer.start_span("request")
+    lifeline = lifelines.of(span)
+    assert run(FORK.Process(target=span.end)) == 0
+    assert not lifeline.is_over()
+    span.end()
+
+
+def test_a_span_that_is_let_go_without_an_end_is_over(lifelines, tracer):
+    class Seen(Lifeline):
+        ends = 0
+
+        def end(self):
+            super().end()
+            Seen.ends += 1
+
+    span = tracer.start_span("request")
+    lifelines._of[span] = Seen.new()
+    del span
+    gc.collect()
+    assert Seen.ends == 1
+
+
+def test_the_span_class_is_put_back(tracer):
+    before, names = vars(Span)["end"], Names()
+    Lifelines(names).of(tracer.start_span("request"))
+    assert vars(Span)["end"] is not before
+    names.undo()
+    assert vars(Span)["end"] is before
+
+
+def test_files_are_closed_when_the_span_is_over(lifelines, tracer):
+    before = set(os.listdir("/proc/self/fd"))
+    span = tracer.start_span("request")
+    lifelines.of(span)
+    assert set(os.listdir("/proc/self/fd")) > before
+    span.end()
+    gc.collect()
+    assert set(os.listdir("/proc/self/fd")) == before
+
+
+def test_pickled_outside_of_a_start_it_is_left_behind(lifelines, tracer):
+    span = tracer.start_span("request")
+    restore, arguments = lifelines.of(span).__reduce__()
+    assert restore(*arguments) is None
+    span.end()
+
+
+def test_without_room_for_it_the_process_has_its_parent_all_the_same(
+    instrument, tracer, both, parents, monkeypatch, caplog
+):
+    def refuse():
+        raise OSError("no space left on device")
+
+    instrument()
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with tracer.start_as_current_span("request") as request:
+        assert run(FORK.Process(target=both, args=("work",))) == 0
+    assert parents("work") == (span_id(request),) * 2
+    assert len(caplog.records) == 1
+
+
+def test_a_child_that_cannot_export_ends_all_the_same(monkeypatch):
+    monkeypatch.setattr(_processes, "FLUSH_LIMIT_S", 0.5)
+    with Receiver(answers=False) as silent:
+        provider = TracerProvider(shutdown_on_exit=False)
+        exporter = OTLPSpanExporter(f"{silent.endpoint}/v1/traces", timeout=600)
+        provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=3_600_000))
+        instrumentor = TorchspanInstrumentor()
+        instrumentor.instrument(tracer_provider=provider)
+        try:
+            assert run(FORK.Process(target=functools.partial(work.both, "work", provider))) == 0
+        finally:
+            instrumentor.uninstrument()
+        assert silent.requests == 1
+
+
+def test_for_another_interpreter_nothing_is_put_into_the_process(monkeypatch):
+    assert _processes._same_interpreter()
+    multiprocessing.spawn.set_executable("/usr/bin/another-python")
+    try:
+        assert not _processes._same_interpreter()
+    finally:
+        multiprocessing.spawn.set_executable(sys.executable)
+    assert _processes._same_interpreter()

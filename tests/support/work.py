@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work whose place in a trace tests ask for: a span of the user's, and one of ours from a real engine and writer."""
+
+import os
+
+from opentelemetry import trace
+
+from torchspan import phase, semconv
+from torchspan.engine import Engine
+from torchspan.writer import SpanWriter
+
+
+def users(label, provider=None):
+    """The user's tracer opens and closes a span called `label`. Returns the process it ran in."""
+    (provider or trace.get_tracer_provider()).get_tracer("user").start_span(label).end()
+    return os.getpid()
+
+
+def ours(label, provider=None):
+    """A compilation passes by, of a model called `label`. Returns the process it ran in."""
+    engine = Engine()
+    engine.register(SpanWriter(provider).callback, privileged=True)
+    engine.finish(engine.start(phase.COMPILE, {semconv.MODEL_CLASS: label}))
+    return os.getpid()
+
+
+def both(label, provider=None):
+    users(label, provider)
+    return ours(label, provider)
+
+
+def span_id(span):
+    """As it arrives."""
+    return format(span.get_span_context().span_id, "016x")
+
+
+def trace_id(span):
+    """As it arrives."""
+    return format(span.get_span_context().trace_id, "032x")
+
+
+class Arrived:
+    """The spans at a receiver, by label: `users[label]` and `ours[label]`, each the one span of that label."""
+
+    def __init__(self, spans):
+        self.users = _by(spans, "user", lambda span: span.name)
+        self.ours = _by(spans, semconv.SCOPE_NAME, lambda span: span.attributes[semconv.MODEL_CLASS])
+
+
+def _by(spans, scope, label):
+    found = [(label(span), span) for span in spans if span.scope == scope]
+    assert len(dict(found)) == len(found), sorted(name for name, _ in found)
+    return dict(found)
