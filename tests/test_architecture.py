@@ -25,6 +25,7 @@ ALLOWED = {
     "sdk": {"environment_variables", "run_report"},
     "testing": set(),
     "imports": set(),
+    "callbacks": {"phase", "engine", "imports", "adapters"},
     "session": {"adapters", "config", "engine", "run_report", "writer"},
     "instrumentor": {"config", "imports", "run_report", "session", "testing"},
     "cli": BASE | VOCABULARY | {"adapters", "config", "instrumentor", "probes", "sdk", "testing"},

@@ -10,7 +10,7 @@ from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
 from torchspan.config import Config
-from torchspan.engine import Engine
+from torchspan.engine import REGISTRY, Engine
 from torchspan.run_report import RunReport
 from torchspan.writer import SpanWriter
 
@@ -26,7 +26,7 @@ def start(settings: Config, tracer_provider: TracerProvider | None, report: RunR
     report: what `torchspan run` wants to know, if the program runs under it.
     late: the library was imported before the bridge was switched on.
     """
-    engine = Engine()
+    engine = Engine(REGISTRY)
     writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
     engine.hot = writer.hot
     engine.register(writer.callback, privileged=True)

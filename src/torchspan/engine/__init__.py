@@ -7,9 +7,11 @@ from torchspan.engine._dispatch import Engine, Undo
 from torchspan.engine._event import Anchor, Attributes, Event, Occurrence, Steps
 from torchspan.engine._guard import Guard
 from torchspan.engine._hot import HotPath
+from torchspan.engine._registry import REGISTRY, Registry
 from torchspan.engine._runs import Runs
 
 __all__ = [
+    "REGISTRY",
     "ActiveWork",
     "Anchor",
     "Attributes",
@@ -19,6 +21,7 @@ __all__ = [
     "Guard",
     "HotPath",
     "Occurrence",
+    "Registry",
     "Runs",
     "Steps",
     "Undo",
