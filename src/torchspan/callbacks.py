@@ -255,19 +255,18 @@ def get_default_node_id() -> int:
 
 
 # --- what is traced must not contain us -----------------------------------------------------------------------
-def _when_torch_is_imported(_late: bool) -> Callable[[], None]:
-    from torchspan.adapters import dynamo
+def _when_imported(library: str, arrived: str) -> None:
+    def tell(_late: bool) -> Callable[[], None]:
+        REGISTRY.guard.call("keeping out of what torch.compile traces", _tell)
+        return lambda: None
 
-    dynamo.torch_arrived()
-    return lambda: None
+    def _tell() -> None:
+        from torchspan.adapters import dynamo
+
+        getattr(dynamo, arrived)()
+
+    imports.when_imported(library, tell)
 
 
-def _when_dynamo_is_imported(_late: bool) -> Callable[[], None]:
-    from torchspan.adapters import dynamo
-
-    dynamo.dynamo_arrived()
-    return lambda: None
-
-
-imports.when_imported("torch", _when_torch_is_imported)
-imports.when_imported("torch._dynamo", _when_dynamo_is_imported)
+_when_imported("torch", "torch_arrived")
+_when_imported("torch._dynamo", "dynamo_arrived")

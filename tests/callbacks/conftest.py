@@ -6,9 +6,10 @@ from torchspan.callbacks import RecordFunctionCallback
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens():
+def _nobody_listens(monkeypatch):
     """The registry is the process's: every test begins and ends with none of its callbacks in it."""
     assert not callbacks.has_callbacks()
+    monkeypatch.setattr(callbacks, "_default_node_id", None)
     yield
     callbacks.clear_callbacks()
     callbacks.enable_record_function(True)

@@ -460,7 +460,6 @@ def test_the_default_node_id_is_what_was_set_or_the_rank(monkeypatch):
     assert callbacks.get_default_node_id() == -1
     monkeypatch.setenv("RANK", "3")
     assert callbacks.get_default_node_id() == 3
-    monkeypatch.setattr(callbacks, "_default_node_id", None)
     callbacks.set_default_node_id(5)
     assert callbacks.get_default_node_id() == 5
 

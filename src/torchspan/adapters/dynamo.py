@@ -10,12 +10,13 @@ a frame of ours: where Python really runs between two graphs, ranges are real.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
-from torchspan.engine import _ranges, _tracing
+from torchspan.engine import _tracing
 
-Undo = Callable[[], None]
+_OURS = ("torchspan.engine", "torchspan.callbacks", "torchspan.adapters.dynamo")
 
 
 def torch_arrived() -> None:
@@ -27,10 +28,35 @@ def torch_arrived() -> None:
 
 def dynamo_arrived() -> None:
     """Dynamo has been imported: keep it out of our code and, below it, out of callbacks."""
-    eval_frame = sys.modules["torch._dynamo"].eval_frame
-    _tracing.undisturbed = _undisturbed(eval_frame)
-    for code in (*_ranges.wrappers_codes(), _tracing.undisturbed.__code__, _tracing.is_symbolic.__code__):
-        eval_frame.skip_code(code)
+    dynamo = sys.modules["torch._dynamo"]
+    _tracing.undisturbed = _undisturbed(dynamo)
+    for code in _codes_of_ours():
+        dynamo.eval_frame.skip_code(code)
+
+
+def _codes_of_ours() -> Iterator[CodeType]:
+    """Every piece of code through which a call of the program's may run, what is nested in another included."""
+    for name in [*sys.modules]:
+        if name.startswith(_OURS):
+            for value in list(vars(sys.modules[name]).values()):
+                if getattr(value, "__module__", None) == name:
+                    yield from _codes(value)
+
+
+def _codes(value: Any) -> Iterator[CodeType]:
+    if isinstance(value, type):
+        for each in list(vars(value).values()):
+            yield from _codes(each)
+    elif isinstance(value, property):
+        yield from _codes(value.fget)
+    elif isinstance(value, CodeType):
+        yield value
+        for constant in value.co_consts:
+            yield from _codes(constant)
+    else:
+        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if isinstance(code, CodeType):
+            yield from _codes(code)
 
 
 def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
@@ -43,15 +69,18 @@ def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
         if mode(fake) is not None or mode(proxy) is not None:
             return True
         tensor = getattr(modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
-        return any(isinstance(each, tensor) for each in values)
+        for each in values:  # noqa: SIM110 - a generator would take longer than all the rest
+            if isinstance(each, tensor):
+                return True
+        return False
 
     return is_symbolic
 
 
-def _undisturbed(eval_frame: Any) -> Any:
+def _undisturbed(dynamo: Any) -> Any:
     """Between two graphs Dynamo looks at every frame that begins, and would compile our bookkeeping."""
     watching = sys.modules["torch"]._C._dynamo.eval_frame.get_eval_frame_callback
-    apart = eval_frame.disable(_call)
+    apart = dynamo.disable(_call)
 
     def undisturbed(function: Callable[..., Any], *args: Any) -> Any:
         return apart(function, *args) if watching() else function(*args)

@@ -22,6 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
 """Attributes with which Dynamo marks a function, which hold of that function alone."""
+_NONE: Any = object()
 _STARTING, _ENDING = "starting a range", "ending a range"
 
 
@@ -150,10 +151,15 @@ def _begin(site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any],
     return record
 
 
-def _close(record: RecordFunction, error: BaseException | None = None) -> None:
-    if isinstance(error, GeneratorExit):  # who consumed it has had enough: nothing has failed
-        error = None
-    _tracing.undisturbed(REGISTRY.guard.finish, _ENDING, record.end, error)
+def _close(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
+    _tracing.undisturbed(REGISTRY.guard.finish, _ENDING, _end, record, error, outputs)
+
+
+def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> None:
+    if outputs is not _NONE:
+        record.set_outputs(outputs)
+    # Who consumed a generator and has had enough closes it: nothing has failed.
+    record.finish(None if isinstance(error, GeneratorExit) else error)
 
 
 def _observe(function: Callable[..., Any], site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -165,8 +171,7 @@ def _observe(function: Callable[..., Any], site: record_function, args: tuple[An
     except BaseException as error:
         _close(record, error)
         raise
-    record.set_outputs(result)
-    _close(record)
+    _close(record, None, result)
     return result
 
 
@@ -185,8 +190,9 @@ def _of_function(function: Any, site: record_function, interest: Interest) -> An
         if countdown is None:
             # Passing on no keywords takes longer than asking whether there are any.
             return function(*args, **kwargs) if kwargs else function(*args)
-        if countdown.left:
-            countdown.left -= 1
+        passes = countdown.passes
+        if passes[0]:
+            passes[0] -= 1
             return function(*args, **kwargs) if kwargs else function(*args)
         return _observe(function, site, args, kwargs)
 
@@ -205,8 +211,7 @@ def _of_coroutine(function: Any, site: record_function, interest: Interest) -> A
         except BaseException as error:
             _close(record, error)
             raise
-        record.set_outputs(result)
-        _close(record)
+        _close(record, None, result)
         return result
 
     return recorded
@@ -222,8 +227,7 @@ def _of_generator(function: Any, site: record_function, interest: Interest) -> A
         except BaseException as error:
             _close(record, error)
             raise
-        record.set_outputs(result)
-        _close(record)
+        _close(record, None, result)
         return result
 
     return recorded
@@ -282,18 +286,3 @@ async def _step(step: Callable[[Any], Any], argument: Any, record: RecordFunctio
         return await step(argument)
     with record.inside():
         return await step(argument)
-
-
-def wrappers_codes() -> list[Any]:
-    """The code of every function of ours through which a call of the program's runs: a tracer is not to begin there."""
-
-    def nothing() -> None:
-        """Wrapped, to have the wrapper."""
-
-    kinds = (_of_function, _of_coroutine, _of_generator, _of_async_generator)
-    wrappers = [kind(nothing, None, _USER) for kind in kinds]  # type: ignore[arg-type]
-    through = (_observe, _open, _close, _resumed, _step, *(vars(record_function)[name] for name in _METHODS))
-    return [each.__code__ for each in (*wrappers, *through)]
-
-
-_METHODS = ("__init__", "__enter__", "__exit__", "__call__", "set_outputs")

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchspan.engine import _tracing
@@ -33,17 +32,35 @@ def current_thread_id() -> int:
     return _THREAD.id
 
 
+class _Inside:
+    """A context manager: `tree` is the current one inside, if there is one."""
+
+    __slots__ = ("_before", "_tree")
+
+    def __init__(self, tree: Tree | None) -> None:
+        self._tree = tree
+
+    def __enter__(self) -> None:
+        if self._tree is not None:
+            self._before = CURRENT_TREE.get()
+            CURRENT_TREE.set(self._tree)
+
+    def __exit__(self, *_exception: object) -> None:
+        if self._tree is not None:
+            CURRENT_TREE.set(self._before)
+
+
 class RecordFunction:
     """A range that callbacks are told of, with the words of `at::RecordFunction`.
 
     Made, it has decided who is to hear of it; `before` runs the starts, `end` the ends, once, on any thread. An object that
     is not active does nothing. `record_function` is the same as a decorator and context manager.
 
-    scope: what kind of range it is, a phase where the bridge is the source. sequence_nr: links a backward function to its forward function, -1 for none.
-    thread_id: logical id of the thread that ran the starts. forward_thread_id: that of the forward function, 0 for none.
-    handle: unique, 0 unless a callback needs ids. debug_handle: -1 for none. operator_name, operator_schema: of an
-    operator, else None. is_async: the end came, or is to come, on another thread. error: in an end, the exception that
-    ended the range, else None. attributes: what is known of an event of the bridge; empty elsewhere.
+    scope: what kind of range it is, a phase where the bridge is the source. sequence_nr: links a backward function to its
+    forward function, -1 for none. thread_id: logical id of the thread that ran the starts. forward_thread_id: that of the
+    forward function, 0 for none. handle: unique, 0 unless a callback needs ids. debug_handle: -1 for none. operator_name,
+    operator_schema: of an operator, else None. is_async: the end came, or is to come, on another thread. error: in an end,
+    the exception that ended the range, else None. attributes: what is known of an event of the bridge; empty elsewhere.
     """
 
     name = ""
@@ -66,7 +83,7 @@ class RecordFunction:
     _outputs: tuple[Any, ...] = ()
 
     def __init__(self, scope: RecordScope = RecordScope.FUNCTION) -> None:
-        if _tracing.is_tracing():
+        if _tracing.is_tracing() or _tracing.is_symbolic(()):
             self._prepare(scope, REGISTRY, ())
         else:
             tree, _ = REGISTRY.tree()
@@ -196,7 +213,7 @@ class RecordFunction:
                     self._pairs.append((entry, context))
         except BaseException as interrupt:  # the program's own: what has started is closed before it passes
             self._let_inputs_go()
-            self._finish(interrupt)
+            self.finish(interrupt)
             raise
         finally:
             busy.now = False
@@ -205,29 +222,24 @@ class RecordFunction:
     def _let_inputs_go(self) -> None:
         self._inputs, self._kwinputs = None, _EMPTY
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> _Inside:
         """While its body runs: what is fired there belongs to its tree, what is fired between does not."""
-        if self._tree is None:
-            yield
-            return
-        before = CURRENT_TREE.get()
-        CURRENT_TREE.set(self._tree)
-        try:
-            yield
-        finally:
-            CURRENT_TREE.set(before)
+        return _Inside(self._tree)
 
     def end(self, error: BaseException | None = None) -> None:
         """Run the end callbacks of those whose start ran, last started first. A second call does nothing."""
         if not _tracing.is_tracing() and (self._pairs or self._is_root):
-            _tracing.undisturbed(self._finish, error)
+            _tracing.undisturbed(self.finish, error)
 
-    def _finish(self, error: BaseException | None) -> None:
+    def finish(self, error: BaseException | None) -> None:
+        """What `end` does, for a caller who is undisturbed already."""
         if self._is_root and self._tree is not None:
             self._tree.is_open = False
         if self.thread_id != _THREAD.id:
             self.is_async = True
+        if not self._pairs:
+            self._outputs = ()
+            return
         busy = self._registry.busy
         was_busy, busy.now = busy.now, True
         self.error = error
@@ -253,4 +265,4 @@ class RecordFunction:
     def __del__(self) -> None:
         """A pair that has started ends, also when nobody kept the range: the header's destructor."""
         if getattr(self, "_pairs", None):
-            self._finish(None)
+            self.finish(None)

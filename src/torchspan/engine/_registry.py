@@ -63,7 +63,7 @@ class Entry:
 class Interest:
     """Who listens to one scope: what a hot path keeps, and asks at each event.
 
-    countdown: None while nobody listens. Else `countdown.left` events may pass, each taking one off, before `Registry.picked`
+    countdown: None while nobody listens. Else `countdown.passes[0]` events may pass, each taking one off, before `Registry.picked`
     has to be asked; it is 0 where every event has to be looked at. entries: who listens, in order. everyone: the same where
     all of them hear of every event; else None.
     """
@@ -206,7 +206,7 @@ class Registry:
         if not tls.callbacks:
             if interest.everyone is not None:
                 return interest.everyone if tls.enabled else ()
-            if countdown.left:  # all are sampled, and the next hit is still to come
+            if countdown.passes[0]:  # all are sampled, and the next hit is still to come
                 return hits if tls.enabled else ()
         scope = interest.scope
         self.busy.now = True  # `should_run` is the user's

@@ -64,20 +64,20 @@ def tries_until_hit(probability: float) -> int:
 class Countdown(threading.local):
     """A thread's tries of the callbacks that one scope samples. Every event is a try, also one that may not be observed.
 
-    left: events that may pass before `hits` has to be asked again. Who lets one pass takes one off.
+    passes: one number, of events that may pass before `hits` has to be asked again. Who lets one pass takes one off: in a
+    list, because a thread-local's attribute is the dearest part of that.
     """
 
-    left = 0
-    _skipped = 0
-
     def __init__(self, sampled: Collection[Any] = (), *, may_skip: bool = False) -> None:
+        self.passes = [0]
+        self._skipped = 0
         self._sampled = sampled
         self._may_skip = may_skip
         self._tries: dict[Sampled, int] = {}
 
     def hits(self) -> Sequence[Any]:
         """Count an event, and those let pass before it: the callbacks that it is the turn of."""
-        spent, found = self._skipped - self.left + 1, []
+        spent, found = self._skipped - self.passes[0] + 1, []
         for each in self._sampled:
             tries = self._tries.get(each) or tries_until_hit(each.probability)
             tries -= spent
@@ -86,7 +86,7 @@ class Countdown(threading.local):
                 tries = tries_until_hit(each.probability)
             self._tries[each] = tries
         if self._may_skip:
-            self.left = self._skipped = min(self._tries.values()) - 1
+            self.passes[0] = self._skipped = min(self._tries.values()) - 1
         return found
 
     def is_hit(self, each: Sampled) -> bool:
