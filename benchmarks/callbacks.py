@@ -23,8 +23,7 @@ from torchspan.callbacks import (
 )
 
 IDLE_NS, UNSAMPLED_NS = 100, 150
-CALLS, ROUNDS = 200, 2_000
-"""Short rounds: one in many then falls between two interruptions."""
+CALLS, ROUNDS = 1_000, 300
 
 
 def bare(x):
@@ -42,6 +41,17 @@ async def coroutine(x):
 
 def generator(x):
     yield x
+
+
+async def async_generator(x):
+    yield x
+
+
+def gathered(function):
+    async def run(x):
+        return [each async for each in function(x)]
+
+    return run
 
 
 @wrapt.decorator
@@ -124,6 +134,10 @@ def figures():
         "nobody listens: method": (Bare().method, Recorded().method),
         "nobody listens: coroutine function": (awaited(coroutine), awaited(record_function("c")(coroutine))),
         "nobody listens: generator, exhausted": (exhausted(generator), exhausted(record_function("g")(generator))),
+        "nobody listens: async generator, exhausted": (
+            awaited(gathered(async_generator)),
+            awaited(gathered(record_function("a")(async_generator))),
+        ),
         "nobody listens: with record_function(…)": (bare, with_ours),
         "an empty with statement (a class in Python)": (bare, with_nothing),
         "torch.profiler.record_function": (bare, with_torch),
@@ -150,6 +164,9 @@ def figures():
     ):
         add_global_callback(RecordFunctionCallback(start, end, **settings))
         yield f"function: {what}", costs(function)[""], target
+        if "per root" in what:
+            with record_function("root"):
+                yield "function: inside a tree that is not picked", costs(function)[""], None
         clear_callbacks()
 
 

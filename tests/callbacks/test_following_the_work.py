@@ -3,13 +3,14 @@
 
 import asyncio
 import gc
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from torchspan import callbacks
-from torchspan.callbacks import ThreadLocalState, add_thread_local_callback, record_function
+from torchspan.callbacks import RecordFunctionCallback, ThreadLocalState, add_thread_local_callback, record_function
 from torchspan.engine import REGISTRY
 
 
@@ -208,6 +209,43 @@ def test_names_of_the_standard_library_are_replaced_only_while_there_is_one(reco
     assert [getattr(*name) is original for name, original in zip(names, before, strict=True)] == [False] * 3
     callbacks.remove_callback(handle)
     assert [getattr(*name) for name in names] == before
+
+
+def test_each_of_many_threads_hears_of_its_own_work_exactly():
+    failures = []
+
+    def work():
+        try:
+            for _ in range(30):
+                counts = [0, 0]
+
+                def start(_record, counts=counts):
+                    counts[0] += 1
+
+                def end(_record, _context, counts=counts):
+                    counts[1] += 1
+
+                handle = add_thread_local_callback(RecordFunctionCallback(start, end))
+                by_pool()
+                by_thread()
+                step()
+                callbacks.remove_callback(handle)
+                step()
+                assert counts == [3, 3]
+        except BaseException as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
 
 
 def test_what_somebody_put_over_a_replaced_name_stays(recorder, monkeypatch):

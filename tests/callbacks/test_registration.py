@@ -329,6 +329,22 @@ def test_an_interrupt_in_a_start_closes_what_has_started_and_passes(recorder, se
     assert seen[2:] == ["earlier start step", "earlier end step"]
 
 
+def test_an_interrupt_in_should_run_leaves_nothing_open(engine, recorder, seen):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    handle = add_global_callback(recorder(should_run=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        engine.start(phase.COMPILE, {})
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    callbacks.remove_callback(handle)
+    assert engine.current is None
+    add_global_callback(recorder())
+    engine.finish(engine.start(phase.PARTITION, {}))
+    assert seen == ["start torch_tensorrt.partition", "end torch_tensorrt.partition"]
+
+
 def test_an_interrupt_in_an_end_lets_the_other_ends_run_first(recorder, seen):
     def interrupted(_record, _context):
         raise KeyboardInterrupt

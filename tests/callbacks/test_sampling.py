@@ -330,6 +330,38 @@ def test_per_root_what_happens_between_a_generators_steps_is_not_inside(seen):
     assert found == {(), ("between",), ("generator", "step", "step"), ("generator", "step", "between", "step")}
 
 
+@pytest.mark.parametrize("add", [add_global_callback, callbacks.add_thread_local_callback])
+def test_per_root_who_comes_into_a_tree_that_nobody_hears_of_hears_of_the_rest(seen, add):
+    per_root(seen, 5e-324)
+    with record_function("root"):
+        step()
+        step()
+        handle = add(RecordFunctionCallback(lambda record: seen.append(f"late {record.name}")))
+        step()
+        callbacks.remove_callback(handle)
+        step()
+    assert seen == ["late step"]
+
+
+def test_per_root_a_generator_stays_in_its_tree_wherever_it_is_resumed(seen):
+    @record_function("generator")
+    def generator():
+        step()
+        yield
+        step()
+
+    def fire():
+        with record_function("root"):
+            steps = generator()
+            next(steps)
+            outside.run(lambda: list(steps))
+
+    outside = contextvars.copy_context()
+    per_root(seen)
+    found = {tuple(each) for each in trees(seen, 200, fire)}
+    assert found == {(), ("root", "generator", "step", "step")}
+
+
 def test_per_root_should_run_overrides(seen):
     per_root(seen, 0.0, should_run=lambda: True)
     assert trees(seen, 3) == [WHOLE] * 3

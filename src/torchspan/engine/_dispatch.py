@@ -120,9 +120,9 @@ class Engine:
         event.tree, event.opens_tree = self.registry.tree(event.parent.tree if event.parent is not None else None)
         if event.opens_tree and scoped:
             CURRENT_TREE.set(event.tree)
-        listeners = self.registry.picked(self.registry.interest(phase), event.tree, self)
-        self._busy.now = True
         try:
+            listeners = self.registry.picked(self.registry.interest(phase), event.tree, self)
+            self._busy.now = True
             for entry in listeners:
                 context = entry.begin(self._subject(entry, event))
                 if context is not FAILED:

@@ -136,7 +136,9 @@ def _operator_name(function: Any) -> str | None:
 # --- a range --------------------------------------------------------------------------------------------------
 def _open(site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
     """Start a range if somebody is to hear of it; never fails the program."""
-    if _tracing.is_symbolic((*args, *kwargs.values()) if kwargs else args):
+    if (not resumes and REGISTRY.is_quiet(site._interest)) or _tracing.is_symbolic(
+        (*args, *kwargs.values()) if kwargs else args
+    ):
         return None
     return _tracing.undisturbed(REGISTRY.guard.call, _STARTING, _begin, site, args, kwargs, resumes)
 
@@ -190,9 +192,7 @@ def _of_function(function: Any, site: record_function, interest: Interest) -> An
         if countdown is None:
             # Passing on no keywords takes longer than asking whether there are any.
             return function(*args, **kwargs) if kwargs else function(*args)
-        passes = countdown.passes
-        if passes[0]:
-            passes[0] -= 1
+        for _ in countdown.passes:  # at most once: one event is let pass
             return function(*args, **kwargs) if kwargs else function(*args)
         return _observe(function, site, args, kwargs)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -63,18 +64,19 @@ class Entry:
 class Interest:
     """Who listens to one scope: what a hot path keeps, and asks at each event.
 
-    countdown: None while nobody listens. Else `countdown.passes[0]` events may pass, each taking one off, before `Registry.picked`
-    has to be asked; it is 0 where every event has to be looked at. entries: who listens, in order. everyone: the same where
-    all of them hear of every event; else None.
+    countdown: None while nobody listens. Else `countdown.passes` yields while events may pass, one for each, before
+    `Registry.picked` has to be asked; nothing where every event has to be looked at. entries: who listens, in order. everyone: the same where
+    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
     """
 
-    __slots__ = ("countdown", "entries", "everyone", "scope")
+    __slots__ = ("countdown", "entries", "everyone", "is_per_root", "scope")
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
         self.countdown: Countdown | None = None
         self.entries: tuple[Entry, ...] = ()
         self.everyone: tuple[Entry, ...] | None = ()
+        self.is_per_root = False
 
     def update(self, entries: Iterable[Entry], *, others: bool) -> None:
         """Take note of who is registered. others: somebody else has to be asked at each event."""
@@ -82,6 +84,7 @@ class Interest:
         sampled = [each for each in self.entries if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
         is_plain = all(each.owner is None and not each.is_sampled and each.should_run is None for each in self.entries)
         self.everyone = self.entries if is_plain else None
+        self.is_per_root = all(_asks_the_root(each) for each in self.entries)
         may_skip = not others and bool(sampled) and len(sampled) == len(self.entries)
         self.countdown = Countdown(sampled, may_skip=may_skip) if self.entries or others else None
 
@@ -206,7 +209,7 @@ class Registry:
         if not tls.callbacks:
             if interest.everyone is not None:
                 return interest.everyone if tls.enabled else ()
-            if countdown.passes[0]:  # all are sampled, and the next hit is still to come
+            if operator.length_hint(countdown.passes):  # all are sampled, and the next hit is still to come
                 return hits if tls.enabled else ()
         scope = interest.scope
         self.busy.now = True  # `should_run` is the user's
@@ -214,7 +217,10 @@ class Registry:
             found = [each for each in interest.entries if each.owner is owner or (each.owner is None and tls.enabled)]
             if tls.enabled:
                 found += [each for each in tls.callbacks if each.is_on and each.selects(scope)]
-            return [each for each in found if self._runs(each, hits, tree, countdown)]
+            found = [each for each in found if self._runs(each, hits, tree, countdown)]
+            if not found and tree is not None and interest.is_per_root and tls.enabled:
+                tree.quiet = countdown
+            return found
         finally:
             self.busy.now = False
 
@@ -227,6 +233,11 @@ class Registry:
         if entry.mode is SamplingMode.PER_ROOT:
             return tree is not None and tree.includes(entry, countdown)
         return entry in hits
+
+    def is_quiet(self, interest: Interest) -> bool:
+        """Whether it was decided at the root that nobody hears of `interest`'s events here: `picked` in a quarter of the time."""
+        tree = CURRENT_TREE.get()
+        return tree is not None and tree.quiet is interest.countdown and tree.is_open and not _local.current().callbacks
 
     # --- where events come from -------------------------------------------------------------------------------
     def add_source(self, scopes: Collection[Scope]) -> Callable[[], None]:

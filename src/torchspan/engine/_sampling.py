@@ -8,7 +8,9 @@ operating system, anew after a fork: no two threads or processes pick the same i
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 import os
 import random
 import threading
@@ -64,12 +66,12 @@ def tries_until_hit(probability: float) -> int:
 class Countdown(threading.local):
     """A thread's tries of the callbacks that one scope samples. Every event is a try, also one that may not be observed.
 
-    passes: one number, of events that may pass before `hits` has to be asked again. Who lets one pass takes one off: in a
-    list, because a thread-local's attribute is the dearest part of that.
+    passes: an iterator over the events that may pass before `hits` has to be asked again; who lets one pass takes one.
+    Nothing else counts as fast: a thread-local's attribute is read once and not written.
     """
 
     def __init__(self, sampled: Collection[Any] = (), *, may_skip: bool = False) -> None:
-        self.passes = [0]
+        self.passes = itertools.repeat(None, 0)
         self._skipped = 0
         self._sampled = sampled
         self._may_skip = may_skip
@@ -77,7 +79,7 @@ class Countdown(threading.local):
 
     def hits(self) -> Sequence[Any]:
         """Count an event, and those let pass before it: the callbacks that it is the turn of."""
-        spent, found = self._skipped - self.passes[0] + 1, []
+        spent, found = self._skipped - operator.length_hint(self.passes) + 1, []
         for each in self._sampled:
             tries = self._tries.get(each) or tries_until_hit(each.probability)
             tries -= spent
@@ -86,7 +88,8 @@ class Countdown(threading.local):
                 tries = tries_until_hit(each.probability)
             self._tries[each] = tries
         if self._may_skip:
-            self.passes[0] = self._skipped = min(self._tries.values()) - 1
+            self._skipped = min(self._tries.values()) - 1
+            self.passes = itertools.repeat(None, self._skipped)
         return found
 
     def is_hit(self, each: Sampled) -> bool:
@@ -97,12 +100,16 @@ class Countdown(threading.local):
 
 
 class Tree:
-    """An outermost event with what is inside: remembers what was decided at its root, callback by callback."""
+    """An outermost event with what is inside: remembers what was decided at its root, callback by callback.
 
-    __slots__ = ("_decisions", "is_open")
+    quiet: the countdown of a scope of which nobody hears in this tree; another one as soon as who is registered changes.
+    """
+
+    __slots__ = ("_decisions", "is_open", "quiet")
 
     def __init__(self) -> None:
         self.is_open = True
+        self.quiet: Countdown | None = None
         self._decisions: dict[Any, bool] = {}
 
     def includes(self, each: Sampled, countdown: Countdown) -> bool:
