@@ -27,6 +27,7 @@ ALLOWED = {
     "imports": set(),
     "context_keys": set(),
     "propagation": {"context_keys", "imports"},
+    "callbacks": {"phase", "engine", "imports", "adapters"},
     "session": {"adapters", "config", "engine", "run_report", "writer"},
     "instrumentor": {"config", "imports", "propagation", "run_report", "session", "testing"},
     "cli": BASE | VOCABULARY | {"adapters", "config", "instrumentor", "probes", "sdk", "testing"},

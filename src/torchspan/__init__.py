@@ -15,6 +15,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   engine/                WHEN something happens: paired callbacks; knows neither torch nor OpenTelemetry
 #   adapters/              HOW a library is hooked: applies the rows, returns the undo
 #   writer/                WHAT becomes of it: spans and metrics, through OpenTelemetry's API
+#   callbacks.py           the user's side of engine/: RecordFunction in Python
 #   session.py             puts the four together, once Torch-TensorRT is imported
 #   instrumentor.py        switches that on and off, and imports none of it before
 #   serving.py             whether the program has begun to serve, which it says itself

@@ -12,7 +12,7 @@ from opentelemetry.trace import TracerProvider
 from torchspan import adapters
 from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.config import Config
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import REGISTRY, ActiveWork, Engine
 from torchspan.run_report import RunReport
 from torchspan.writer import Heartbeats, MetricWriter, ProgressWriter, SpanWriter
 
@@ -37,7 +37,7 @@ class Session:
     ) -> None:
         self._settings = settings
         self._report = report
-        self._engine = Engine()
+        self._engine = Engine(REGISTRY)
         self._writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
         self._engine.hot, self._engine.tell = self._writer.hot, self._writer.tell
         self._engine.register(self._writer.callback, privileged=True)

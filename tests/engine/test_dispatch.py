@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from torchspan import phase
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Callback, Engine, Registry
 
 
 @pytest.fixture
@@ -159,3 +159,45 @@ def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_h
         engine.start(phase.COMPILE, {})
     assert engine.current is None
     assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]
+
+
+def test_closing_takes_the_engines_callbacks_out_of_the_registry_and_leaves_others(seen):
+    registry = Registry()
+    first, second = Engine(registry), Engine(registry)
+    first.register(recorder("first", seen), privileged=True)
+    second.register(recorder("second", seen))
+    open_event = first.start(phase.COMPILE, {})
+    first.close()
+    first.finish(open_event)
+    second.finish(second.start(phase.BUILD_ENGINE, {}))
+    assert seen == [
+        "first start torch_tensorrt.compile",
+        "first end torch_tensorrt.compile",
+        "second start tensorrt.build_engine",
+        "second end tensorrt.build_engine",
+    ]
+    assert registry.silent([phase.COMPILE]) == []
+    second.close()
+    assert registry.silent([phase.COMPILE]) == [phase.COMPILE]
+
+
+def test_a_start_that_raised_has_no_end(engine, seen):
+    def fails(_event):
+        raise RuntimeError("observer's own")
+
+    engine.register(Callback("broken", fails, lambda *_: seen.append("end")))
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == []
+
+
+def test_an_end_runs_though_its_callback_has_been_disabled_since(engine, seen):
+    def fails(_event, _context):
+        seen.append("end")
+        raise RuntimeError("observer's own")
+
+    engine.register(Callback("broken", lambda _event: None, fails))
+    outer = engine.start(phase.COMPILE, {})
+    for _ in range(4):
+        engine.finish(engine.start(phase.PARTITION, {}))
+    engine.finish(outer)
+    assert seen == ["end"] * 4

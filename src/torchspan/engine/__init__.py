@@ -7,10 +7,12 @@ from torchspan.engine._dispatch import Engine, Undo
 from torchspan.engine._event import Anchor, Attributes, Event, Occurrence, Steps
 from torchspan.engine._guard import Guard
 from torchspan.engine._hot import HotPath, Switch
+from torchspan.engine._registry import REGISTRY, Registry
 from torchspan.engine._run_times import RunTimes
 from torchspan.engine._runs import Runs
 
 __all__ = [
+    "REGISTRY",
     "ActiveWork",
     "Anchor",
     "Attributes",
@@ -20,6 +22,7 @@ __all__ = [
     "Guard",
     "HotPath",
     "Occurrence",
+    "Registry",
     "RunTimes",
     "Runs",
     "Steps",

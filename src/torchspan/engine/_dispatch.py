@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType
@@ -11,10 +10,13 @@ from typing import Any
 
 from torchspan.engine._callback import Callback
 from torchspan.engine._event import Attributes, Event
-from torchspan.engine._guard import Guard
+from torchspan.engine._guard import FAILED, Guard
 from torchspan.engine._hot import HotPath
+from torchspan.engine._record import RecordFunction
+from torchspan.engine._registry import Entry, Registry
 from torchspan.engine._run_times import RunTimes
-from torchspan.phase import FAILED_CHILD, Phase
+from torchspan.engine._sampling import CURRENT_TREE
+from torchspan.phase import FAILED_CHILD, PHASES, Phase
 
 Undo = Callable[[], None]
 
@@ -23,20 +25,17 @@ def _nothing_of(_text: str) -> str:
     return ""
 
 
-class _Busy(threading.local):
-    """Set while callbacks run: events fired inside a callback reach no callback."""
-
-    now = False
-
-
 class Engine:
     """Opens and closes events; knows neither torch nor OpenTelemetry.
 
     One privileged callback, if any, starts first and ends last, so that the others run inside what it opened.
-    The others start in the order of registration and end in reverse.
+    The others start in the order of registration and end in reverse, the user's among them.
+
+    registry: where its callbacks are registered, beside the user's; one of its own by default.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, registry: Registry | None = None) -> None:
+        self.registry = Registry() if registry is None else registry
         self.guard = Guard()
         self.active = True
         """False once closed: wrappers that could not be removed pass straight through."""
@@ -47,29 +46,42 @@ class Engine:
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
         self._at_close: list[Undo] = []
-        self._callbacks: tuple[Callback, ...] = ()
-        self._privileged: Callback | None = None
+        self._privileged: Entry | None = None
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
         self.peek = self._current.get
         """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
-        self._busy = _Busy()
+        self._busy = self.registry.busy
         self._codes: set[CodeType] = set()
+        self.at_close(self.registry.add_source(PHASES))
 
     # --- who listens ------------------------------------------------------------------------------------------
     def register(self, callback: Callback, *, privileged: bool = False) -> Undo:
         """Add a callback; the returned function removes it. Raises ValueError for a second privileged one."""
+        phases = callback.phases
+        if privileged and self._privileged is not None:
+            raise ValueError(f"{self._privileged.name} is already the engine's privileged callback")
+        entry = self.registry.add(
+            lambda handle: Entry(
+                handle,
+                callback.name,
+                callback.start,
+                callback.end,
+                lambda scope: scope in phases if phases else isinstance(scope, Phase),
+                self.guard,
+                owner=self,
+                is_privileged=privileged,
+            )
+        )
         if privileged:
-            if self._privileged is not None:
-                raise ValueError(f"{self._privileged.name} is already the engine's privileged callback")
-            self._privileged = callback
-        else:
-            self._callbacks += (callback,)
-        return lambda: self._remove(callback)
+            self._privileged = entry
 
-    def _remove(self, callback: Callback) -> None:
-        if self._privileged is callback:
-            self._privileged = None
-        self._callbacks = tuple(each for each in self._callbacks if each is not callback)
+        def undo() -> None:
+            self.registry.remove(entry)
+            if self._privileged is entry:
+                self._privileged = None
+
+        self.at_close(undo)
+        return undo
 
     def at_close(self, action: Undo) -> None:
         """Have `action` run when the engine closes."""
@@ -114,11 +126,16 @@ class Engine:
         scoped = parent is None
         event = Event(phase, target, attributes, parent or self._innermost_open(), scoped=scoped, links=links)
         event.root.running = event
-        self._busy.now = True
+        event.tree, event.opens_tree = self.registry.tree(event.parent.tree if event.parent is not None else None)
+        if event.opens_tree and scoped:
+            CURRENT_TREE.set(event.tree)
         try:
-            for callback in self._listeners(phase):
-                context = self.guard.call(callback.name, callback.start, event)
-                event.contexts.append((callback, context))
+            listeners = self.registry.picked(self.registry.interest(phase), event.tree, self)
+            self._busy.now = True
+            for entry in listeners:
+                context = entry.begin(self._subject(entry, event))
+                if context is not FAILED:
+                    event.contexts.append((entry, context))
         except BaseException as interrupt:  # the program's own: what has started is closed before it passes
             self.finish(event, interrupt)
             raise
@@ -138,19 +155,26 @@ class Engine:
             self._current.set(event.parent)
         if error is not None:
             self._note_error(event, error)
+        if event.opens_tree:
+            event.tree.is_open = False
         was_busy, self._busy.now = self._busy.now, True
         try:
             while event.contexts:
-                callback, context = event.contexts.pop()
-                self.guard.call(callback.name, callback.end, event, context)
+                entry, context = event.contexts.pop()
+                entry.finish(self._subject(entry, event), context)
         finally:
             self._busy.now = was_busy
             event.error = None
+            event.record = None
 
-    def _listeners(self, phase: Phase) -> list[Callback]:
-        listeners = [] if self._privileged is None else [self._privileged]
-        listeners += [each for each in self._callbacks if not each.phases or phase in each.phases]
-        return listeners
+    def _subject(self, entry: Entry, event: Event) -> Any:
+        """What a callback is given: the event, or, where it is the user's, what stands for it in the header's words."""
+        if entry.owner is not None:
+            return event
+        if event.record is None:
+            event.record = RecordFunction.of_event(event, self.registry)
+        event.record.error = event.error
+        return event.record
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:

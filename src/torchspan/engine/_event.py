@@ -90,8 +90,8 @@ class Event:
 
     __slots__ = (
         "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
-        "is_open", "links", "occurrences", "parent", "phase", "root", "running", "scoped", "start_ns", "steps", "tally", "target",
-        "thread_id",
+        "is_open", "links", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns",
+        "steps", "tally", "target", "thread_id", "tree",
     )  # fmt: skip
 
     def __init__(
@@ -128,7 +128,12 @@ class Event:
         self.handle: Any = None
         """What stands for this event outside the process (a span context), left by the privileged callback."""
         self.contexts: list[tuple[Any, Any]] = []
-        """Callbacks that started for this event, each with the context that its start returned."""
+        """Entries of the registry whose start ran for this event, each with the context that it returned."""
+        self.record: Any = None
+        """How the user's callbacks see this event, once one of them has."""
+        self.tree: Any = None
+        """Where sampling is decided once for all events inside; None while nobody asks for it."""
+        self.opens_tree = False
 
     @property
     def name(self) -> str:

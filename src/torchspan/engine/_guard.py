@@ -12,6 +12,9 @@ logger = logging.getLogger("torchspan")
 
 T = TypeVar("T")
 
+FAILED: Any = object()
+"""What stands for the result of an observer that has none."""
+
 FAILURES_BEFORE_DISABLING = 3
 """An observer that failed this often is not called again: it would go on failing, and cost time."""
 
@@ -35,8 +38,17 @@ class Guard:
 
     def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
         """What `observer(*args)` returns; None when it raised or is disabled."""
+        result = self.begin(name, observer, *args)
+        return None if result is FAILED else result
+
+    def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
+        """What `observer(*args)` returns; `FAILED` when it raised or is disabled."""
         if self._failures and self._failures.get(name, 0) >= FAILURES_BEFORE_DISABLING:
-            return None
+            return FAILED
+        return self.finish(name, observer, *args)
+
+    def finish(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
+        """As `begin`, also where the observer is disabled: the end of what it began before."""
         try:
             return observer(*args)
         except Exception:
@@ -45,7 +57,7 @@ class Guard:
                 logger.exception("%s failed; the program goes on, with less telemetry.", name)
             elif count == FAILURES_BEFORE_DISABLING:
                 logger.error("%s failed %d times and has been disabled.", name, count)  # noqa: TRY400 - said once
-            return None
+            return FAILED
 
     def _count_failure(self, name: str) -> int:
         with self._lock:

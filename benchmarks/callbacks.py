@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `record_function` costs, over the same call without it, beside what else could be put around a function.
+
+Everything in one run: the candidates take turns around an empty function, and of each the fastest round counts. Bare calls
+take turns with them and are taken off.
+"""
+
+import sys
+import timeit
+
+import torch
+import wrapt
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from table import NO_TARGET, Row, write
+from torchspan.callbacks import (
+    RecordFunctionCallback,
+    SamplingMode,
+    add_global_callback,
+    clear_callbacks,
+    record_function,
+)
+
+IDLE_NS, UNSAMPLED_NS = 100, 150
+CALLS, ROUNDS = 1_000, 300
+
+
+def bare(x):
+    return x
+
+
+class Bare:
+    def method(self, x):
+        return x
+
+
+async def coroutine(x):
+    return x
+
+
+def generator(x):
+    yield x
+
+
+async def async_generator(x):
+    yield x
+
+
+def gathered(function):
+    async def run(x):
+        return [each async for each in function(x)]
+
+    return run
+
+
+@wrapt.decorator
+def through_wrapt(wrapped, _instance, args, kwargs):
+    return wrapped(*args, **kwargs)
+
+
+class Recorded(Bare):
+    method = record_function("method")(Bare.method)
+
+
+def awaited(function):
+    def run(x):
+        try:
+            function(x).send(None)
+        except StopIteration as stop:
+            return stop.value
+
+    return run
+
+
+def exhausted(function):
+    return lambda x: [each for each in function(x)]  # noqa: C416 - the loop is what is measured
+
+
+def with_ours(x):
+    with record_function("range"):
+        return x
+
+
+def with_torch(x):
+    with torch.profiler.record_function("range"):
+        return x
+
+
+class Empty:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+def with_nothing(x):
+    with Empty():
+        return x
+
+
+def with_span(tracer):
+    def run(x):
+        with tracer.start_as_current_span("range"):
+            return x
+
+    return run
+
+
+def costs(pairs):
+    """Nanoseconds of each pair's second function over its first, by name; everything takes turns."""
+    timers = {name: [timeit.Timer("f(1)", globals={"f": each}) for each in pair] for name, pair in pairs.items()}
+    best = {name: [float("inf")] * 2 for name in pairs}
+    for _ in range(ROUNDS):
+        for name, pair in timers.items():
+            best[name] = [min(old, timer.timeit(CALLS)) for old, timer in zip(best[name], pair, strict=True)]
+    return {name: (with_it - without) / CALLS * 1e9 for name, (without, with_it) in best.items()}
+
+
+def start(_record):
+    return None
+
+
+def end(_record, _context):
+    pass
+
+
+def figures():
+    """(what, nanoseconds, target or None)."""
+    recorded = record_function("function")(bare)
+    idle = {
+        "nobody listens: function": (bare, recorded),
+        "nobody listens: method": (Bare().method, Recorded().method),
+        "nobody listens: coroutine function": (awaited(coroutine), awaited(record_function("c")(coroutine))),
+        "nobody listens: generator, exhausted": (exhausted(generator), exhausted(record_function("g")(generator))),
+        "nobody listens: async generator, exhausted": (
+            awaited(gathered(async_generator)),
+            awaited(gathered(record_function("a")(async_generator))),
+        ),
+        "nobody listens: with record_function(…)": (bare, with_ours),
+        "an empty with statement (a class in Python)": (bare, with_nothing),
+        "torch.profiler.record_function": (bare, with_torch),
+        "wrapt decorator": (bare, through_wrapt(bare)),
+        "OpenTelemetry span, API without SDK": (bare, with_span(trace.NoOpTracer())),
+        "OpenTelemetry span, recording, no processor": (
+            bare,
+            with_span(TracerProvider(shutdown_on_exit=False).get_tracer("bench")),
+        ),
+    }
+    targets = {"nobody listens: function": IDLE_NS, "nobody listens: method": IDLE_NS}
+    for what, figure in costs(idle).items():
+        yield what, figure, targets.get(what)
+    function = {"": (bare, recorded)}
+    for what, target, settings in (
+        ("sampled per event, not picked", UNSAMPLED_NS, {"sampling_prob": 1e-9}),
+        ("sampled per root, not picked", None, {"sampling_prob": 1e-9, "sampling_mode": SamplingMode.PER_ROOT}),
+        ("a pair of empty callbacks runs", None, {}),
+        (
+            "the same with inputs, outputs and ids",
+            None,
+            dict.fromkeys(("needs_inputs", "needs_outputs", "needs_ids"), True),
+        ),
+    ):
+        add_global_callback(RecordFunctionCallback(start, end, **settings))
+        yield f"function: {what}", costs(function)[""], target
+        if "per root" in what:
+            with record_function("root"):
+                yield "function: inside a tree that is not picked", costs(function)[""], None
+        clear_callbacks()
+
+
+def verdict(what, figure_ns, target_ns):
+    if target_ns is None:
+        return Row(what, f"{figure_ns:.0f} ns", "", NO_TARGET)
+    return Row(what, f"{figure_ns:.0f} ns", f"≤ {target_ns} ns", figure_ns <= target_ns)
+
+
+def main():
+    rows = [verdict(*each) for each in figures()]
+    return write(
+        f"record_function over the bare call, Python {sys.version.split()[0]}, torch {torch.__version__}", rows
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who listens: one list for what writes spans, for metrics, for the heartbeat and for the user's callbacks."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import threading
+import weakref
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchspan.engine import _local
+from torchspan.engine._guard import Guard
+from torchspan.engine._sampling import CURRENT_TREE, Countdown, SamplingMode, Tree, renew_after_fork
+from torchspan.engine._scope import Scope
+from torchspan.engine._threads import Carrying
+
+
+@dataclass(eq=False)
+class Entry:
+    """One pair of callbacks as it is registered.
+
+    handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair.
+    selects: which scopes it runs for. owner: the engine it works for, and whose events alone it hears of; None for one
+    of the user's. is_privileged: starts before all others and ends after them. is_local: follows the work it was added
+    in, and is never sampled. is_on: whether it starts for events. is_removed: it never will again.
+    """
+
+    handle: int
+    name: str
+    start: Callable[[Any], Any]
+    end: Callable[[Any, Any], Any]
+    selects: Callable[[Scope], bool]
+    guard: Guard
+    owner: Any = None
+    is_privileged: bool = False
+    is_local: bool = False
+    probability: float = 1.0
+    mode: SamplingMode = SamplingMode.PER_EVENT
+    should_run: Callable[[], Any] | None = None
+    needs_inputs: bool = False
+    needs_outputs: bool = False
+    needs_ids: bool = False
+    is_on: bool = True
+    is_removed: bool = False
+    is_sampled: bool = field(init=False)
+    """Whether its probability decides."""
+
+    def __post_init__(self) -> None:
+        self.is_sampled = self.probability < 1 and self.should_run is None and not self.is_local
+
+    def begin(self, subject: Any) -> Any:
+        """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
+        return self.guard.begin(self.name, self.start, subject)
+
+    def finish(self, subject: Any, context: Any) -> None:
+        """Run the end of a start that ran, whatever became of the callback since."""
+        self.guard.finish(self.name, self.end, subject, context)
+
+
+class Interest:
+    """Who listens to one scope: what a hot path keeps, and asks at each event.
+
+    countdown: None while nobody listens. Else `countdown.passes` yields while events may pass, one for each, before
+    `Registry.picked` has to be asked; nothing where every event has to be looked at. entries: who listens, in order. everyone: the same where
+    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
+    """
+
+    __slots__ = ("countdown", "entries", "everyone", "is_per_root", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.countdown: Countdown | None = None
+        self.entries: tuple[Entry, ...] = ()
+        self.everyone: tuple[Entry, ...] | None = ()
+        self.is_per_root = False
+
+    def update(self, entries: Iterable[Entry], *, others: bool) -> None:
+        """Take note of who is registered. others: somebody else has to be asked at each event."""
+        self.entries = tuple(each for each in entries if each.is_on and each.selects(self.scope))
+        sampled = [each for each in self.entries if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
+        is_plain = all(each.owner is None and not each.is_sampled and each.should_run is None for each in self.entries)
+        self.everyone = self.entries if is_plain else None
+        self.is_per_root = all(_asks_the_root(each) for each in self.entries)
+        may_skip = not others and bool(sampled) and len(sampled) == len(self.entries)
+        self.countdown = Countdown(sampled, may_skip=may_skip) if self.entries or others else None
+
+
+class _Busy(threading.local):
+    """Set while callbacks run: events fired inside a callback reach no callback."""
+
+    now = False
+
+
+class Registry:
+    """Registers, orders, samples, disables and counts callbacks of every kind. Every method may be called from any thread.
+
+    Order: privileged ones first, then by handle, that is by time of registration; those of the work at hand (thread-local)
+    last. Ends run in reverse. A callback sees nothing of another's failure. Events fired while one runs reach none.
+    """
+
+    def __init__(self) -> None:
+        self.guard = Guard()
+        """For the user's callbacks; an engine brings its own."""
+        self.busy = _Busy()
+        self.has_trees = False
+        """Whether anybody asks what was decided at the root."""
+        self._lock = threading.RLock()
+        self._handles = itertools.count(1)
+        self._entries: tuple[Entry, ...] = ()
+        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+        self._interests: dict[Scope, Interest] = {}
+        self._sources: dict[int, Collection[Scope]] = {}
+        self._carrying = Carrying()
+        renew_after_fork(self)
+
+    # --- who listens ------------------------------------------------------------------------------------------
+    def add(self, make: Callable[[int], Entry]) -> Entry:
+        """Register what `make` makes of a new handle; in the order described above."""
+        with self._lock:
+            entry = make(next(self._handles))
+            if entry.is_local:
+                self._local[entry.handle] = entry
+                tls = _local.get_record_function_tls()
+                _local.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
+            else:
+                self._entries = tuple(sorted((*self._entries, entry), key=lambda each: not each.is_privileged))
+            self._update()
+        return entry
+
+    def find(self, handle: int) -> Entry | None:
+        """The user's callback of that handle; None where there is none (any more)."""
+        with self._lock:
+            entry = self._local.get(handle) or next((each for each in self._entries if each.handle == handle), None)
+        return None if entry is None or entry.is_removed or entry.owner is not None else entry
+
+    def remove(self, entry: Entry) -> None:
+        """Have it start for no event any more, wherever. Ends of what it has started are still to come."""
+        with self._lock:
+            entry.is_on, entry.is_removed = False, True
+            self._entries = tuple(each for each in self._entries if each is not entry)
+            self._local.pop(entry.handle, None)
+            tls = _local.get_record_function_tls()
+            _local.set_record_function_tls(
+                tls._replace(callbacks=tuple(each for each in tls.callbacks if each is not entry))
+            )
+            self._update()
+
+    def enable(self, entry: Entry, enabled: bool) -> None:
+        """Have it start for events or not, wherever."""
+        with self._lock:
+            entry.is_on = enabled and not entry.is_removed
+            self._update()
+
+    def users(self) -> list[Entry]:
+        """The user's global callbacks, disabled ones included."""
+        return [each for each in self._entries if each.owner is None]
+
+    def update(self) -> None:
+        """Draw anew how far the next hits are, in every thread."""
+        with self._lock:
+            self._update()
+
+    def _update(self) -> None:
+        local = [each for each in self._local.values() if not each.is_removed]
+        self._carrying.switch(bool(local))
+        self.has_trees = any(each.is_on and _asks_the_root(each) for each in self._entries)
+        for interest in self._interests.values():
+            self._inform(interest)
+
+    def _inform(self, interest: Interest) -> None:
+        runnable = (each for each in self._entries if each.probability > 0 or each.should_run is not None)
+        interest.update(runnable, others=self.has_trees or any(each.is_on for each in self._local.values()))
+
+    def renew(self) -> None:
+        """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
+        self._lock = threading.RLock()
+        self._update()
+
+    # --- what happens -----------------------------------------------------------------------------------------
+    def interest(self, scope: Scope) -> Interest:
+        """Who listens to `scope`, now and later: the same object at each call."""
+        interest = self._interests.get(scope)
+        if interest is None:
+            with self._lock:
+                interest = self._interests.setdefault(scope, Interest(scope))
+                self._inform(interest)
+        return interest
+
+    def tree(self, around: Tree | None = None) -> tuple[Tree | None, bool]:
+        """The tree an event belongs to, if anybody asks, and whether it is the event's own, the event being a root."""
+        if not self.has_trees:
+            return None, False
+        tree = around or CURRENT_TREE.get()
+        return (tree, False) if tree is not None and tree.is_open else (Tree(), True)
+
+    def picked(self, interest: Interest, tree: Tree | None = None, owner: Any = None) -> Sequence[Entry]:
+        """Those who are to hear of an event, in order. owner: the engine whose event it is."""
+        countdown = interest.countdown
+        if countdown is None:
+            return ()
+        hits = () if interest.everyone is not None else countdown.hits()
+        if self.busy.now:
+            return ()
+        tls = _local.current()
+        if not tls.callbacks:
+            if interest.everyone is not None:
+                return interest.everyone if tls.enabled else ()
+            if operator.length_hint(countdown.passes):  # all are sampled, and the next hit is still to come
+                return hits if tls.enabled else ()
+        scope = interest.scope
+        self.busy.now = True  # `should_run` is the user's
+        try:
+            found = [each for each in interest.entries if each.owner is owner or (each.owner is None and tls.enabled)]
+            if tls.enabled:
+                found += [each for each in tls.callbacks if each.is_on and each.selects(scope)]
+            found = [each for each in found if self._runs(each, hits, tree, countdown)]
+            if not found and tree is not None and interest.is_per_root and tls.enabled:
+                tree.quiet = countdown
+            return found
+        finally:
+            self.busy.now = False
+
+    @staticmethod
+    def _runs(entry: Entry, hits: Collection[Any], tree: Tree | None, countdown: Countdown) -> bool:
+        if entry.should_run is not None:
+            return bool(entry.guard.call(entry.name, entry.should_run))
+        if not entry.is_sampled:
+            return True
+        if entry.mode is SamplingMode.PER_ROOT:
+            return tree is not None and tree.includes(entry, countdown)
+        return entry in hits
+
+    def is_quiet(self, interest: Interest) -> bool:
+        """Whether it was decided at the root that nobody hears of `interest`'s events here: `picked` in a quarter of the time."""
+        tree = CURRENT_TREE.get()
+        return tree is not None and tree.quiet is interest.countdown and tree.is_open and not _local.current().callbacks
+
+    # --- where events come from -------------------------------------------------------------------------------
+    def add_source(self, scopes: Collection[Scope]) -> Callable[[], None]:
+        """Take note that somebody fires events of `scopes`; the returned function takes that back."""
+        key = next(self._handles)
+        self._sources[key] = scopes
+
+        def undo() -> None:
+            self._sources.pop(key, None)
+
+        return undo
+
+    def silent(self, scopes: Collection[Scope]) -> list[Scope]:
+        """Those of `scopes` that nobody fires."""
+        fired = [set(each) for each in list(self._sources.values())]
+        return [scope for scope in scopes if not any(scope in each for each in fired)]
+
+
+def probability(value: float) -> float:
+    """`value`, a probability. Raises ValueError for what is none."""
+    if math.isnan(value) or not 0 <= value <= 1:
+        raise ValueError(f"Invalid sampling probability: {value!r} is not in [0, 1]")
+    return float(value)
+
+
+def _asks_the_root(entry: Entry) -> bool:
+    return entry.mode is SamplingMode.PER_ROOT and entry.is_sampled
+
+
+REGISTRY = Registry()
+"""The process's: the user's callbacks live as long as the process, whether or not the bridge is on."""

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which events a sampled callback runs for.
+
+As in ATen a number is drawn of how many events the next hit is away, from the geometric distribution, and counted down, so
+that an event without a hit costs one decrement. Each thread draws for itself. Unlike ATen's, generators are seeded from the
+operating system, anew after a fork: no two threads or processes pick the same indexes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+import os
+import random
+import threading
+import weakref
+from collections.abc import Collection, Sequence
+from contextvars import ContextVar
+from enum import Enum
+from typing import Any, Protocol
+
+NEVER = 2**62
+"""Tries until a hit that is too improbable to come."""
+
+
+class SamplingMode(Enum):
+    """Where `sampling_prob` is applied."""
+
+    PER_EVENT = "per event"
+    """To each event, whatever became of those around it: as PyTorch does."""
+    PER_ROOT = "per root"
+    """Where a tree of events starts; what is decided there holds for every event inside."""
+
+
+class Sampled(Protocol):
+    """What is sampled."""
+
+    @property
+    def probability(self) -> float:
+        """More than 0 and less than 1."""
+
+
+class _Generators(threading.local):
+    def __init__(self) -> None:
+        self.random = random.Random()  # noqa: S311 - seeded by the operating system; nothing is kept secret with it
+
+
+class _State:
+    """One for the process; renewed as a whole after a fork."""
+
+    generators = _Generators()
+
+
+def seed(value: int) -> None:
+    """Seed the calling thread's generator."""
+    _State.generators.random = random.Random(value)  # noqa: S311
+
+
+def tries_until_hit(probability: float) -> int:
+    """At least 1: how many events from now the next hit is, in the calling thread."""
+    uniform = 1.0 - _State.generators.random.random()  # more than 0, at most 1
+    return 1 + int(min(math.log(uniform) / math.log1p(-probability), NEVER))
+
+
+class Countdown(threading.local):
+    """A thread's tries of the callbacks that one scope samples. Every event is a try, also one that may not be observed.
+
+    passes: an iterator over the events that may pass before `hits` has to be asked again; who lets one pass takes one.
+    Nothing else counts as fast: a thread-local's attribute is read once and not written.
+    """
+
+    def __init__(self, sampled: Collection[Any] = (), *, may_skip: bool = False) -> None:
+        self.passes = itertools.repeat(None, 0)
+        self._skipped = 0
+        self._sampled = sampled
+        self._may_skip = may_skip
+        self._tries: dict[Sampled, int] = {}
+
+    def hits(self) -> Sequence[Any]:
+        """Count an event, and those let pass before it: the callbacks that it is the turn of."""
+        spent, found = self._skipped - operator.length_hint(self.passes) + 1, []
+        for each in self._sampled:
+            tries = self._tries.get(each) or tries_until_hit(each.probability)
+            tries -= spent
+            if tries <= 0:
+                found.append(each)
+                tries = tries_until_hit(each.probability)
+            self._tries[each] = tries
+        if self._may_skip:
+            self._skipped = min(self._tries.values()) - 1
+            self.passes = itertools.repeat(None, self._skipped)
+        return found
+
+    def is_hit(self, each: Sampled) -> bool:
+        """Count a try of one callback alone."""
+        tries = (self._tries.get(each) or tries_until_hit(each.probability)) - 1
+        self._tries[each] = tries
+        return tries == 0
+
+
+class Tree:
+    """An outermost event with what is inside: remembers what was decided at its root, callback by callback.
+
+    quiet: the countdown of a scope of which nobody hears in this tree; another one as soon as who is registered changes.
+    """
+
+    __slots__ = ("_decisions", "is_open", "quiet")
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.quiet: Countdown | None = None
+        self._decisions: dict[Any, bool] = {}
+
+    def includes(self, each: Sampled, countdown: Countdown) -> bool:
+        """Whether `each` runs in this tree. One registered since the root decides at the first event it could run for."""
+        decision = self._decisions.get(each)
+        if decision is None:
+            decision = self._decisions.setdefault(each, countdown.is_hit(each))
+        return decision
+
+
+CURRENT_TREE: ContextVar[Tree | None] = ContextVar("torchspan_tree", default=None)
+
+
+class Renewed(Protocol):
+    """What is forgotten in a forked process."""
+
+    def renew(self) -> None:
+        """Called in the child, in its only thread."""
+
+
+_AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def renew_after_fork(each: Renewed) -> None:
+    """Have `each.renew()` called in every forked process for as long as somebody holds on to `each`."""
+    _AT_FORK.add(each)
+
+
+def _forked() -> None:
+    _State.generators = _Generators()
+    for each in _AT_FORK:
+        each.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

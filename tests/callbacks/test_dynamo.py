@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.compile and torch.export trace contains nothing of ours, costs no graph and is told to nobody.
+
+The functions below are decorated before torch is imported (in this file; the program at the end proves it in a process).
+"""
+
+import asyncio
+import subprocess
+import sys
+
+import pytest
+
+from torchspan import callbacks
+from torchspan.callbacks import RecordFunction, RecordFunctionCallback, RecordScope, record_function
+
+
+@record_function("double")
+def double(x):
+    return x * 2
+
+
+@record_function("pairs")
+def pairs(x):
+    yield x
+    yield x + 1
+
+
+class Holder:
+    @record_function("method")
+    def method(self, x):
+        return x + 1
+
+    @record_function("static")
+    @staticmethod
+    def static(x):
+        return x + 2
+
+    @record_function("class")
+    @classmethod
+    def of_class(cls, x):
+        return x + 3
+
+
+HOLDER = Holder()
+SHARED = record_function("shared")
+import torch  # noqa: E402 - what is above was decorated before, where this file is the first to import it
+from torch._dynamo.testing import CompileCounter  # noqa: E402
+
+
+def decorated(x):
+    return double(x)
+
+
+def decorated_generator(x):
+    for each in pairs(x):
+        x = x + each
+    return x
+
+
+def decorated_methods(x):
+    return HOLDER.static(HOLDER.of_class(HOLDER.method(x)))
+
+
+def decorated_inside(x):
+    return record_function("inside")(torch.sin)(x)
+
+
+def with_statement(x):
+    with record_function("range", inputs=(x,)) as given:
+        x = x + 1
+        given.set_outputs(x)
+        assert given.record is None
+    return x
+
+
+def with_statement_of_a_scope(x):
+    with record_function("range", scope=RecordScope.FUNCTION, sequence_nr=3):
+        return x + 1
+
+
+def with_shared_object(x):
+    with SHARED, SHARED:
+        return x + 1
+
+
+def explicit_range(x):
+    record = RecordFunction(RecordScope.FUNCTION)
+    record.before("range", (x,), sequence_nr=1)
+    record.set_async()
+    x = x + 1
+    record.set_outputs((x,))
+    record.end()
+    return x if not record.is_active else x + 100
+
+
+def guards(x):
+    with callbacks.DisableRecordFunctionGuard(), callbacks.RecordFunctionGuard(True):
+        x = x + 1
+    callbacks.enable_record_function(False)
+    callbacks.enable_record_function(True)
+    return x if callbacks.is_record_function_enabled() else x + 100
+
+
+def registration(x):
+    handle = callbacks.add_global_callback(LISTENER) + callbacks.add_thread_local_callback(LISTENER)
+    callbacks.disable_callback(handle)
+    callbacks.reenable_callback(handle)
+    callbacks.remove_callback(handle)
+    callbacks.clear_callbacks()
+    return x + 1 + handle
+
+
+def questions(x):
+    listening = callbacks.has_callbacks() or callbacks.has_global_callbacks() or callbacks.has_thread_local_callbacks()
+    return x + 100 if listening else x + 1
+
+
+def state(x):
+    callbacks.set_record_function_tls(callbacks.get_record_function_tls())
+    x = callbacks.ThreadLocalState().run(torch.sin, x)
+    callbacks.set_record_function_seed_for_testing(1)
+    callbacks.set_default_node_id(5)
+    return x + callbacks.get_default_node_id() + 2
+
+
+def thread_id(x):
+    return x + 1 if callbacks.current_thread_id() else x
+
+
+HEARD = []
+LISTENER = RecordFunctionCallback(
+    lambda record: HEARD.append(f"start {record.name}"), lambda record, _context: HEARD.append(f"end {record.name}")
+)
+TRACED = [
+    decorated,
+    decorated_generator,
+    decorated_methods,
+    decorated_inside,
+    with_statement,
+    with_statement_of_a_scope,
+    with_shared_object,
+    explicit_range,
+    guards,
+    registration,
+    questions,
+    state,
+    thread_id,
+]
+
+
+class Net(torch.nn.Module):
+    """A module whose forward calls one of the functions."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x.sin()).cos()
+
+
+@pytest.fixture(autouse=True)
+def _clean():
+    HEARD.clear()
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+def breaks():
+    """Graph breaks, and what Dynamo gave up on, since the test began."""
+    counters = torch._dynamo.utils.counters
+    return dict(counters["graph_break"]), dict(counters["unimplemented"])
+
+
+@pytest.fixture(params=[False, True], ids=["nobody listens", "somebody listens"])
+def listening(request):
+    if request.param:
+        callbacks.add_global_callback(LISTENER)
+
+
+@pytest.mark.parametrize("function", TRACED, ids=lambda function: function.__name__)
+def test_a_traced_function_is_one_graph_without_a_break_or_an_event(function, listening):
+    x = torch.randn(3)
+    bare = CompileCounter()
+    model = torch.compile(Net(function), backend=bare, fullgraph=True)
+    results = [model(x) for _ in range(3)]
+    assert bare.frame_count == 1
+    assert breaks() == ({}, {})
+    assert HEARD == []
+    callbacks.clear_callbacks()
+    torch.testing.assert_close(results, [results[0]] * 3)
+
+
+@pytest.mark.parametrize("function", TRACED, ids=lambda function: function.__name__)
+def test_registering_and_removing_callbacks_recompiles_nothing(function):
+    x, count = torch.randn(3), CompileCounter()
+    model = torch.compile(Net(function), backend=count, fullgraph=True)
+    model(x)
+    handle = callbacks.add_global_callback(LISTENER)
+    model(x)
+    callbacks.add_thread_local_callback(LISTENER)
+    model(x)
+    double(x)  # the program itself goes on between
+    with SHARED:
+        pass
+    model(x)
+    callbacks.remove_callback(handle)
+    with callbacks.DisableRecordFunctionGuard():
+        model(x)
+    assert count.frame_count == 1
+    assert breaks() == ({}, {})
+    assert set(HEARD) == {"start double", "end double", "start shared", "end shared"}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("function", TRACED, ids=lambda function: function.__name__)
+def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_stand_ins(function, strict):
+    if strict or function not in {registration, questions}:  # Python runs these without it: they would tell the truth
+        callbacks.add_global_callback(LISTENER)
+    x = torch.randn(3)
+    exported = torch.export.export(Net(function), (x,), strict=strict)
+    operators = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]
+    assert operators[0] == "aten.sin.default"
+    assert operators[-1] == "aten.cos.default"
+    assert set(operators[1:-1]) <= {"aten.add.Tensor", "aten.mul.Tensor", "aten.sin.default"}
+    assert HEARD == []
+
+
+def test_the_result_is_that_of_eager_mode():
+    x = torch.randn(3)
+    for function in (decorated, decorated_generator, decorated_methods, with_statement, with_shared_object):
+        torch._dynamo.reset()
+        torch.testing.assert_close(torch.compile(Net(function), backend="eager", fullgraph=True)(x), Net(function)(x))
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_a_compiled_decorated_function_is_an_event_around_one_graph(fullgraph):
+    """Python runs the wrapper, then the graph: the range is real."""
+    callbacks.add_global_callback(LISTENER)
+    count, x = CompileCounter(), torch.randn(3)
+    compiled = torch.compile(double, backend=count, fullgraph=fullgraph)
+    for _ in range(2):
+        torch.testing.assert_close(compiled(x), x * 2)
+    assert count.frame_count == 1
+    assert breaks() == ({}, {})
+    assert HEARD == ["start double", "end double"] * 2
+
+
+def test_decorating_what_was_compiled_is_possible():
+    callbacks.add_global_callback(LISTENER)
+    count, x = CompileCounter(), torch.randn(3)
+    compiled = record_function("outside")(torch.compile(lambda x: x * 2, backend=count))
+    compiled(x)
+    torch.compile(compiled, backend=count)(x)
+    assert HEARD == ["start outside", "end outside"] * 2
+
+
+def test_between_two_graphs_ranges_are_real_and_neither_they_nor_callbacks_are_compiled():
+    frames = []
+
+    def start(record):
+        frames.append(record.name)
+        return torch.ones(1) + 1  # what Dynamo would compile, were it looking
+
+    def broken(x):
+        for _ in range(2):  # a break in a loop: the frame runs in Python, what it calls is looked at
+            torch._dynamo.graph_break()
+            x = double(x)
+        return x
+
+    callbacks.add_global_callback(RecordFunctionCallback(start))
+    count = CompileCounter()
+    compiled = torch.compile(broken, backend=count)
+    compiled(torch.randn(3))
+    compiled(torch.randn(3))
+    assert frames == ["double"] * 4
+    assert count.frame_count == 1  # the bare `double`, and nothing of the callback
+
+
+def test_a_break_inside_a_decorated_function_costs_no_more_graphs_than_inside_the_bare_one():
+    def broken(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    counts = []
+    for function in (broken, record_function("broken")(broken)):
+        torch._dynamo.reset()
+        count = CompileCounter()
+        model = torch.compile(Net(function), backend=count)
+        for _ in range(3):
+            model(torch.randn(3))
+        counts.append(count.frame_count)
+    assert counts[0] == counts[1] > 1
+
+
+def test_a_decorated_coroutine_may_run_compiled_code():
+    count = CompileCounter()
+    compiled = torch.compile(decorated, backend=count, fullgraph=True)
+
+    @record_function("serve")
+    async def serve(x):
+        return compiled(x)
+
+    callbacks.add_global_callback(LISTENER)
+    asyncio.run(serve(torch.randn(3)))
+    assert count.frame_count == 1
+    assert HEARD == ["start serve", "end serve"]
+
+
+def test_fake_tensors_are_no_event_and_real_ones_are():
+    callbacks.add_global_callback(LISTENER)
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.ones(3)
+        double(fake)
+    double(fake)
+    double(x=fake)
+    assert HEARD == []
+    double(torch.ones(3))
+    assert HEARD == ["start double", "end double"]
+
+
+def test_tracing_ahead_of_time_is_no_event_with_gradients_either():
+    callbacks.add_global_callback(LISTENER)
+    x = torch.randn(3, requires_grad=True)
+    compiled = torch.compile(Net(decorated), backend="aot_eager", fullgraph=True)
+    compiled(x).sum().backward()
+    assert HEARD == []
+
+
+def test_a_fake_kernel_of_a_custom_operator_is_no_event():
+    @torch.library.custom_op("torchspan_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return double(x)
+
+    @twice.register_fake
+    def _(x):
+        return double(x)
+
+    callbacks.add_global_callback(LISTENER)
+    compiled = torch.compile(lambda x: twice(x) + 1, backend="aot_eager", fullgraph=True)
+    compiled(torch.randn(3))
+    compiled(torch.randn(3))
+    assert HEARD == ["start double", "end double"] * 2  # the runs of the operator itself, once each
+
+
+def test_a_decorated_operator_tells_its_name():
+    names = []
+    callbacks.add_global_callback(RecordFunctionCallback(lambda record: names.append(record.operator_name)))
+    record_function("add")(torch.ops.aten.add.Tensor)(torch.ones(1), torch.ones(1))
+    assert names == ["aten::add.Tensor"]
+
+
+PROGRAM = """
+import sys
+from torchspan.callbacks import RecordFunctionCallback, add_global_callback, record_function
+heard = []
+add_global_callback(RecordFunctionCallback(lambda record: heard.append(record.name)))
+@record_function("double")
+def double(x):
+    return x * 2
+double(1)
+assert heard == ["double"] and "torch" not in sys.modules
+import torch
+assert "torch._dynamo" not in sys.modules, "we imported Dynamo"
+from torch._dynamo.testing import CompileCounter
+def traced(x):
+    with record_function("range"):
+        return double(x.sin())
+count = CompileCounter()
+torch.compile(traced, backend=count, fullgraph=True)(torch.ones(2))
+for strict in (True, False):
+    class Net(torch.nn.Module):
+        def forward(self, x):
+            return traced(x)
+    torch.export.export(Net(), (torch.ones(2),), strict=strict)
+assert not torch._dynamo.utils.counters["graph_break"]
+print(count.frame_count, heard)
+"""
+
+
+def test_what_was_decorated_before_torch_was_imported_is_safe_too():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1 ['double']\n"

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thread-local callbacks go where the work goes, and nowhere else."""
+
+import asyncio
+import gc
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from torchspan import callbacks
+from torchspan.callbacks import RecordFunctionCallback, ThreadLocalState, add_thread_local_callback, record_function
+from torchspan.engine import REGISTRY
+
+
+@record_function("step")
+def step():
+    pass
+
+
+HEARD = ["start step", "end step"]
+
+
+class Subclass(threading.Thread):
+    def run(self):
+        step()
+
+
+def by_thread():
+    thread = threading.Thread(target=step)
+    thread.start()
+    thread.join()
+
+
+def by_subclass_of_thread():
+    thread = Subclass()
+    thread.start()
+    thread.join()
+
+
+def by_timer():
+    timer = threading.Timer(0, step)
+    timer.start()
+    timer.join()
+
+
+def by_pool():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(step).result()
+
+
+def by_map_of_pool():
+    with ThreadPoolExecutor(1) as pool:
+        list(pool.map(lambda _: step(), [0]))
+
+
+def by_task():
+    async def work():
+        step()
+
+    async def main():
+        await asyncio.create_task(work())
+
+    asyncio.run(main())
+
+
+def by_to_thread():
+    asyncio.run(asyncio.to_thread(step))
+
+
+def by_run_in_executor():
+    async def main():
+        await asyncio.get_running_loop().run_in_executor(None, step)
+
+    asyncio.run(main())
+
+
+def by_call_soon():
+    async def main():
+        asyncio.get_running_loop().call_soon(step)
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+
+
+def by_thread_in_thread():
+    thread = threading.Thread(target=by_thread)
+    thread.start()
+    thread.join()
+
+
+ROUTES = [value for name, value in list(globals().items()) if name.startswith("by_")]
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
+def test_a_thread_local_callback_follows_the_work(route, recorder, seen):
+    add_thread_local_callback(recorder())
+    route()
+    assert seen == HEARD
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.__name__)
+def test_so_does_the_disabling_of_callbacks_where_one_is_thread_local(route, recorder, seen):
+    add_thread_local_callback(recorder())
+    with callbacks.DisableRecordFunctionGuard():
+        route()
+    assert seen == []
+
+
+def test_other_work_hears_nothing(recorder, seen):
+    ready, go = threading.Event(), threading.Event()
+
+    def other():
+        ready.set()
+        assert go.wait(60)
+        step()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert ready.wait(60)
+    add_thread_local_callback(recorder())
+    go.set()
+    thread.join()
+    assert seen == []
+
+
+def test_a_worker_of_a_pool_serves_others_without_it(recorder, seen):
+    with ThreadPoolExecutor(1) as pool:
+        handle = add_thread_local_callback(recorder())
+        pool.submit(step).result()  # starts the worker
+        assert seen == HEARD
+        with_it = ThreadLocalState()
+        callbacks.clear_thread_local_callbacks()
+        pool.submit(step).result()
+        assert seen == HEARD
+        pool.submit(with_it.run, step).result()
+        assert seen == HEARD * 2
+        callbacks.remove_callback(handle)
+
+
+def test_removing_by_handle_reaches_work_that_took_it_along(recorder, seen):
+    ready, go = threading.Event(), threading.Event()
+
+    def follows():
+        ready.set()
+        assert go.wait(60)
+        step()
+
+    handle = add_thread_local_callback(recorder())
+    thread = threading.Thread(target=follows)
+    thread.start()
+    assert ready.wait(60)
+    callbacks.remove_callback(handle)
+    go.set()
+    thread.join()
+    assert seen == []
+
+
+def test_a_task_that_clears_its_own_leaves_the_others(recorder, seen):
+    async def clears():
+        callbacks.clear_thread_local_callbacks()
+        step()
+
+    async def main():
+        await asyncio.create_task(clears())
+
+    add_thread_local_callback(recorder())
+    asyncio.run(main())
+    assert seen == []
+    step()
+    assert seen == HEARD
+
+
+def test_a_thread_local_callback_is_never_sampled(recorder, seen, caplog):
+    add_thread_local_callback(recorder(sampling_prob=0.0))
+    for _ in range(3):
+        step()
+    assert seen == HEARD * 3
+    assert [record.getMessage() for record in caplog.records] == [
+        "A thread-local callback is never sampled: its sampling_prob is not used."
+    ]
+
+
+def test_its_scopes_and_should_run_hold(recorder, seen):
+    add_thread_local_callback(recorder(scopes={callbacks.RecordScope.FUNCTION}))
+    add_thread_local_callback(recorder(should_run=lambda: False))
+    step()
+    assert seen == []
+
+
+def test_what_an_executed_function_raises_passes(recorder):
+    add_thread_local_callback(recorder())
+    failure = KeyError("the program's")
+
+    def fails():
+        raise failure
+
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(fails).exception() is failure
+
+
+def test_names_of_the_standard_library_are_replaced_only_while_there_is_one(recorder):
+    gc.collect()  # states taken by earlier tests hold callbacks
+    REGISTRY.update()
+    names = [(threading.Thread, "start"), (threading.Thread, "_bootstrap_inner"), (ThreadPoolExecutor, "submit")]
+    before = [getattr(*name) for name in names]
+    handle = add_thread_local_callback(recorder())
+    assert [getattr(*name) is original for name, original in zip(names, before, strict=True)] == [False] * 3
+    callbacks.remove_callback(handle)
+    assert [getattr(*name) for name in names] == before
+
+
+def test_each_of_many_threads_hears_of_its_own_work_exactly():
+    failures = []
+
+    def work():
+        try:
+            for _ in range(30):
+                counts = [0, 0]
+
+                def start(_record, counts=counts):
+                    counts[0] += 1
+
+                def end(_record, _context, counts=counts):
+                    counts[1] += 1
+
+                handle = add_thread_local_callback(RecordFunctionCallback(start, end))
+                by_pool()
+                by_thread()
+                step()
+                callbacks.remove_callback(handle)
+                step()
+                assert counts == [3, 3]
+        except BaseException as error:
+            failures.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
+
+
+def test_what_somebody_put_over_a_replaced_name_stays(recorder, monkeypatch):
+    handle = add_thread_local_callback(recorder())
+    ours = threading.Thread.start
+    theirs = lambda self: ours(self)
+    monkeypatch.setattr(threading.Thread, "start", theirs)
+    callbacks.remove_callback(handle)
+    assert threading.Thread.start is theirs
+    by_thread()
+    monkeypatch.undo()
+
+
+def test_a_state_can_be_taken_and_set(recorder, seen):
+    handle = add_thread_local_callback(recorder())
+    taken = callbacks.get_record_function_tls()
+    assert taken.enabled
+    assert [each.handle for each in taken.callbacks] == [handle]
+    callbacks.clear_thread_local_callbacks()
+    callbacks.set_record_function_tls(taken)
+    step()
+    assert seen == HEARD

@@ -1,0 +1,479 @@
+# SPDX-License-Identifier: Apache-2.0
+import gc
+import math
+import threading
+import weakref
+
+import pytest
+
+from torchspan import callbacks, phase
+from torchspan.callbacks import (
+    INVALID_CALLBACK_HANDLE,
+    DisableRecordFunctionGuard,
+    RecordFunction,
+    RecordFunctionCallback,
+    RecordFunctionGuard,
+    RecordScope,
+    add_global_callback,
+    add_thread_local_callback,
+    record_function,
+)
+from torchspan.engine import REGISTRY, Callback, Engine
+
+
+@record_function("step")
+def step(value=None):
+    return value
+
+
+@pytest.fixture
+def engine():
+    engine = Engine(REGISTRY)
+    yield engine
+    engine.close()
+
+
+# --- pairs ----------------------------------------------------------------------------------------------------
+def test_what_start_returns_reaches_its_end(seen):
+    add_global_callback(
+        RecordFunctionCallback(lambda _record: "observer context", lambda _record, context: seen.append(context))
+    )
+    step()
+    assert seen == ["observer context"]
+
+
+def test_start_and_end_get_the_same_record(seen):
+    add_global_callback(RecordFunctionCallback(seen.append, lambda record, _context: seen.append(record)))
+    step()
+    assert len(seen) == 2
+    assert seen[0] is seen[1]
+
+
+def test_a_callback_without_an_end_is_complete(seen):
+    add_global_callback(RecordFunctionCallback(lambda record: seen.append(record.name)))
+    step()
+    assert seen == ["step"]
+
+
+@pytest.mark.parametrize("stop", [callbacks.remove_callback, callbacks.disable_callback])
+@pytest.mark.parametrize("add", [add_global_callback, add_thread_local_callback])
+def test_a_pair_that_has_started_ends_though_it_was_removed_or_disabled_meanwhile(stop, add, recorder, seen):
+    handle = add(recorder())
+    with record_function("outer"):
+        stop(handle)
+        step()
+    assert seen == ["start outer", "end outer"]
+
+
+def test_a_callback_added_inside_a_range_hears_nothing_of_that_ranges_end(recorder, seen):
+    with record_function("outer"):
+        add_global_callback(recorder())
+    assert seen == []
+
+
+# --- order ----------------------------------------------------------------------------------------------------
+def test_starts_run_in_the_order_of_registration_thread_local_ones_last_and_ends_in_reverse(recorder, seen):
+    add_thread_local_callback(recorder("local"))
+    add_global_callback(recorder("first"))
+    add_global_callback(recorder("second"))
+    step()
+    assert seen == [
+        "first start step",
+        "second start step",
+        "local start step",
+        "local end step",
+        "second end step",
+        "first end step",
+    ]
+
+
+def test_the_users_callbacks_take_their_place_among_those_of_the_bridge(engine, recorder, seen):
+    bridge = lambda name: Callback(
+        name, lambda _e: seen.append(f"{name} start"), lambda _e, _c: seen.append(f"{name} end")
+    )
+    engine.register(bridge("metrics"))
+    add_global_callback(recorder("mine", scopes={phase.COMPILE}))
+    engine.register(bridge("heartbeat"))
+    engine.register(bridge("writer"), privileged=True)
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == [
+        "writer start",
+        "metrics start",
+        "mine start torch_tensorrt.compile",
+        "heartbeat start",
+        "heartbeat end",
+        "mine end torch_tensorrt.compile",
+        "metrics end",
+        "writer end",
+    ]
+
+
+# --- scopes ---------------------------------------------------------------------------------------------------
+def test_scopes_are_those_of_the_header():
+    assert {scope.name: scope.value for scope in RecordScope} == {
+        "FUNCTION": 0,
+        "BACKWARD_FUNCTION": 1,
+        "TORCHSCRIPT_FUNCTION": 2,
+        "KERNEL_FUNCTION_DTYPE": 3,
+        "CUSTOM_CLASS": 4,
+        "BUILD_FEATURE": 5,
+        "LITE_INTERPRETER": 6,
+        "USER_SCOPE": 7,
+        "STATIC_RUNTIME_OP": 8,
+        "STATIC_RUNTIME_MODEL": 9,
+    }
+
+
+def test_a_callback_hears_of_its_scopes_only(engine, recorder, seen):
+    add_global_callback(recorder("phases", scopes=[phase.BUILD_ENGINE]))
+    add_global_callback(recorder("backward", scopes=[RecordScope.BACKWARD_FUNCTION]))
+    with record_function("MulBackward0", scope=RecordScope.BACKWARD_FUNCTION):
+        step()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.finish(engine.start(phase.BUILD_ENGINE, {}))
+    assert seen == [
+        "backward start MulBackward0",
+        "backward end MulBackward0",
+        "phases start tensorrt.build_engine",
+        "phases end tensorrt.build_engine",
+    ]
+
+
+def test_empty_scopes_mean_all_phases_included(engine, recorder, seen):
+    add_global_callback(recorder())
+    step()
+    engine.finish(engine.start(phase.BUILD_PHASE, {}, target="Timing tactics"))
+    assert seen == [
+        "start step",
+        "end step",
+        "start tensorrt.phase Timing tactics",
+        "end tensorrt.phase Timing tactics",
+    ]
+
+
+def test_a_phase_comes_with_what_is_known_of_it_and_with_its_error(engine, seen):
+    add_global_callback(
+        RecordFunctionCallback(
+            lambda record: seen.append((record.scope, dict(record.attributes), record.inputs)),
+            lambda record, _context: seen.append(record.error),
+            scopes={phase.COMPILE},
+        )
+    )
+    failure = ValueError("the user's")
+    engine.finish(engine.start(phase.COMPILE, {"torch_tensorrt.ir": "dynamo"}), failure)
+    assert seen == [(phase.COMPILE, {"torch_tensorrt.ir": "dynamo"}, ()), failure]
+
+
+def test_a_scope_that_nothing_fires_is_said_at_registration(recorder, caplog):
+    add_global_callback(recorder(scopes={phase.COMPILE, RecordScope.LITE_INTERPRETER, RecordScope.USER_SCOPE}))
+    (message,) = [record.getMessage() for record in caplog.records]
+    assert message.startswith(
+        "A callback was registered on LITE_INTERPRETER, torch_tensorrt.compile, and nothing that is installed fires that yet"
+    )
+
+
+def test_a_scope_that_something_fires_needs_no_word(engine, recorder, caplog):
+    add_global_callback(recorder(scopes={phase.COMPILE, RecordScope.USER_SCOPE}))
+    assert caplog.records == []
+
+
+def test_closing_the_engine_ends_its_source(recorder, caplog):
+    Engine(REGISTRY).close()
+    add_global_callback(recorder(scopes={phase.COMPILE}))
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("scopes", [["USER_SCOPE"], [7], [None]])
+def test_what_is_no_scope_is_a_type_error(scopes):
+    with pytest.raises(TypeError, match="neither a RecordScope nor a phase"):
+        RecordFunctionCallback(print, scopes=scopes)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.0000001, math.nan, math.inf, -math.inf])
+def test_a_sampling_probability_outside_0_to_1_is_a_value_error(value):
+    with pytest.raises(ValueError, match="Invalid sampling probability"):
+        RecordFunctionCallback(print, sampling_prob=value)
+
+
+def test_a_sampling_mode_that_is_none_is_a_type_error():
+    with pytest.raises(TypeError, match="no SamplingMode"):
+        RecordFunctionCallback(print, sampling_mode="per root")
+
+
+# --- handles --------------------------------------------------------------------------------------------------
+def test_handles_are_unique_never_reused_and_never_0(recorder):
+    handles = []
+    for _ in range(3):
+        handles += [add_global_callback(recorder()), add_thread_local_callback(recorder())]
+        callbacks.clear_callbacks()
+    assert len(set(handles)) == 6
+    assert INVALID_CALLBACK_HANDLE == 0
+    assert min(handles) > 0
+
+
+@pytest.mark.parametrize(
+    "operation", [callbacks.remove_callback, callbacks.disable_callback, callbacks.reenable_callback]
+)
+@pytest.mark.parametrize("handle", [INVALID_CALLBACK_HANDLE, -1, 2**70])
+def test_an_invalid_handle_does_nothing(operation, handle, recorder, seen):
+    add_global_callback(recorder())
+    operation(handle)
+    step()
+    assert seen == ["start step", "end step"]
+
+
+def test_a_removed_callback_cannot_be_enabled_again(recorder, seen):
+    handle = add_global_callback(recorder())
+    callbacks.remove_callback(handle)
+    callbacks.reenable_callback(handle)
+    callbacks.remove_callback(handle)
+    step()
+    assert seen == []
+
+
+def test_what_the_bridge_registered_cannot_be_removed_by_a_guessed_handle(engine, recorder, seen):
+    before = add_global_callback(recorder("mine"))
+    engine.register(Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
+    after = add_global_callback(recorder("mine"))
+    for handle in range(before, after + 1):
+        callbacks.disable_callback(handle)
+        callbacks.remove_callback(handle)
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["bridge"]
+
+
+@pytest.mark.parametrize("add", [add_global_callback, add_thread_local_callback])
+def test_a_disabled_callback_runs_again_once_reenabled(add, recorder, seen):
+    handle = add(recorder())
+    callbacks.disable_callback(handle)
+    step()
+    assert seen == []
+    callbacks.reenable_callback(handle)
+    step()
+    assert seen == ["start step", "end step"]
+
+
+def test_has_and_clear_tell_the_kinds_apart(recorder):
+    add_global_callback(recorder())
+    assert (callbacks.has_global_callbacks(), callbacks.has_thread_local_callbacks()) == (True, False)
+    add_thread_local_callback(recorder())
+    callbacks.clear_global_callbacks()
+    assert (callbacks.has_global_callbacks(), callbacks.has_thread_local_callbacks()) == (False, True)
+    assert callbacks.has_callbacks()
+    callbacks.clear_thread_local_callbacks()
+    assert not callbacks.has_callbacks()
+
+
+def test_clearing_leaves_what_the_bridge_registered(engine, seen):
+    engine.register(Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
+    callbacks.clear_callbacks()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["bridge"]
+
+
+# --- failures and re-entrancy ---------------------------------------------------------------------------------
+def test_one_callbacks_failure_is_nothing_to_the_others_and_to_the_program(recorder, seen, caplog):
+    def fails(_record):
+        raise RuntimeError("the callback's")
+
+    add_global_callback(recorder("before"))
+    add_global_callback(RecordFunctionCallback(fails, lambda *_: seen.append("an end without a start")))
+    add_global_callback(recorder("after"))
+    assert step("result") == "result"
+    assert seen == ["before start step", "after start step", "after end step", "before end step"]
+    assert caplog.records[0].getMessage().endswith("failed; the program goes on, with less telemetry.")
+
+
+def test_a_callback_is_left_out_after_the_third_failure_and_its_open_pairs_still_end(seen, caplog):
+    def fails(_record, _context):
+        seen.append("end")
+        raise RuntimeError("the callback's")
+
+    add_global_callback(RecordFunctionCallback(lambda _record: seen.append("start"), fails))
+    with record_function("open since before"):
+        for _ in range(5):
+            step()
+    assert seen == ["start"] + ["start", "end"] * 3 + ["end"]
+    assert len(caplog.records) == 2
+
+
+def test_the_programs_exception_passes_unmodified_and_its_end_is_told(seen):
+    failure = KeyError("the program's")
+
+    @record_function("fails")
+    def fails():
+        raise failure
+
+    add_global_callback(
+        RecordFunctionCallback(lambda _record: None, lambda record, _context: seen.append(record.error))
+    )
+    with pytest.raises(KeyError) as caught:
+        fails()
+    assert caught.value is failure
+    assert failure.__context__ is None
+    assert failure.__cause__ is None
+    assert seen == [failure]
+
+
+def test_an_interrupt_in_a_start_closes_what_has_started_and_passes(recorder, seen):
+    def interrupted(_record):
+        raise KeyboardInterrupt
+
+    add_global_callback(recorder("earlier"))
+    handle = add_global_callback(RecordFunctionCallback(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert seen == ["earlier start step", "earlier end step"]
+    callbacks.remove_callback(handle)
+    step()
+    assert seen[2:] == ["earlier start step", "earlier end step"]
+
+
+def test_an_interrupt_in_should_run_leaves_nothing_open(engine, recorder, seen):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    handle = add_global_callback(recorder(should_run=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        engine.start(phase.COMPILE, {})
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    callbacks.remove_callback(handle)
+    assert engine.current is None
+    add_global_callback(recorder())
+    engine.finish(engine.start(phase.PARTITION, {}))
+    assert seen == ["start torch_tensorrt.partition", "end torch_tensorrt.partition"]
+
+
+def test_an_interrupt_in_an_end_lets_the_other_ends_run_first(recorder, seen):
+    def interrupted(_record, _context):
+        raise KeyboardInterrupt
+
+    add_global_callback(recorder("earlier"))
+    add_global_callback(RecordFunctionCallback(lambda _record: None, interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert seen == ["earlier start step", "earlier end step"]
+
+
+def test_events_fired_inside_a_callback_reach_no_callback(engine, seen):
+    def fire(record):
+        seen.append(record.name)
+        step()
+        assert engine.start(phase.PARTITION, {}) is None
+        assert not RecordFunction(RecordScope.USER_SCOPE).is_active
+
+    add_global_callback(RecordFunctionCallback(fire, lambda record, _context: step(seen.append("end"))))
+    step()
+    engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["step", "end", "torch_tensorrt.compile", "end"]
+
+
+def test_every_operation_may_be_called_from_inside_a_callback(recorder, seen):
+    def registers(_record):
+        callbacks.remove_callback(itself)
+        callbacks.disable_callback(other)
+        callbacks.reenable_callback(other)
+        add_global_callback(recorder("added"))
+        add_thread_local_callback(recorder("local"))
+
+    itself = add_global_callback(RecordFunctionCallback(registers, lambda *_: seen.append("own end")))
+    other = add_global_callback(recorder("other"))
+    step()
+    assert seen == ["other start step", "other end step", "own end"]
+    seen.clear()
+    step()
+    assert [line for line in seen if "start" in line] == ["other start step", "added start step", "local start step"]
+
+
+def test_registering_and_removing_is_safe_while_events_fire_on_other_threads():
+    stop, errors, started, ended = threading.Event(), [], [], []
+
+    def fire(index):
+        try:
+            while not stop.is_set():
+                assert step(index) == index
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=fire, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    start, end = lambda record: started.append(id(record)), lambda record, _context: ended.append(id(record))
+    turns = 0
+    while turns < 300 or not started:
+        turns += 1
+        handle = add_global_callback(RecordFunctionCallback(start, end, sampling_prob=1 if turns % 2 else 0.5))
+        if turns % 3 == 0:
+            callbacks.disable_callback(handle)
+            callbacks.reenable_callback(handle)
+        callbacks.remove_callback(handle)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert len(started) == len(ended)
+
+
+# --- guards ---------------------------------------------------------------------------------------------------
+def test_guards_restore_what_was_before(recorder, seen):
+    add_global_callback(recorder())
+    with DisableRecordFunctionGuard():
+        assert not callbacks.is_record_function_enabled()
+        step()
+        with RecordFunctionGuard(True):
+            step("inner")
+        assert not callbacks.is_record_function_enabled()
+    assert callbacks.is_record_function_enabled()
+    assert seen == ["start step", "end step"]
+
+
+def test_a_guard_restores_when_an_exception_passes():
+    with pytest.raises(ZeroDivisionError), DisableRecordFunctionGuard():
+        raise ZeroDivisionError
+    assert callbacks.is_record_function_enabled()
+
+
+def test_a_guard_object_may_be_entered_inside_itself():
+    guard = DisableRecordFunctionGuard()
+    with guard:
+        with guard:
+            pass
+        assert not callbacks.is_record_function_enabled()
+    assert callbacks.is_record_function_enabled()
+
+
+def test_disabling_concerns_the_work_at_hand_only(recorder, seen):
+    add_global_callback(recorder())
+    with DisableRecordFunctionGuard():
+        thread = threading.Thread(target=step)
+        thread.start()
+        thread.join()
+    assert seen == ["start step", "end step"]
+
+
+def test_disabling_does_not_switch_off_the_bridge(engine, seen):
+    engine.register(Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
+    with DisableRecordFunctionGuard():
+        engine.finish(engine.start(phase.COMPILE, {}))
+    assert seen == ["bridge"]
+
+
+# --- nothing is kept ------------------------------------------------------------------------------------------
+def test_a_thread_local_callback_goes_with_the_work_it_belonged_to():
+    class Start:
+        def __call__(self, record):
+            """Only to be referred to weakly."""
+
+    alive = []
+
+    def work():
+        start = Start()
+        alive.append(weakref.ref(start))
+        add_thread_local_callback(RecordFunctionCallback(start))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    gc.collect()
+    assert alive[0]() is None
