@@ -9,7 +9,7 @@ from opentelemetry.trace import StatusCode
 from pipeline.expected import KEEP, SETTINGS, STAND_IN, VERSION, VERSIONS
 from support import models
 from support import route_runs as run
-from support.tree import POSITIVE, STEPS, S, assert_trees, named, trees
+from support.tree import POSITIVE, STEPS, TEXT, S, assert_trees, named, trees
 
 pytestmark = [
     pytest.mark.skipif(VERSION < (2, 13), reason="the older Python runtime can neither be saved nor refitted"),
@@ -52,7 +52,10 @@ def test_loading_tells_what_the_file_held(instrument, exporter, tmp_path):
         "torch_tensorrt.engines.count": 1,
         "torch_tensorrt.engines.size": POSITIVE,
     }
-    reading = S("tensorrt.deserialize_engine", {**KEEP, **STAND_IN, "tensorrt.engine.size": POSITIVE})
+    reading = S(
+        "tensorrt.deserialize_engine",
+        {**KEEP, **STAND_IN, "tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": TEXT},
+    )
     assert_trees(exporter.get_finished_spans(), [S("torch_tensorrt.load", expected, reading)])
 
 

@@ -45,9 +45,9 @@ class MetricWriter:
         self._lock = threading.Lock()
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
             (semconv.METRIC_SPANS_DROPPED, {str(semconv.DROPPED_REASON): semconv.BUDGET}, dropped),
-            (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: sum(engine.guard.failures.values())),
+            (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)),
         ]
-        self._counted = [0] * len(self._counters)
+        self._counted = [count() for _, _, count in self._counters]  # the user's callbacks may have failed before us
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
 
@@ -133,6 +133,11 @@ class MetricWriter:
             _count_lookup(instruments, event, facts)
         if semconv.FALLBACK_TOTAL_REASONS in facts:
             _count_fallback(instruments, event, facts)
+
+
+def _failures(engine: Engine) -> int:
+    """How often callbacks failed: the engine's own, and those of the user in the same registry."""
+    return sum(sum(guard.failures.values()) for guard in {engine.guard, engine.registry.guard})
 
 
 _DURATIONS = {
