@@ -104,6 +104,33 @@ def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_
     assert 1 < slow[-1].attributes["torchspan.progress.running_elapsed"] < elapsed[-1]
 
 
+def active_builds(receiver):
+    """Every value of the gauge that arrived, in order."""
+    return [
+        point.as_int
+        for request in receiver.metrics()
+        for of_resource in request.resource_metrics
+        for of_scope in of_resource.scope_metrics
+        for metric in of_scope.metrics
+        if metric.name == "torch_tensorrt.builds.active"
+        for point in metric.sum.data_points
+    ]
+
+
+def test_the_gauge_of_active_builds_is_1_at_each_heartbeat_and_0_at_the_end(receiver, start):
+    hour = str(3_600_000)  # milliseconds: only heartbeats and the end of the program send metrics
+    metrics = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": hour}
+    program = start(INSTRUMENTED, "2", **{**receiver.environment(), **metrics})
+    out, err = program.communicate(timeout=PATIENCE_S)
+
+    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
+    values = active_builds(receiver)
+    ones = values.count(1)
+    assert ones >= 3
+    assert values == [1] * ones + [0] * (len(values) - ones), "it falls once, and stays"
+    assert values[-1] == 0
+
+
 def test_a_program_killed_2_seconds_into_a_compilation_has_left_at_least_2_at_the_receiver(receiver, start):
     program = start(INSTRUMENTED, "600", **receiver.environment())
     receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
