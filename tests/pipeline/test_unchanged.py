@@ -189,20 +189,24 @@ def test_names_imported_while_we_were_on_are_put_back_as_well(instrument, monkey
     assert late.compile_module is torch_tensorrt.dynamo._compiler.compile_module
 
 
-def test_a_name_that_somebody_else_replaced_meanwhile_stays_theirs(instrument, exporter, monkeypatch):
+def test_a_name_that_somebody_else_replaced_meanwhile_stays_theirs(instrument, exporter):
+    module = torch_tensorrt.dynamo._compiler
+    original = module.compile
     instrumentor = instrument()
-    ours = torch_tensorrt.dynamo._compiler.compile
+    ours = module.compile
 
     def theirs(*args, **kwargs):
         return ours(*args, **kwargs)
 
-    monkeypatch.setattr(torch_tensorrt.dynamo._compiler, "compile", theirs)
-    instrumentor.uninstrument()
-    assert torch_tensorrt.dynamo._compiler.compile is theirs
-    program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[torch.ones(2, 16)])
-    theirs(program, arg_inputs=[torch.ones(2, 16)], min_block_size=1)
-    assert exporter.get_finished_spans() == ()
-    monkeypatch.setattr(torch_tensorrt.dynamo._compiler, "compile", ours.__wrapped__)
+    module.compile = theirs
+    try:
+        instrumentor.uninstrument()
+        assert module.compile is theirs
+        program = torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[torch.ones(2, 16)])
+        theirs(program, arg_inputs=[torch.ones(2, 16)], min_block_size=1)
+        assert exporter.get_finished_spans() == ()
+    finally:
+        module.compile = original
 
 
 @contextlib.contextmanager
