@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.child import below, run
-from support.tree import MEMORY, POSITIVE, SECONDS, STEPS, TEXT, S, differences, in_any_order, trees
+from support.tree import BUILDER, POSITIVE, SECONDS, STEPS, TEXT, S, differences, in_any_order, trees
 
 FOLDER = Path(sys.prefix) / "main-wheel"
 OURS = Path(__file__).resolve().parents[2] / ".venv"
@@ -185,14 +185,8 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
                     {
                         **KEEP,
                         **SIZES,
-                        **MEMORY,
+                        **BUILDER,
                         "tensorrt.network.layers": 6,
-                        "tensorrt.builder.flags": ("TF32",),
-                        "tensorrt.builder.optimization_level": 3,
-                        "tensorrt.builder.avg_timing_iterations": 1,
-                        "tensorrt.builder.max_aux_streams": -1,
-                        "tensorrt.builder.optimization_profiles": 0,
-                        "tensorrt.builder.workspace_size": 68719476736,
                     },
                 ),
                 S(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real compilations, in one process: importing torch_tensorrt costs seconds."""
 
+import gc
 import warnings
 
 import pytest
@@ -9,14 +10,34 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what the libraries warn of while they are imported is theirs
     import torch
     import torch_tensorrt
+    from torch_tensorrt.dynamo import _compiler
+    from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+    from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_the_libraries_hold_is_no_garbage():
+    """Collecting garbage, which Torch-TensorRT does twice an engine, need not look at what stays to the end."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
 def fresh_compilers():
-    """Dynamo remembers compiled functions and Torch-TensorRT its last settings; every test starts without."""
+    """Dynamo remembers compiled functions and Torch-TensorRT its last settings; every test starts without.
+
+    Garbage is collected between tests, and within one where Torch-TensorRT does so itself: its runtime cache makes a
+    tensor when it is finalised (torch_tensorrt/runtime/_runtime_cache.py), which in the middle of a trace becomes a
+    node of that trace and breaks it.
+    """
     torch._dynamo.reset()
+    gc.collect()
+    gc.disable()
     with torch.no_grad():
         yield
+    gc.enable()
     torch._dynamo.reset()
 
 
@@ -25,3 +46,29 @@ def version():
     """(major, minor) of torch_tensorrt."""
     major, minor = torch_tensorrt.__version__.split(".")[:2]
     return int(major), int(minor)
+
+
+OPERATOR = torch.ops.aten.special_i1e.default
+"""Torch-TensorRT has no converter for it."""
+
+
+@pytest.fixture
+def converter():
+    """Gives the operator that has no converter one that runs the function a test passes."""
+
+    def register(body):
+        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *_args: body())
+
+    yield register
+    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
+
+
+@pytest.fixture
+def trackers(monkeypatch):
+    """The library's own report of each compilation."""
+    seen = []
+    display = _compiler.dryrun_stats_display
+    monkeypatch.setattr(
+        _compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled)
+    )
+    return seen

@@ -5,8 +5,6 @@ import tensorrt_rtx
 import torch
 import torch_tensorrt
 
-from support.tree import MEMORY
-
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split(".")[:2])
 
 
@@ -53,16 +51,6 @@ SETTINGS = {
     **by_version({(2, 11): {}, (2, 13): {"torch_tensorrt.settings.fallback_data_dependent_ops": False}}),
 }
 """The library's defaults, but for `min_block_size`, which the tests set to 1."""
-
-BUILDER = {
-    **MEMORY,
-    "tensorrt.builder.flags": ("TF32",),
-    "tensorrt.builder.optimization_level": 3,
-    "tensorrt.builder.avg_timing_iterations": 1,
-    "tensorrt.builder.max_aux_streams": -1,
-    "tensorrt.builder.optimization_profiles": 0,
-    "tensorrt.builder.workspace_size": 68719476736,
-}
 
 NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
 EVERYTHING = {"torch_tensorrt.coverage": 1.0}

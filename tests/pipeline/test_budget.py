@@ -2,7 +2,6 @@
 """Real compilations with more work in them than a trace has room for."""
 
 import functools
-import gc
 from collections import Counter
 
 import pytest
@@ -28,15 +27,6 @@ class Alternating(torch.nn.Module):
         return x
 
 
-@pytest.fixture
-def cheap_collections():
-    """The library collects garbage for each engine; what was there before need not be looked through each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 def compiled(engines):
     return torch_tensorrt.compile(
         Alternating(engines).eval(),
@@ -57,7 +47,6 @@ def told(spans):
     return found
 
 
-@pytest.mark.usefixtures("cheap_collections")
 def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conversion_and_build(
     instrument, exporter, metrics
 ):

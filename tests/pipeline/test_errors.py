@@ -6,30 +6,12 @@ import torch
 import torch_tensorrt
 from opentelemetry.trace import StatusCode
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
-from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 from support import models
+from support.models import raises
 from support.tree import named, outline
 
 OPERATOR = torch.ops.aten.special_i1e.default
-
-
-@pytest.fixture
-def converter():
-    """Gives the operator that has no converter one that runs the function a test passes."""
-
-    def register(body):
-        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
-
-    yield register
-    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
-
-
-def raises(error):
-    def body():
-        raise error
-
-    return body
 
 
 def compile_fallback_model():
@@ -90,7 +72,7 @@ def test_the_event_tells_the_class_and_the_place_and_no_text_of_the_user(instrum
     (event,) = named(exporter.get_finished_spans(), "torch_tensorrt.construct_network").events
     attributes = dict(event.attributes)
     assert attributes.pop("code.function.name").endswith("body")
-    assert attributes.pop("code.file.path") == __file__
+    assert attributes.pop("code.file.path") == raises.__code__.co_filename
     assert isinstance(attributes.pop("code.line.number"), int)
     assert attributes == {"exception.type": "ValueError"}
 

@@ -4,7 +4,6 @@
 import pytest
 import torch
 import torch_tensorrt
-from torch_tensorrt.dynamo import _compiler
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
@@ -37,17 +36,6 @@ def totals(span):
     names = (f"torch_tensorrt.fallback.totals.{each}" for each in ("reasons", "operators", "subgraphs"))
     rows = zip(*(span.attributes[name] for name in names), strict=True)
     return {reason: (operators, pieces) for reason, operators, pieces in rows}
-
-
-@pytest.fixture
-def trackers(monkeypatch):
-    """The library's own report of each compilation."""
-    seen = []
-    display = _compiler.dryrun_stats_display
-    monkeypatch.setattr(
-        _compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled)
-    )
-    return seen
 
 
 class Repeated(torch.nn.Module):

@@ -9,8 +9,6 @@ import torch_tensorrt
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
-from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 import torchspan
 from support import models
@@ -175,17 +173,6 @@ def test_fallback_is_exact_where_the_lists_on_the_spans_are_cut(instrument, expo
     partition = named(exporter.get_finished_spans(), "torch_tensorrt.partition").attributes
     assert sum(subgraphs.values()) == partition["torch_tensorrt.subgraphs.torch"]
     assert bool(subgraphs) is fast, "the global partitioner leaves operators where they are"
-
-
-@pytest.fixture
-def converter():
-    """Gives the operator that has no converter one that runs the function a test passes."""
-
-    def register(body):
-        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
-
-    yield register
-    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

@@ -11,18 +11,16 @@ import torch
 import torch_tensorrt
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
-from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
-from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 from support import models
 from support import route_runs as run
+from support.models import raises
 from torchspan.sdk import FileSpanExporter
 
 CANARY = "SECRET-4711"
 WORDS = "open sesame"
 TRACES = re.compile(rb"secret.?4711|open.?sesame", re.IGNORECASE)
 """The canary, also as the identifiers and file names that compilers make of it, and a text without a literal in it."""
-OPERATOR = torch.ops.aten.special_i1e.default
 DETAILS = {
     "stages": {"detail": "stages"},
     "passes, phases and heartbeats": {"detail": "passes", "tensorrt_phases": "on", "heartbeat": 0.1},
@@ -61,20 +59,6 @@ def emitted(exporter, metrics, tmp_path):
         return encode_spans(spans).SerializeToString() + measured.SerializeToString() + lines
 
     return read
-
-
-@pytest.fixture
-def converter_raises():
-    """The operator without a converter gets one that raises what a test passes."""
-
-    def register(error):
-        def fails(*_args):
-            raise error
-
-        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(fails)
-
-    yield register
-    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
 
 
 def model():
@@ -119,9 +103,9 @@ def test_the_message_of_a_graph_break_stays(instrument, emitted, detail):
 
 @details
 @pytest.mark.parametrize("error", [ValueError, RuntimeError, KeyError, type("OwnError", (Exception,), {})])
-def test_the_text_of_an_exception_stays(instrument, emitted, converter_raises, detail, error):
+def test_the_text_of_an_exception_stays(instrument, emitted, converter, detail, error):
     instrument(**DETAILS[detail])
-    converter_raises(error(f"{WORDS} {CANARY}"))
+    converter(raises(error(f"{WORDS} {CANARY}")))
     passed_on = RuntimeError if error is KeyError else error  # torch.fx raises it anew, with its text
     with pytest.raises(passed_on):
         torch_tensorrt.compile(model(), ir="dynamo", inputs=[X], min_block_size=1)
@@ -130,20 +114,18 @@ def test_the_text_of_an_exception_stays(instrument, emitted, converter_raises, d
 
 @pytest.mark.filterwarnings("ignore")
 @details
-def test_the_text_of_an_exception_that_the_library_quotes_in_its_own_stays(
-    instrument, emitted, converter_raises, detail
-):
+def test_the_text_of_an_exception_that_the_library_quotes_in_its_own_stays(instrument, emitted, converter, detail):
     instrument(**DETAILS[detail])
-    converter_raises(ValueError(f"{WORDS} {CANARY}"))
+    converter(raises(ValueError(f"{WORDS} {CANARY}")))
     with pytest.raises(RuntimeError, match=WORDS):
         torch_tensorrt.convert_method_to_trt_engine(model(), "forward", inputs=[X], ir="dynamo")
     assert not TRACES.search(emitted())
 
 
 @details
-def test_the_text_of_a_failure_that_torch_compile_swallows_stays(instrument, emitted, converter_raises, detail):
+def test_the_text_of_a_failure_that_torch_compile_swallows_stays(instrument, emitted, converter, detail):
     instrument(**DETAILS[detail])
-    converter_raises(RuntimeError(f"{WORDS} {CANARY}"))
+    converter(raises(RuntimeError(f"{WORDS} {CANARY}")))
     torch_compile()
     assert not TRACES.search(emitted())
 
@@ -165,9 +147,9 @@ def test_paths_stay(instrument, emitted, tmp_path, detail):
     assert not TRACES.search(emitted())
 
 
-def test_with_capture_text_the_exception_is_there_with_its_words(instrument, emitted, converter_raises):
+def test_with_capture_text_the_exception_is_there_with_its_words(instrument, emitted, converter):
     instrument(capture="text")
-    converter_raises(ValueError(f"prompt {CANARY}"))
+    converter(raises(ValueError(f"prompt {CANARY}")))
     with pytest.raises(ValueError):
         torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1)
     assert TRACES.search(emitted())

@@ -13,8 +13,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch_tensorrt
-from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
-from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 from support import models
 from support.receiver import Receiver
@@ -218,17 +216,6 @@ def active(monkeypatch):
 
     monkeypatch.setattr(session, "ActiveWork", Kept)
     return made
-
-
-@pytest.fixture
-def converter():
-    """Gives the operator that has no converter one that runs the function a test passes."""
-
-    def register(body):
-        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
-
-    yield register
-    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
 
 
 def threads():

@@ -14,10 +14,11 @@ import torch_tensorrt
 from opentelemetry import context as context_api
 from opentelemetry.trace import StatusCode
 from torch.fx.passes.splitter_base import FxNetSplitterInternalError
-from torch_tensorrt.dynamo import _compiler, partitioning
+from torch_tensorrt.dynamo import partitioning
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
+from support.models import raises
 from support.tree import named, outline
 from torchspan.engine import Engine
 
@@ -45,17 +46,6 @@ def run(route, model, x=X, **settings):
         return torch.compile(model, backend="tensorrt", options=settings)(x)
     program = torch_tensorrt.dynamo.trace(model, arg_inputs=[x])
     return torch_tensorrt.dynamo.compile(program, arg_inputs=[x], **settings)(x)
-
-
-@pytest.fixture
-def trackers(monkeypatch):
-    """The library's own report of each compilation."""
-    seen = []
-    display = _compiler.dryrun_stats_display
-    monkeypatch.setattr(
-        _compiler, "dryrun_stats_display", lambda tracker, enabled: seen.append(tracker) or display(tracker, enabled)
-    )
-    return seen
 
 
 def left(attributes):
@@ -112,24 +102,6 @@ def test_a_graph_below_min_block_size_is_skipped_whole_by_policy(instrument, exp
     assert sum(count for count, _ in left(compilation.attributes).values()) == 9
     assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 0
     assert compilation.attributes["torch_tensorrt.engines.count"] == 0
-
-
-@pytest.fixture
-def converter():
-    """Gives the operator that has no converter one that runs the function a test passes."""
-
-    def register(body):
-        dynamo_tensorrt_converter(OPERATOR, supports_dynamic_shapes=True)(lambda *args: body())
-
-    yield register
-    registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
-
-
-def raises(error):
-    def body():
-        raise error
-
-    return body
 
 
 @partitioners

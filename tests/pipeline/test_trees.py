@@ -8,7 +8,6 @@ import torch
 import torch_tensorrt
 
 from pipeline.expected import (
-    BUILDER,
     EVERYTHING,
     KEEP,
     NO_ALLOCATOR,
@@ -20,7 +19,20 @@ from pipeline.expected import (
     by_version,
 )
 from support import models
-from support.tree import COUNTS, NAMES, POSITIVE, SECONDS, STEPS, Any_, S, assert_trees, in_any_order, outline, trees
+from support.tree import (
+    BUILDER,
+    COUNTS,
+    NAMES,
+    POSITIVE,
+    SECONDS,
+    STEPS,
+    Any_,
+    S,
+    assert_trees,
+    in_any_order,
+    outline,
+    trees,
+)
 
 ENGINE_ID = Any_(str, lambda text: re.fullmatch("[0-9a-f]{16}", text) is not None, "<16 hexadecimal digits>")
 

@@ -4,20 +4,11 @@
 import pytest
 
 from support.child import below, run
-from support.tree import MEMORY, POSITIVE, TEXT, S, assert_trees
+from support.tree import BUILDER, POSITIVE, TEXT, S, assert_trees
 
 VERSIONS = {"tensorrt.package": "tensorrt_rtx", "tensorrt.version": "<this one>"}
 KEEP = {"torchspan.keep": True}
-BUILDER = {
-    **MEMORY,
-    "tensorrt.engine.id": TEXT,
-    "tensorrt.builder.flags": ("TF32",),
-    "tensorrt.builder.optimization_level": 3,
-    "tensorrt.builder.avg_timing_iterations": 1,
-    "tensorrt.builder.max_aux_streams": -1,
-    "tensorrt.builder.optimization_profiles": 0,
-    "tensorrt.builder.workspace_size": 68719476736,
-}
+ENGINE = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": TEXT}
 
 
 def onnx_model(op="Relu", domain=""):
@@ -167,7 +158,7 @@ def test_a_model_is_parsed_and_built_below_the_span_of_the_user(result):
                 ),
                 S(
                     "tensorrt.build_engine",
-                    {**VERSIONS, **KEEP, **BUILDER, "tensorrt.network.layers": 2, "tensorrt.engine.size": POSITIVE},
+                    {**VERSIONS, **KEEP, **BUILDER, **ENGINE, "tensorrt.network.layers": 2},
                 ),
             )
         ],

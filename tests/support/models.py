@@ -78,3 +78,12 @@ def seeded(model_class):
     """The model with the same weights every time."""
     torch.manual_seed(0)
     return model_class().eval()
+
+
+def raises(error):
+    """A function that raises it, for a converter to run."""
+
+    def body():
+        raise error
+
+    return body

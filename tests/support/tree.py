@@ -42,6 +42,17 @@ MEMORY = {
 }
 """Memory of the process, which the tests are only a part of."""
 
+BUILDER = {
+    **MEMORY,
+    "tensorrt.builder.flags": ("TF32",),
+    "tensorrt.builder.optimization_level": 3,
+    "tensorrt.builder.avg_timing_iterations": 1,
+    "tensorrt.builder.max_aux_streams": -1,
+    "tensorrt.builder.optimization_profiles": 0,
+    "tensorrt.builder.workspace_size": 68719476736,
+}
+"""A build with the default configuration."""
+
 STEPS = {
     "torchspan.steps.names": NAMES,
     "torchspan.steps.counts": COUNTS,
