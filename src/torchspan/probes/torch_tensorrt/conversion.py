@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a subgraph to an engine's bytes, the engine cache and TensorRT's log included."""
+
+from __future__ import annotations
+
+from torchspan import phase, semconv
+from torchspan.probes._probe import Action, Probe
+from torchspan.probes.describe import cache, cache_seen, conversion, log
+from torchspan.probes.torch_tensorrt._row import row
+
+_CONVERT = (
+    row(
+        target="torch_tensorrt.dynamo.conversion._conversion:convert_module",
+        phases=(phase.CONVERT,),
+        start=conversion.convert,
+        why="one subgraph on its way to an engine",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result",
+        action=Action.FACTS,
+        phases=(phase.CONVERT, phase.CONVERT_TO_ENGINE),
+        start=cache.availability,
+        end=conversion.interpreted,
+        why="returns the engine's bytes, from the cache or from a build; decides whether to look into the cache",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._symbolic_shape_capture:extract_symbolic_shape_expressions",
+        action=Action.STEP,
+        why="output shapes as functions of input shapes",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.get_hash",
+        action=Action.STEP,
+        why="hashing the subgraph for the engine cache",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._conversion:pull_cached_engine",
+        phases=(phase.CACHE_LOOKUP,),
+        start=cache.key,
+        end=cache.looked_up,
+        failed=cache.lookup_failed,
+        share=(semconv.CACHE_RESULT, semconv.CACHE_REASON),
+        share_with=(phase.CONVERT, phase.CONVERT_TO_ENGINE),
+        why="the look into the engine cache; after a hit it refits, so a hit has a price",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check",
+        action=Action.STEP,
+        count=cache_seen.count_read,
+        count_raised=True,
+        why="reading from a cache store, the user's own included (not one with a `check` of its own)",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:pickle.loads",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache_seen.count_unpickled,
+        count_raised=True,
+        why="the packed entry on its way in, whoever stored it: its size, and that there was one where the library "
+        "then says there was none",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._settings:settings_are_compatible",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache_seen.count_settings,
+        why="which settings of an entry differ; upstream raises a bare AssertionError",
+    ),
+    row(
+        target="torch_tensorrt._Input:Input.equivalent_spec",
+        action=Action.TALLY,
+        phases=(phase.CACHE_LOOKUP,),
+        count=cache_seen.count_input,
+        why="whether an entry was built for these inputs; upstream raises a bare AssertionError",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",
+        action=Action.STEP,
+        count=cache_seen.count_refit,
+        count_raised=True,
+        changes=conversion.refitted_engine,
+        why="what a cache hit costs: the engine gets this model's weights; from here on it is another engine",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache",
+        phases=(phase.CACHE_INSERT,),
+        start=cache.key,
+        end=cache.inserted,
+        failed=cache.insertion_failed,
+        why="a new engine goes into the cache",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.insert",
+        action=Action.STEP,
+        why="writing to a cache store",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        count=cache_seen.count_packed,
+        why="the packed entry on its way out: its size, whoever stores it",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache_seen.entries,
+        count=cache_seen.count_evicted,
+        why="entries that make room for a new one",
+    ),
+    row(
+        target="torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save",
+        action=Action.TALLY,
+        phases=(phase.CACHE_INSERT,),
+        before=cache_seen.free_bytes,
+        count=cache_seen.count_saved,
+        why="an entry that found no room is a line in the log and counts as inserted",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run",
+        action=Action.WATCH,
+        why="network, configuration and build in a row, each with a hook of its own",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def",
+        phases=(phase.CONSTRUCT_NETWORK,),
+        end=conversion.network,
+        why="runs the converters; __init__ is left alone, the Debugger swaps it and puts back what it found",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run_node",
+        action=Action.TALLY,
+        phases=(phase.CONSTRUCT_NETWORK,),
+        count=conversion.count_converter,
+        why="converter time by kind of operator; converters come from a registry, not by name",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER",
+        action=Action.WATCH,
+        why="the library's only observer: fires where construct_network starts, and only in the thread that "
+        "registered (its callbacks live in a context variable)",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._populate_trt_builder_config",
+        action=Action.STEP,
+        why="the builder's configuration, which is read when the build starts",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._create_timing_cache",
+        action=Action.STEP,
+        phases=(phase.CONVERT,),
+        start=conversion.timing_cache_in,
+        why="reading the timing cache (nothing on TensorRT-RTX)",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_timing_cache",
+        action=Action.STEP,
+        phases=(phase.CONVERT,),
+        end=conversion.timing_cache_out,
+        why="writing the timing cache (nothing on TensorRT-RTX)",
+    ),
+    row(
+        target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._save_weight_mapping",
+        action=Action.STEP,
+        until=(2, 12),
+        why="maps weights for refitting; slow on refittable engines",
+    ),
+)
+
+_LOG = (
+    row(
+        target="torch_tensorrt.logging:_TRTLogger.log",
+        action=Action.LINES,
+        line=log.tensorrt_line,
+        why="TensorRT calls it for every line of its log, whatever the level; a handler would see only what the level "
+        "lets through, and be closed by dictConfig, which Torch-TensorRT's Debugger calls",
+    ),
+)
+
+PROBES: tuple[Probe, ...] = _CONVERT + _LOG
