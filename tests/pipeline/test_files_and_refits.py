@@ -6,7 +6,7 @@ import torch
 import torch_tensorrt
 from opentelemetry.trace import StatusCode
 
-from pipeline.expected import KEEP, SETTINGS, STAND_IN, VERSION, VERSIONS
+from pipeline.expected import KEEP, SETTINGS, STAND_IN, VERSION, VERSIONS, converts_methods
 from support import models
 from support import route_runs as run
 from support.tree import POSITIVE, STEPS, TEXT, S, assert_trees, named, trees
@@ -185,6 +185,7 @@ def test_a_mutable_module_names_its_model_and_its_settings(instrument, exporter)
     assert settings == {**SETTINGS, "torch_tensorrt.settings.immutable_weights": False}
 
 
+@converts_methods
 def test_converting_to_the_bytes_of_an_engine_tells_their_number(instrument, exporter):
     instrument()
     serialized = torch_tensorrt.convert_method_to_trt_engine(
@@ -197,6 +198,7 @@ def test_converting_to_the_bytes_of_an_engine_tells_their_number(instrument, exp
     assert span.attributes["torch_tensorrt.settings.min_block_size"] == 1
 
 
+@converts_methods
 def test_converting_an_operator_without_a_converter_is_an_error_on_the_way_up(instrument, exporter):
     instrument()
     with pytest.raises(Exception, match="not currently fully supported"):

@@ -12,6 +12,7 @@ import torch_tensorrt
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 
+from pipeline.expected import converts_methods
 from support import models
 from support import route_runs as run
 from support.models import raises
@@ -112,6 +113,7 @@ def test_the_text_of_an_exception_stays(instrument, emitted, converter, detail, 
     assert not TRACES.search(emitted())
 
 
+@converts_methods
 @pytest.mark.filterwarnings("ignore")
 @details
 def test_the_text_of_an_exception_that_the_library_quotes_in_its_own_stays(instrument, emitted, converter, detail):
@@ -130,6 +132,7 @@ def test_the_text_of_a_failure_that_torch_compile_swallows_stays(instrument, emi
     assert not TRACES.search(emitted())
 
 
+@converts_methods
 @details
 def test_a_message_in_which_the_library_quotes_the_graph_loses_its_names(instrument, emitted, detail):
     instrument(**DETAILS[detail])

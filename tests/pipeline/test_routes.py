@@ -72,8 +72,10 @@ def test_every_row_fires_on_some_route():
     if len(fired_by_route) < len(routes.ROUTES):
         pytest.skip("only part of the routes ran")
     present = {name for name, targets in routes.HOOKS.items() if RESOLVED.intersection(targets)}
-    needing_more = {"load cross-compiled", "save cross-compiled"} if VERSION < (2, 14) else {"save cross-compiled"}
-    assert present - set().union(*fired_by_route.values()) == needing_more
+    missing = present - set().union(*fired_by_route.values())
+    assert missing - ({"mutable.load"} if VERSION < (2, 14) else set()) == {
+        "save cross-compiled"
+    }  # needs the C++ runtime
 
 
 @pytest.mark.last
