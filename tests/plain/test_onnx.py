@@ -63,7 +63,7 @@ def program():
         network, onnx = parser()
         onnx.parse(b"not a model, secret-4711")
         onnx.parse(b"")
-        onnx.parse_from_file("/home/secret folder/secret model.onnx")
+        onnx.parse_from_file("/secret folder/secret model.onnx")
         results["not clean"] = onnx.num_errors
     with span("wrong call"):
         try:
@@ -113,7 +113,7 @@ def program():
         onnx.parse(onnx_model())
         results["same bytes with phases"] = bytes(build(network)) == traced
     with span("whole text"):
-        onnx.parse_from_file("/home/secret folder/secret model.onnx")
+        onnx.parse_from_file("/secret folder/secret model.onnx")
     results["torch"] = "torch" in sys.modules
     return results
 

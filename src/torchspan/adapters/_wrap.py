@@ -204,24 +204,7 @@ class Wrapping:
             finally:
                 event.steps.add(name, time.perf_counter() - start)
 
-        return observed_step if probe.start is None and probe.end is None else self._with_facts(probe, observed_step)
-
-    def _with_facts(self, probe: Probe, observed: Any) -> Any:
-        """A step that also adds facts to the event around it."""
-        signature = signature_of(observed)
-
-        @functools.wraps(observed)
-        def described_step(*args: Any, **kwargs: Any) -> Any:
-            event = self._around(probe.phases)
-            if event is None:
-                return observed(*args, **kwargs)
-            call = Call(signature, args, kwargs)
-            add_facts(event, self._start_facts(probe, call))
-            result = observed(*args, **kwargs)
-            self.end_facts(probe, call, result, event)
-            return result
-
-        return described_step
+        return observed_step if probe.start is None and probe.end is None else self.facts(probe, observed_step)
 
     def _changing(self, probe: Probe, changes: Callable[[Call], Any], original: Any) -> Any:
         """A call that changes an engine in place, inside an event or not: what its id was does not hold from here on."""
