@@ -95,7 +95,10 @@ HOOKS = {
     "refit engine": ("torch_tensorrt.dynamo._refit:_refit_single_trt_engine_with_gm",),
     "interpreter": (_I + "run",),
     "network": (_I + "_construct_trt_network_def", _I + "run_node"),
-    "official observer": ("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER",),
+    "official observer": (
+        "torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER",
+        "torch_tensorrt.dynamo.observer:Observer.observe",
+    ),
     "builder config": (_I + "_populate_trt_builder_config",),
     "timing cache": (_I + "_create_timing_cache", _I + "_save_timing_cache"),
     "build": ("tensorrt:Builder.build_serialized_network",),

@@ -63,8 +63,8 @@ def document():
 
 
 def spans_attributes():
-    """The rows that are on spans, not on events."""
-    return [a for a in semconv.ATTRIBUTES if a.event is None and not a.metric]
+    """The rows that are on spans, whether or not on events as well."""
+    return [a for a in semconv.ATTRIBUTES if (a.event is None or a.on) and not a.metric]
 
 
 def span_name(each):

@@ -20,9 +20,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchspan import imports
+from torchspan import untraced
 from torchspan.engine import _sampling, _tracing
 from torchspan.engine._local import (
+    WORK,
     DisableRecordFunctionGuard,
     RecordFunctionGuard,
     RecordFunctionTLS,
@@ -153,7 +154,7 @@ def _entry(handle: int, callback: RecordFunctionCallback, scopes: frozenset[Scop
         callback.end or _nothing,
         lambda scope: not scopes or scope in scopes,
         REGISTRY.guard,
-        is_local=is_local,
+        held_in=WORK if is_local else None,
         probability=float(callback.sampling_prob),
         mode=callback.sampling_mode,
         should_run=callback.should_run,
@@ -254,19 +255,4 @@ def get_default_node_id() -> int:
     return int(rank) if rank.isdecimal() else -1
 
 
-# --- what is traced must not contain us -----------------------------------------------------------------------
-def _when_imported(library: str, arrived: str) -> None:
-    def tell(_late: bool) -> Callable[[], None]:
-        REGISTRY.guard.call("keeping out of what torch.compile traces", _tell)
-        return lambda: None
-
-    def _tell() -> None:
-        from torchspan.adapters import dynamo
-
-        getattr(dynamo, arrived)()
-
-    imports.when_imported(library, tell)
-
-
-_when_imported("torch", "torch_arrived")
-_when_imported("torch._dynamo", "dynamo_arrived")
+untraced.keep_out()

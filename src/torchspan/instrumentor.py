@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 Undo = Callable[[], None]
 
-OBSERVED = ("torch_tensorrt", "tensorrt", "tensorrt_rtx")
-"""The libraries whose imports set the bridge to work, whichever comes first."""
+OBSERVED = ("torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan.observers")
+"""The libraries whose imports set the bridge to work, whichever comes first. Ours is one of them: functions that a program
+observes are recorded whether or not it ever compiles."""
 
 
 class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base class is untyped

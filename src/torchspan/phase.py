@@ -103,6 +103,14 @@ RUN_CONTEXT = Phase(
     "One run of an execution context that the program itself uses, as the host sees it (the device works on).",
     keep=False,
 )
+OBSERVED = Phase(
+    "torchspan.observed",
+    "One call of a function decorated with `@observable`, torchspan's or Torch-TensorRT's, or wrapped by `observe_function`; "
+    "the target is the function.",
+    keep=False,
+    has_target=True,
+    room=_DETAIL,
+)
 PROGRESS = Phase(
     "torchspan.progress",
     "Told at the start of work that may take minutes and at each heartbeat (`TORCHSPAN_HEARTBEAT`), and exported at once: "

@@ -32,7 +32,7 @@ class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
     `on` empty means: any span of torchspan, or one of the user's (then `brief` says so). `event` names the span
-    event that carries the key instead. `at_start` says that a sampler sees it where it is known by then. `is_text`
+    event that carries the key instead, or, where `on` names spans, as well. `at_start` says that a sampler sees it where it is known by then. `is_text`
     marks what somebody wrote: it is redacted unless `TORCHSPAN_CAPTURE=text`. `metric`: measurements carry it and no
     span does.
     """
@@ -83,7 +83,7 @@ FOLDED = A("torchspan.folded.count", "int", "Pieces of work inside this span tha
 ERROR_TYPE = A("error.type", "string", "Class of the exception that passed this span.")
 EXCEPTION_TYPE = A("exception.type", "string", "Class of the exception.", event="exception")
 EXCEPTION_MESSAGE = A("exception.message", "string", "First line of the message with every literal replaced by `?`; the whole message with `TORCHSPAN_CAPTURE=text`.", event="exception")  # fmt: skip
-CODE_FUNCTION = A("code.function.name", "string", "Function that raised it.", event="exception")
+CODE_FUNCTION = A("code.function.name", "string", "Function that raised it; on a span, the function that is observed.", phase.OBSERVED, event="exception", at_start=True)  # fmt: skip
 CODE_FILE = A("code.file.path", "string", "File that raised it.", event="exception")
 CODE_LINE = A("code.line.number", "int", "Line that raised it.", event="exception")
 
@@ -320,6 +320,17 @@ RUNS_FOLDED: dict[Phase, tuple[Attribute, Attribute, Attribute]] = {
     phase.RUN_CONTEXT: (RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX),
 }
 """Count, sum and maximum of the runs without a span of their own."""
+
+# --- functions that are observed -------------------------------------------------------------------------------
+OBSERVED_FOLDED = A("torchspan.observed.folded.count", "int", "Calls of observed functions below this span that have no span of their own (rate limits); on the user's spans.")  # fmt: skip
+OBSERVED_FOLDED_SUM = A("torchspan.observed.folded.duration.sum", "double", "Seconds they took in all; on the user's spans.")  # fmt: skip
+OBSERVED_FOLDED_MAX = A("torchspan.observed.folded.duration.max", "double", "Seconds of the longest of them; on the user's spans.")  # fmt: skip
+OBSERVER_EVENT = "torchspan.observer"
+"""The span event of an observer that fired; also on the user's spans."""
+OBSERVER_NAME = A("torchspan.observer.name", "string", "Name of the observer, torchspan's or Torch-TensorRT's.", event=OBSERVER_EVENT)  # fmt: skip
+OBSERVER_COUNT = A("torchspan.observer.count", "int", "How often it fired in this span; the event has the time of the first.", event=OBSERVER_EVENT)  # fmt: skip
+OBSERVERS_OMITTED = A("torchspan.observer.omitted", "int", "How often others fired, of which there is no event.")
+RUNS_FOLDED[phase.OBSERVED] = (OBSERVED_FOLDED, OBSERVED_FOLDED_SUM, OBSERVED_FOLDED_MAX)
 
 # --- progress of long work ------------------------------------------------------------------------------------
 PROGRESS_WORK = A("torchspan.progress.work", "string", "The work that goes on: the name of the span above, which has not arrived yet.", phase.PROGRESS, at_start=True)  # fmt: skip

@@ -10,7 +10,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
-from torchspan.adapters import tensorrt, torch_tensorrt
+from torchspan.adapters import observers, tensorrt, torch_tensorrt
 from torchspan.config import Config
 from torchspan.engine import REGISTRY, ActiveWork, Engine
 from torchspan.run_report import RunReport
@@ -39,7 +39,7 @@ class Session:
         self._report = report
         self._engine = Engine(REGISTRY)
         self._writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
-        self._engine.hot, self._engine.tell = self._writer.hot, self._writer.tell
+        self._engine.hot, self._engine.tell, self._engine.note = self._writer.hot, self._writer.tell, self._writer.note
         self._engine.register(self._writer.callback, privileged=True)
         active = ActiveWork()
         self._engine.register(active.callback)
@@ -67,6 +67,8 @@ class Session:
             if self._settings.log_correlation:
                 self._undo.append(adapters.mark_log_records(self._engine, self._writer.mark_record))
             _warn_of_untested()
+        if library == observers.LIBRARY:
+            self._undo.append(observers.install(self._engine))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
         for package in tensorrt.loaded():
             wants_phases = self._wants_phases(package)

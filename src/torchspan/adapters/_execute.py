@@ -14,7 +14,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan.adapters._caller import is_called_by
 from torchspan.adapters._wrap import Wrapping
-from torchspan.engine import HotPath
+from torchspan.engine import HotPath, Observed
 from torchspan.phase import EXECUTE, Phase
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import execution
@@ -166,7 +166,9 @@ class Execution:
         if identity is not None:
             facts[semconv.ENGINE_ID] = identity
         origin = self._wrapping.origin(trt_engine)
-        event = self._engine.start(self._phase, facts, links=() if origin is None else (origin,))
+        event = self._engine.start(
+            self._phase, facts, links=() if origin is None else (origin,), observed=Observed(original, args, kwargs)
+        )
         if event is None:
             return original(*args, **kwargs)
         return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)

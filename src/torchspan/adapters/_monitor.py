@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 from torchspan import semconv
-from torchspan.engine import Engine, Event
+from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import BUILD_PHASE
 
 
@@ -17,9 +17,12 @@ class BuildPhases:
     TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the
     build's event is held here instead of being looked up, and a lock keeps the table. Phases are known by name;
     a name may come several times, one after the other or nested.
+
+    reported_to: the method of TensorRT's that is called where a phase begins.
     """
 
-    def __init__(self, engine: Engine, build: Event) -> None:
+    def __init__(self, engine: Engine, build: Event, reported_to: Any = None) -> None:
+        self._reported_to = reported_to
         self._engine = engine
         self._build = build
         self._open: dict[str, list[Event]] = {}
@@ -30,7 +33,10 @@ class BuildPhases:
         with self._lock:
             around = self._open.get(parent or "")
             facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
-            event = self._engine.start(BUILD_PHASE, facts, target=name, parent=around[-1] if around else self._build)
+            observed = Observed(self._reported_to, (name, parent, steps), {})
+            event = self._engine.start(
+                BUILD_PHASE, facts, target=name, parent=around[-1] if around else self._build, observed=observed
+            )
             if event is not None:
                 event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
                 self._open.setdefault(name, []).append(event)
@@ -67,7 +73,7 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
     It can never cancel a build: only `inner` decides, and without one the answer is always True. (An answer of
     None, or an exception, cancels: measured, against the API's documentation.)
     """
-    phases = BuildPhases(engine, build)
+    phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
     guard = engine.guard
 
     class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here

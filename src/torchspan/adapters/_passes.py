@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan.adapters._wrap import Wrapping
+from torchspan.engine import Observed
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import lowering
 
@@ -43,7 +44,7 @@ def _wrap_pass(wrapping: Wrapping, probe: Probe, lowering_pass: Callable[..., An
     def observed_pass(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         facts = engine.guard.call("describing a lowering pass", lowering.lowering_pass, name, call) or {}
-        event = engine.start(probe.phases[0], facts, target=name)
+        event = engine.start(probe.phases[0], facts, target=name, observed=Observed(lowering_pass, args, kwargs))
         return lowering_pass(*args, **kwargs) if event is None else wrapping.run(probe, lowering_pass, call, event)
 
     return observed_pass

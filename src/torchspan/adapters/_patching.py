@@ -42,10 +42,10 @@ class Patches:
                     self._set(module, name, *wanted[id(value)])
 
     def replace_attribute(self, holder: Any, name: str, wrap: Wrap) -> None:
-        """Replace an attribute defined by `holder` itself by `wrap(function)`; a static method stays one."""
+        """Replace an attribute defined by `holder` itself by `wrap(function)`; a static or class method stays one."""
         original = vars(holder)[name]
-        if isinstance(original, staticmethod):
-            self._set(holder, name, original, staticmethod(wrap(original.__func__)))
+        if isinstance(original, (staticmethod, classmethod)):
+            self._set(holder, name, original, type(original)(wrap(original.__func__)))
         else:
             self._set(holder, name, original, wrap(original))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.adapters._identities import EngineIds
-from torchspan.engine import Engine, Event, Runs
+from torchspan.engine import Engine, Event, Observed, Runs
 from torchspan.phase import COMPILE, Phase
 from torchspan.probes import RAISED, Call, Probe, signature_of
 
@@ -116,7 +116,8 @@ class Wrapping:
         facts = {**self.fixed_facts(phase), **self._start_facts(probe, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
-        return engine.start(phase, facts, links=self._links(probe, call))
+        observed = Observed(original, call.args, call.kwargs)
+        return engine.start(phase, facts, links=self._links(probe, call), observed=observed)
 
     def fixed_facts(self, phase: Phase) -> dict[str, Any]:
         """What an event of `phase` that starts here gets, whatever the call."""
@@ -153,7 +154,7 @@ class Wrapping:
             finally:
                 self.engine.finish(event, error)
             raise
-        self.engine.finish(event)
+        self.engine.finish(event, None, result)
         return result
 
     def facts(self, probe: Probe, original: Any) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan.engine import _tracing
 
-_OURS = ("torchspan.engine", "torchspan.callbacks", "torchspan.adapters.dynamo")
+_OURS = ("torchspan.engine", "torchspan.callbacks", "torchspan.observers", "torchspan.adapters.dynamo")
 
 
 def torch_arrived() -> None:
@@ -60,13 +60,17 @@ def _codes(value: Any) -> Iterator[CodeType]:
 
 
 def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
-    """Non-strict export, AOT tracing and fake kernels run the program's Python for real, with tensors that hold no data."""
+    """Non-strict export, AOT tracing and fake kernels run the program's Python for real, with tensors that hold no data.
+
+    A mode for such tensors alone does not say so: Torch-TensorRT compiles below one, lowering passes of the program's included.
+    """
     mode, keys = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey
     fake, proxy = keys.FAKE, keys.PROXY
+    is_exporting = torch.compiler.is_exporting
     modules = sys.modules
 
     def is_symbolic(values: tuple[Any, ...]) -> bool:
-        if mode(fake) is not None or mode(proxy) is not None:
+        if mode(proxy) is not None or (mode(fake) is not None and is_exporting()):
             return True
         tensor = getattr(modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
         for each in values:  # noqa: SIM110 - a generator would take longer than all the rest

@@ -12,6 +12,7 @@ from torchspan import phase, semconv
 from torchspan.adapters._apply import Maker, apply_rows
 from torchspan.adapters._execute import Execution
 from torchspan.adapters._log import wrap_log
+from torchspan.adapters._observe import wrap_observe
 from torchspan.adapters._passes import wrap_pass_manager
 from torchspan.adapters._patching import Patches
 from torchspan.adapters._resolve import ResolvedProbe, resolve, version_of
@@ -69,6 +70,7 @@ def _makers(wrapping: Wrapping) -> dict[Action, Maker]:
         Action.PASSES: partial(wrap_pass_manager, wrapping),
         Action.MAKES: wrapping.makes,
         Action.LINES: partial(wrap_log, wrapping),
+        Action.OBSERVES: partial(wrap_observe, wrapping),
         Action.EXECUTE: partial(_wrap_execution, wrapping),
     }
 

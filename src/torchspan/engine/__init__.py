@@ -4,8 +4,8 @@
 from torchspan.engine._active import ActiveWork
 from torchspan.engine._callback import Callback
 from torchspan.engine._dispatch import Engine, Undo
-from torchspan.engine._event import Anchor, Attributes, Event, Occurrence, Steps
-from torchspan.engine._guard import Guard
+from torchspan.engine._event import Anchor, Attributes, Event, Observed, Occurrence, Steps
+from torchspan.engine._guard import ErrorPolicy, Guard, Unguarded
 from torchspan.engine._hot import HotPath, Switch
 from torchspan.engine._registry import REGISTRY, Registry
 from torchspan.engine._run_times import RunTimes
@@ -18,9 +18,11 @@ __all__ = [
     "Attributes",
     "Callback",
     "Engine",
+    "ErrorPolicy",
     "Event",
     "Guard",
     "HotPath",
+    "Observed",
     "Occurrence",
     "Registry",
     "RunTimes",
@@ -28,4 +30,5 @@ __all__ = [
     "Steps",
     "Switch",
     "Undo",
+    "Unguarded",
 ]

@@ -9,7 +9,7 @@ from types import CodeType
 from typing import Any
 
 from torchspan.engine._callback import Callback
-from torchspan.engine._event import Attributes, Event
+from torchspan.engine._event import Attributes, Event, Observed
 from torchspan.engine._guard import FAILED, Guard
 from torchspan.engine._hot import HotPath
 from torchspan.engine._record import RecordFunction
@@ -23,6 +23,10 @@ Undo = Callable[[], None]
 
 def _nothing_of(_text: str) -> str:
     return ""
+
+
+def _not_noted(_name: str, _attributes: Attributes) -> None:
+    pass
 
 
 class Engine:
@@ -43,6 +47,8 @@ class Engine:
         """Decides about frequent events; the privileged listener brings it."""
         self.tell: Callable[[str], str] = _nothing_of
         """What may be told of a text that a library wrote; the privileged listener brings it. Without one: nothing."""
+        self.note: Callable[[str, Attributes], None] = _not_noted
+        """Keeps what happened at this moment, outside any event; the privileged listener brings it. Without one: nowhere."""
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
         self._at_close: list[Undo] = []
@@ -114,17 +120,20 @@ class Engine:
         target: str | None = None,
         links: tuple[Any, ...] = (),
         parent: Event | None = None,
+        scoped: bool = True,
+        observed: Observed | None = None,
     ) -> Event | None:
         """Open an event and run the start callbacks.
 
-        With `parent` the event belongs to a stream of starts and ends that share no frame (TensorRT's progress
-        monitor): it becomes nobody's current event. Without, its parent is the current event, and it is current
-        until `finish`. None while inactive or inside a callback.
+        Its parent is the current event, and it is current until `finish`. With `parent`, or not `scoped`, it becomes
+        nobody's current event: its start and its end share no frame (TensorRT's progress monitor, a generator).
+        observed: the call that it is. None while inactive or inside a callback.
         """
         if not self.active or self._busy.now:
             return None
-        scoped = parent is None
+        scoped = scoped and parent is None
         event = Event(phase, target, attributes, parent or self._innermost_open(), scoped=scoped, links=links)
+        event.observed = observed
         event.root.running = event
         event.tree, event.opens_tree = self.registry.tree(event.parent.tree if event.parent is not None else None)
         if event.opens_tree and scoped:
@@ -145,8 +154,11 @@ class Engine:
             self._current.set(event)
         return event
 
-    def finish(self, event: Event, error: BaseException | None = None) -> None:
-        """Close an event and run the end callbacks of those that started for it, last started first."""
+    def finish(self, event: Event, error: BaseException | None = None, result: Any = None) -> None:
+        """Close an event and run the end callbacks of those that started for it, last started first.
+
+        error, result: what the observed call raised or returned.
+        """
         event.is_open = False
         event.end_ns = event.anchor.now_ns()
         if event.root.running is event:
@@ -157,19 +169,29 @@ class Engine:
             self._note_error(event, error)
         if event.opens_tree:
             event.tree.is_open = False
+        if event.observed is not None:
+            event.observed.ended(error, result)
         was_busy, self._busy.now = self._busy.now, True
         try:
-            while event.contexts:
-                entry, context = event.contexts.pop()
-                entry.finish(self._subject(entry, event), context)
+            self._run_ends(event)
         finally:
             self._busy.now = was_busy
             event.error = None
             event.record = None
+            event.observed = None
+
+    def _run_ends(self, event: Event) -> None:
+        while event.contexts:
+            entry, context = event.contexts.pop()
+            try:
+                entry.finish(self._subject(entry, event), context)
+            except BaseException:  # the program's own: the others end before it passes
+                self._run_ends(event)
+                raise
 
     def _subject(self, entry: Entry, event: Event) -> Any:
         """What a callback is given: the event, or, where it is the user's, what stands for it in the header's words."""
-        if entry.owner is not None:
+        if entry.takes_events or entry.owner is not None:
             return event
         if event.record is None:
             event.record = RecordFunction.of_event(event, self.registry)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from torchspan.phase import Phase
 
@@ -76,12 +76,35 @@ class Occurrence:
     attributes: Attributes
 
 
+class Observed:
+    """The call that an event is.
+
+    function: what is called. args, kwargs: with what. outcome: `returned` or `raised` once it has ended, else None, with
+    `return_value` or `exception`.
+    """
+
+    __slots__ = ("args", "exception", "function", "kwargs", "outcome", "return_value")
+
+    def __init__(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.return_value: Any = None
+        self.exception: BaseException | None = None
+        self.outcome: Literal["returned", "raised"] | None = None
+
+    def ended(self, exception: BaseException | None, return_value: Any) -> None:
+        """Take note of how the call ended."""
+        self.exception, self.return_value = exception, return_value
+        self.outcome = "returned" if exception is None else "raised"
+
+
 class Event:
     """A piece of work of one phase, as callbacks see it.
 
     `attributes` are those known at the start; `additions` are gathered until the end, and so are `occurrences`.
     `tally` is scratch space for what is counted per node of a graph and summed up at the end. None of them keeps an
-    observed object alive. `root` is the outermost event of the tree, the event itself where there is none around it;
+    observed object alive; `observed`, the call that the event is, goes with the event's end. `root` is the outermost event of the tree, the event itself where there is none around it;
     its `running` is the innermost one that is open, for those who ask from another thread.
 
     `is_open` turns false before the time of the end is read: a time that another thread read before it saw the event
@@ -90,7 +113,7 @@ class Event:
 
     __slots__ = (
         "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
-        "is_open", "links", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns",
+        "is_open", "links", "observed", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns",
         "steps", "tally", "target", "thread_id", "tree",
     )  # fmt: skip
 
@@ -117,6 +140,7 @@ class Event:
         self.thread_id = threading.get_ident()
         self.scoped = scoped
         self.links = links
+        self.observed: Observed | None = None
         self.anchor: Anchor = parent.anchor if parent is not None else Anchor()
         self.start_ns = self.anchor.now_ns()
         self.is_open = True

@@ -7,8 +7,9 @@ import copy
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from torchspan.engine import _tracing
 from torchspan.engine._record import RecordFunction
@@ -24,6 +25,23 @@ _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
 """Attributes with which Dynamo marks a function, which hold of that function alone."""
 _NONE: Any = object()
 _STARTING, _ENDING = "starting a range", "ending a range"
+
+
+class Opened(Protocol):
+    """A call that is recorded and has not ended."""
+
+    def inside(self) -> AbstractContextManager[None]:
+        """Around each step of a generator's body."""
+
+
+class Site(Protocol):
+    """What records the calls of one function."""
+
+    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
+        """A call begins: an `Opened`, or None where nobody is to hear of it. resumes: its body is left and entered again."""
+
+    def close(self, opened: Any, error: BaseException | None = None, result: Any = None) -> None:
+        """It ended: it raised `error`, or returned `result`."""
 
 
 class record_function:  # noqa: N801 - PyTorch's name for it
@@ -69,7 +87,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
     def __enter__(self) -> Self:
         if _tracing.is_tracing():
             return self
-        record = None if self._interest.countdown is None else _open(self, self._inputs, {})
+        record = None if self._interest.countdown is None else self.open(self._inputs, {})
         if record is not None or self._open is not None:
             self._open = [*(self._open or ()), record]
         return self
@@ -81,7 +99,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
             record = self._open.pop()
             self._open = self._open or None  # what is traced may be guarded by it: None wherever nothing is open
             if record is not None:
-                _close(record, error)
+                self.close(record, error)
 
     @property
     def record(self) -> RecordFunction | None:
@@ -104,15 +122,33 @@ class record_function:  # noqa: N801 - PyTorch's name for it
             raise TypeError(f"record_function takes functions: decorate the methods of {function.__qualname__}")
         site = copy.copy(self)
         site._operator_name = self._operator_name or _operator_name(function)
-        wrapper = _wrapper(function)(function, site, self._interest)
-        functools.update_wrapper(wrapper, function, updated=())
-        wrapper.__dict__.update(
-            (name, value)
-            for name, value in getattr(function, "__dict__", {}).items()
-            if not name.startswith(_OF_DYNAMO) and name not in wrapper.__dict__
+        return wrapped(function, site, self._interest)
+
+    # --- a range ----------------------------------------------------------------------------------------------
+    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> RecordFunction | None:
+        """Start a range if somebody is to hear of it; never fails the program."""
+        if not resumes and REGISTRY.is_quiet(self._interest):
+            return None
+        if _tracing.is_symbolic((*args, *kwargs.values()) if kwargs else args):
+            return None
+        begun: RecordFunction | None = _tracing.undisturbed(
+            REGISTRY.guard.call, _STARTING, self._begin, args, kwargs, resumes
         )
-        wrapper._torchdynamo_inline = function  # Dynamo, tracing a call of ours, reads the function instead
-        return wrapper  # type: ignore[no-any-return]
+        return begun
+
+    def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> RecordFunction | None:
+        record = RecordFunction.opened(self._interest, resumes=resumes)
+        if record is not None and record.is_active:
+            record.forward_thread_id = self._forward_thread_id
+            record.debug_handle = self._debug_handle
+            record.operator_name = self._operator_name
+            record.start(self._name, args, kwargs, self._sequence_nr)
+        return record
+
+    @staticmethod
+    def close(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
+        """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
+        _tracing.undisturbed(REGISTRY.guard.finish, _ENDING, _end, record, error, outputs)
 
 
 def _fired(scope: RecordScope) -> Interest:
@@ -133,30 +169,6 @@ def _operator_name(function: Any) -> str | None:
     return None if not isinstance(name, str) else f"{name}.{overload}" if overload else name
 
 
-# --- a range --------------------------------------------------------------------------------------------------
-def _open(site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
-    """Start a range if somebody is to hear of it; never fails the program."""
-    if (not resumes and REGISTRY.is_quiet(site._interest)) or _tracing.is_symbolic(
-        (*args, *kwargs.values()) if kwargs else args
-    ):
-        return None
-    return _tracing.undisturbed(REGISTRY.guard.call, _STARTING, _begin, site, args, kwargs, resumes)
-
-
-def _begin(site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> Any:
-    record = RecordFunction.opened(site._interest, resumes=resumes)
-    if record is not None and record.is_active:
-        record.forward_thread_id = site._forward_thread_id
-        record.debug_handle = site._debug_handle
-        record.operator_name = site._operator_name
-        record.start(site._name, args, kwargs, site._sequence_nr)
-    return record
-
-
-def _close(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
-    _tracing.undisturbed(REGISTRY.guard.finish, _ENDING, _end, record, error, outputs)
-
-
 def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> None:
     if outputs is not _NONE:
         record.set_outputs(outputs)
@@ -164,21 +176,34 @@ def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> N
     record.finish(None if isinstance(error, GeneratorExit) else error)
 
 
-def _observe(function: Callable[..., Any], site: record_function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    record = _open(site, args, kwargs)
+def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    record = site.open(args, kwargs)
     if record is None:
         return function(*args, **kwargs)
     try:
         result = function(*args, **kwargs)
     except BaseException as error:
-        _close(record, error)
+        site.close(record, error)
         raise
-    _close(record, None, result)
+    site.close(record, None, result)
     return result
 
 
 # --- one wrapper for each kind of function --------------------------------------------------------------------
-def _wrapper(function: Any) -> Callable[[Any, record_function, Interest], Any]:
+def wrapped(function: F, site: Site, interest: Interest) -> F:
+    """`function`, of the same kind and dressed as it, whose calls `site` records. Asks `interest` whether anybody listens."""
+    wrapper = _wrapper(function)(function, site, interest)
+    functools.update_wrapper(wrapper, function, updated=())
+    wrapper.__dict__.update(
+        (name, value)
+        for name, value in getattr(function, "__dict__", {}).items()
+        if not name.startswith(_OF_DYNAMO) and name not in wrapper.__dict__
+    )
+    wrapper._torchdynamo_inline = function  # Dynamo, tracing a call of ours, reads the function instead
+    return wrapper  # type: ignore[no-any-return]
+
+
+def _wrapper(function: Any) -> Callable[[Any, Site, Interest], Any]:
     if inspect.iscoroutinefunction(function):
         return _of_coroutine
     if inspect.isasyncgenfunction(function):
@@ -186,7 +211,7 @@ def _wrapper(function: Any) -> Callable[[Any, record_function, Interest], Any]:
     return _of_generator if inspect.isgeneratorfunction(function) else _of_function
 
 
-def _of_function(function: Any, site: record_function, interest: Interest) -> Any:
+def _of_function(function: Any, site: Site, interest: Interest) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Any:
         countdown = interest.countdown
         if countdown is None:
@@ -199,41 +224,41 @@ def _of_function(function: Any, site: record_function, interest: Interest) -> An
     return recorded
 
 
-def _of_coroutine(function: Any, site: record_function, interest: Interest) -> Any:
+def _of_coroutine(function: Any, site: Site, interest: Interest) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> Any:
         if interest.countdown is None:
             return await function(*args, **kwargs)
-        record = _open(site, args, kwargs)
+        record = site.open(args, kwargs)
         if record is None:
             return await function(*args, **kwargs)
         try:
             result = await function(*args, **kwargs)
         except BaseException as error:
-            _close(record, error)
+            site.close(record, error)
             raise
-        _close(record, None, result)
+        site.close(record, None, result)
         return result
 
     return recorded
 
 
-def _of_generator(function: Any, site: record_function, interest: Interest) -> Any:
+def _of_generator(function: Any, site: Site, interest: Interest) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if interest.countdown is None else _open(site, args, kwargs, resumes=True)
+        record = None if interest.countdown is None else site.open(args, kwargs, resumes=True)
         if record is None:
             return (yield from function(*args, **kwargs))
         try:
             result = yield from _resumed(function(*args, **kwargs), record)
         except BaseException as error:
-            _close(record, error)
+            site.close(record, error)
             raise
-        _close(record, None, result)
+        site.close(record, None, result)
         return result
 
     return recorded
 
 
-def _resumed(generator: Generator[Any, Any, Any], record: RecordFunction) -> Generator[Any, Any, Any]:
+def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[Any, Any, Any]:
     """As `yield from generator`, each step of which runs inside the range."""
     step, argument = generator.send, None
     while True:
@@ -252,9 +277,9 @@ def _resumed(generator: Generator[Any, Any, Any], record: RecordFunction) -> Gen
             step, argument = generator.throw, error
 
 
-def _of_async_generator(function: Any, site: record_function, interest: Interest) -> Any:
+def _of_async_generator(function: Any, site: Site, interest: Interest) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if interest.countdown is None else _open(site, args, kwargs, resumes=True)
+        record = None if interest.countdown is None else site.open(args, kwargs, resumes=True)
         generator = function(*args, **kwargs)
         step, argument, failure = generator.asend, None, None
         try:
@@ -275,13 +300,13 @@ def _of_async_generator(function: Any, site: record_function, interest: Interest
             raise
         finally:
             if record is not None:
-                _close(record, failure)
+                site.close(record, failure)
             del failure
 
     return recorded
 
 
-async def _step(step: Callable[[Any], Any], argument: Any, record: RecordFunction | None) -> Any:
+async def _step(step: Callable[[Any], Any], argument: Any, record: Opened | None) -> Any:
     if record is None:
         return await step(argument)
     with record.inside():

@@ -24,20 +24,22 @@ class Entry:
     """One pair of callbacks as it is registered.
 
     handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair.
-    selects: which scopes it runs for. owner: the engine it works for, and whose events alone it hears of; None for one
-    of the user's. is_privileged: starts before all others and ends after them. is_local: follows the work it was added
-    in, and is never sampled. is_on: whether it starts for events. is_removed: it never will again.
+    selects: which scopes it runs for. owner: the engine it works for, and whose events alone it hears of, or the observer
+    it belongs to; None for one of the user's pairs. takes_events: it is given an engine's events as they are, whichever
+    engine's. is_privileged: starts before all others and ends after them. held_in: what holds it where it does not run for
+    the whole process; such a one is never sampled. is_on: whether it starts for events. is_removed: it never will again.
     """
 
     handle: int
     name: str
     start: Callable[[Any], Any]
     end: Callable[[Any, Any], Any]
-    selects: Callable[[Scope], bool]
+    selects: Callable[[Any], bool]
     guard: Guard
     owner: Any = None
+    takes_events: bool = False
     is_privileged: bool = False
-    is_local: bool = False
+    held_in: _local.Holder | None = None
     probability: float = 1.0
     mode: SamplingMode = SamplingMode.PER_EVENT
     should_run: Callable[[], Any] | None = None
@@ -50,7 +52,12 @@ class Entry:
     """Whether its probability decides."""
 
     def __post_init__(self) -> None:
-        self.is_sampled = self.probability < 1 and self.should_run is None and not self.is_local
+        self.is_sampled = self.probability < 1 and self.should_run is None and self.held_in is None
+
+    @property
+    def is_users(self) -> bool:
+        """Whether it is a pair of the user's, known to the user by its handle."""
+        return self.owner is None and not self.takes_events
 
     def begin(self, subject: Any) -> Any:
         """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
@@ -69,9 +76,9 @@ class Interest:
     all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
     """
 
-    __slots__ = ("countdown", "entries", "everyone", "is_per_root", "scope")
+    __slots__ = ("__weakref__", "countdown", "entries", "everyone", "is_per_root", "scope")
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Any) -> None:
         self.scope = scope
         self.countdown: Countdown | None = None
         self.entries: tuple[Entry, ...] = ()
@@ -113,6 +120,7 @@ class Registry:
         self._entries: tuple[Entry, ...] = ()
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
+        self._private: weakref.WeakSet[Interest] = weakref.WeakSet()
         self._sources: dict[int, Collection[Scope]] = {}
         self._carrying = Carrying()
         renew_after_fork(self)
@@ -122,10 +130,9 @@ class Registry:
         """Register what `make` makes of a new handle; in the order described above."""
         with self._lock:
             entry = make(next(self._handles))
-            if entry.is_local:
+            if entry.held_in is not None:
                 self._local[entry.handle] = entry
-                tls = _local.get_record_function_tls()
-                _local.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
+                entry.held_in.hold((*entry.held_in.held(), entry))
             else:
                 self._entries = tuple(sorted((*self._entries, entry), key=lambda each: not each.is_privileged))
             self._update()
@@ -135,18 +142,16 @@ class Registry:
         """The user's callback of that handle; None where there is none (any more)."""
         with self._lock:
             entry = self._local.get(handle) or next((each for each in self._entries if each.handle == handle), None)
-        return None if entry is None or entry.is_removed or entry.owner is not None else entry
+        return None if entry is None or entry.is_removed or not entry.is_users else entry
 
     def remove(self, entry: Entry) -> None:
         """Have it start for no event any more, wherever. Ends of what it has started are still to come."""
         with self._lock:
             entry.is_on, entry.is_removed = False, True
             self._entries = tuple(each for each in self._entries if each is not entry)
-            self._local.pop(entry.handle, None)
-            tls = _local.get_record_function_tls()
-            _local.set_record_function_tls(
-                tls._replace(callbacks=tuple(each for each in tls.callbacks if each is not entry))
-            )
+            if entry.held_in is not None:
+                self._local.pop(entry.handle, None)
+                entry.held_in.hold(tuple(each for each in entry.held_in.held() if each is not entry))
             self._update()
 
     def enable(self, entry: Entry, enabled: bool) -> None:
@@ -156,8 +161,8 @@ class Registry:
             self._update()
 
     def users(self) -> list[Entry]:
-        """The user's global callbacks, disabled ones included."""
-        return [each for each in self._entries if each.owner is None]
+        """The user's global pairs, disabled ones included."""
+        return [each for each in self._entries if each.is_users]
 
     def update(self) -> None:
         """Draw anew how far the next hits are, in every thread."""
@@ -165,15 +170,15 @@ class Registry:
             self._update()
 
     def _update(self) -> None:
-        local = [each for each in self._local.values() if not each.is_removed]
-        self._carrying.switch(bool(local))
+        self._carrying.switch(any(each.held_in is _local.WORK and not each.is_removed for each in self._local.values()))
         self.has_trees = any(each.is_on and _asks_the_root(each) for each in self._entries)
-        for interest in self._interests.values():
+        for interest in (*self._interests.values(), *self._private):
             self._inform(interest)
 
     def _inform(self, interest: Interest) -> None:
         runnable = (each for each in self._entries if each.probability > 0 or each.should_run is not None)
-        interest.update(runnable, others=self.has_trees or any(each.is_on for each in self._local.values()))
+        held = any(each.is_on and each.selects(interest.scope) for each in self._local.values())
+        interest.update(runnable, others=self.has_trees or held)
 
     def renew(self) -> None:
         """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
@@ -188,6 +193,14 @@ class Registry:
             with self._lock:
                 interest = self._interests.setdefault(scope, Interest(scope))
                 self._inform(interest)
+        return interest
+
+    def private_interest(self, scope: Any) -> Interest:
+        """Who listens to `scope`, something of the caller's that nobody else fires: kept as long as the caller keeps it."""
+        interest = Interest(scope)
+        with self._lock:
+            self._private.add(interest)
+            self._inform(interest)
         return interest
 
     def tree(self, around: Tree | None = None) -> tuple[Tree | None, bool]:
@@ -233,6 +246,13 @@ class Registry:
         if entry.mode is SamplingMode.PER_ROOT:
             return tree is not None and tree.includes(entry, countdown)
         return entry in hits
+
+    def listening(self, interest: Interest, held: Iterable[Entry] = ()) -> list[Entry]:
+        """Those who listen to `interest`, none of them sampled, in order. held: those that are held here."""
+        if interest.countdown is None:
+            return []
+        found = [*interest.entries, *(each for each in held if each.is_on and each.selects(interest.scope))]
+        return found if _local.current().enabled else [each for each in found if each.is_privileged]
 
     def is_quiet(self, interest: Interest) -> bool:
         """Whether it was decided at the root that nobody hears of `interest`'s events here: `picked` in a quarter of the time."""

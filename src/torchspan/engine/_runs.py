@@ -40,9 +40,9 @@ class Runs:
         """Whether this is the first run of `thing` since it was made; from now on it is not."""
         return self.fresh.pop(id(thing), self) is not self  # one step: two threads may run it at once
 
-    def allow(self, thing: Any, trace: Hashable) -> bool:
-        """Whether one more event fits the limits; if so it is counted."""
-        count = self._traces.get(trace, 0)
+    def allow(self, thing: Any, trace: Hashable | None) -> bool:
+        """Whether one more event fits the limits; if so it is counted. trace: None where the event would begin one."""
+        count = 0 if trace is None else self._traces.get(trace, 0)
         if count >= PER_TRACE:
             return False
         window = self._windows.setdefault(id(thing), [0.0, 0])
@@ -52,7 +52,8 @@ class Runs:
         if window[1] >= PER_SECOND:
             return False
         window[1] += 1
-        self._traces[trace] = count + 1
+        if trace is not None:
+            self._traces[trace] = count + 1
         for counted in (self._traces, self._windows):
             if len(counted) > REMEMBERED:
                 counted.popitem(last=False)

@@ -47,6 +47,8 @@ class Action(Enum):
     """An event, with TensorRT's progress monitor chained in where that is asked for."""
     LINES = "lines"
     """Each call is a line of a library's log: it is kept, where it matters, in whatever event is around it."""
+    OBSERVES = "observes"
+    """An observer fires: an occurrence in the event around, or the start or the end of an observed function's call."""
     PARSER = "parser"
     """The call makes a parser, whose network is remembered; nothing is recorded here."""
     PARSE = "parse"

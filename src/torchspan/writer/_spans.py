@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import weakref
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanK
 
 from torchspan import phase, semconv
 from torchspan.context_keys import STARTED_BY
-from torchspan.engine import Callback, Event
+from torchspan.engine import Attributes, Callback, Event
 from torchspan.serving import is_ready
 from torchspan.writer._bounds import VALUE_LIMIT, bounded
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget
@@ -28,6 +29,9 @@ from torchspan.writer._tracer import TracerSource
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
+
+NOTES_LIMIT = 20
+"""Events of ours on one span of the user's."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class SpanWriter:
         """Spans started that the sampler refused."""
         self.hot = SpanHotPath()
         self._budget = Budget(spans_per_trace)
+        self._noted: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
         self._folding = Folding(self.hot, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
@@ -73,6 +78,14 @@ class SpanWriter:
     def tell(self, text: str) -> str:
         """What may be told of a line of a library's log: see `redact_log_line`; with `capture_text` the line itself."""
         return text[:VALUE_LIMIT] if self._capture_text else redact_log_line(text)
+
+    def note(self, name: str, attributes: Attributes) -> None:
+        """Keep what happened at this moment, outside any event of ours: on the user's span, if that records."""
+        span = trace.get_current_span()
+        noted = self._noted.get(span, 0)
+        if span.is_recording() and noted < NOTES_LIMIT:
+            self._noted[span] = noted + 1
+            span.add_event(name, bounded(dict(attributes)))
 
     @property
     def dropped(self) -> int:

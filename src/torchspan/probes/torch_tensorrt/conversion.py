@@ -142,6 +142,12 @@ _CONVERT = (
         "registered (its callbacks live in a context variable)",
     ),
     row(
+        target="torch_tensorrt.dynamo.observer:Observer.observe",
+        action=Action.OBSERVES,
+        phases=(phase.OBSERVED,),
+        why="the library's observers, and functions that a program decorates with its @observable, in every thread",
+    ),
+    row(
         target="torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._populate_trt_builder_config",
         action=Action.STEP,
         why="the builder's configuration, which is read when the build starts",

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observed functions and observers, whoever's they are: calls as events, points in time as occurrences."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+from torchspan.engine import Engine, Event, Observed, Occurrence, Runs
+from torchspan.phase import OBSERVED
+
+NAMES_LIMIT = 500
+"""Functions whose events are called after them; what comes later is called by the phase alone."""
+
+POINTS_LIMIT = 20
+"""Different observers an event keeps; the others are counted."""
+
+_KEPT = "observers"
+
+
+class Begun(NamedTuple):
+    """A call that has begun. event: its event, None where it is counted only. start_s: when that was."""
+
+    event: Event | None
+    start_s: float
+
+
+class Observations:
+    """Decides what a call of an observed function becomes, and keeps what observers say.
+
+    Inside a compilation and the like each call is an event, as far as the trace has room; elsewhere a function has ten a second
+    and fifty a trace, because nobody knows how often it runs: what exceeds that is counted on the span around it.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._runs = Runs()
+        self._names: set[str] = set()
+
+    # --- calls ------------------------------------------------------------------------------------------------
+    def begin(self, name: str, module: str, call: Observed, *, scoped: bool = True) -> Begun | None:
+        """A call begins. name, module: of the function; scoped: whether what runs inside is below its event."""
+        engine, hot = self._engine, self._engine.hot
+        if not engine.active:
+            return None
+        if hot is not None and not _is_rare(engine.current):
+            trace = hot.trace()
+            if not self._runs.allow(call.function, trace):
+                return Begun(None, time.perf_counter()) if trace is not None else None
+        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
+        event = engine.start(OBSERVED, facts, target=self._bounded(name), scoped=scoped, observed=call)
+        return None if event is None else Begun(event, 0.0)
+
+    def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
+        """The call that `begin` began has ended."""
+        if begun is None:
+            return
+        if begun.event is not None:
+            self._engine.finish(begun.event, error, result)
+        elif self._engine.hot is not None:
+            self._engine.hot.count(time.perf_counter() - begun.start_s, OBSERVED)
+
+    def _bounded(self, name: str) -> str | None:
+        if name not in self._names and len(self._names) < NAMES_LIMIT:
+            self._names.add(name)
+        return name if name in self._names else None
+
+    # --- points in time ---------------------------------------------------------------------------------------
+    def mark(self, name: str) -> None:
+        """An observer called `name` fired: an occurrence in the event around, once, with a count; else on the user's span."""
+        event = self._engine.current
+        if event is None:
+            self._engine.note(semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1})
+            return
+        kept: dict[str, dict[str, Any]] = event.tally.setdefault(_KEPT, {})
+        if name in kept:
+            kept[name][semconv.OBSERVER_COUNT] += 1
+        elif len(kept) < POINTS_LIMIT:
+            kept[name] = {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
+            event.occurrences.append(Occurrence(semconv.OBSERVER_EVENT, event.anchor.now_ns(), kept[name]))
+        else:
+            event.additions[semconv.OBSERVERS_OMITTED] = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + 1
+
+
+def _is_rare(event: Event | None) -> bool:
+    """Whether `event` is, or lies in, work that is worth keeping whatever the sampling rate."""
+    while event is not None and not event.phase.keep:
+        event = event.parent
+    return event is not None

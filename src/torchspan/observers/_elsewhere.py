@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observing functions that one does not own."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from torchspan.engine import REGISTRY, ErrorPolicy, _tracing
+from torchspan.observers._observable import CallableObservers, make_observable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from torchspan.adapters._patching import Patches
+
+
+class Observation:
+    """A function that is being observed: call this to end it, or use it in a `with` statement.
+
+    observers: the function's pair.
+    """
+
+    def __init__(self, observed: Any, patches: Patches | None) -> None:
+        self._observed = observed
+        self._patches = patches
+
+    @property
+    def observers(self) -> CallableObservers:
+        """The pair that fires before and after each call."""
+        found: CallableObservers = self._observed.observers
+        return found
+
+    def __call__(self) -> None:
+        """Put the function back wherever what observes it is still bound; elsewhere calls pass through. A second time: nothing."""
+        if self._patches is not None and not _tracing.is_tracing():
+            patches, self._patches = self._patches, None
+            patches.undo()
+            self._observed._torchspan_site.is_observed = False
+            REGISTRY.update()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self()
+
+
+def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Observation:
+    """Observe a function that one does not own, in every module that has taken it. Returns what ends that.
+
+    target: `module:name`, `module:Class.method`; the module is imported. policy: what becomes of exceptions of callbacks.
+    Raises ValueError for what is no such text, ImportError for a module that cannot be imported, AttributeError where it
+    has no such name, TypeError for what is no function or lies in a type whose attributes cannot be replaced.
+    """
+    if _tracing.is_tracing():
+        return Observation(None, None)
+    from torchspan.adapters._patching import Patches
+
+    module_name, separator, path = target.partition(":")
+    if not (separator and module_name and all(part.isidentifier() for part in path.split("."))):
+        raise ValueError(f"{target!r} names no function: write `module:name` or `module:Class.method`")
+    holder, name = _find(target, importlib.import_module(module_name), path.split("."))
+    original = vars(holder)[name]
+    patches = Patches(module_name.partition(".")[0], everywhere=True)
+    if isinstance(holder, ModuleType):
+        observed = make_observable(original, policy)
+        patches.replace_functions([(original, observed)])
+        return Observation(observed, patches)
+    made: list[Any] = []
+
+    def make(function: Any) -> Any:
+        made.append(make_observable(function, policy))
+        return made[0]
+
+    try:
+        patches.replace_attribute(holder, name, make)
+    except (TypeError, AttributeError) as error:
+        raise TypeError(f"{target} cannot be observed: {error}") from error
+    return Observation(made[0], patches)
+
+
+def _find(target: str, module: ModuleType, path: list[str]) -> tuple[Any, str]:
+    """The module or class that defines the name, and the name."""
+    holder: Any = module
+    for part in path[:-1]:
+        holder = getattr(holder, part, None) if hasattr(holder, part) else _missing(target, holder, part)
+    name = path[-1]
+    if name not in vars(holder):
+        owner = next((each for each in getattr(holder, "__mro__", ()) if name in vars(each)), None)
+        if owner is not None:
+            raise AttributeError(f"{target} is inherited: observe {owner.__module__}:{owner.__qualname__}.{name}")
+        _missing(target, holder, name)
+    return holder, name
+
+
+def _missing(target: str, holder: Any, name: str) -> Any:
+    close = difflib.get_close_matches(name, list(vars(holder)), 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    raise AttributeError(f"cannot observe {target}: {holder.__name__} has no {name!r}{hint}")

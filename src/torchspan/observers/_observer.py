@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An observer: a named source of events, and who listens to it."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from torchspan.engine import REGISTRY, ErrorPolicy, Unguarded, _tracing
+from torchspan.engine._registry import Entry, Interest
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Callback = Callable[..., Any]
+Scope = Literal["context", "process"]
+SCOPES = ("context", "process")
+
+_UNGUARDED = Unguarded()
+
+
+class _Context:
+    """Holds callbacks for the context they were added in, and for copies made of it later: never for its siblings."""
+
+    _ENTRIES: ContextVar[tuple[Entry, ...]] = ContextVar("torchspan_observers", default=())
+
+    def held(self) -> tuple[Entry, ...]:
+        return self._ENTRIES.get()
+
+    def hold(self, entries: tuple[Entry, ...]) -> None:
+        self._ENTRIES.set(entries)
+
+
+_CONTEXT = _Context()
+
+
+class Firing(NamedTuple):
+    """One time that an observer fired, with the arguments that callbacks are called with."""
+
+    observer: Observer
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Observer:
+    """A named source of events. Whoever has one calls `observe` at a point of interest; callbacks get the arguments.
+
+    Callbacks run in the order in which they were added. One sees nothing of what became of another, and what fires inside
+    of one reaches none. A callback that is removed while the observer fires is not called any more; no other is left out.
+
+    name: for people, and on the event that the bridge makes of it. scope: where a callback is heard that is added without a
+    scope of its own: `context`, the execution context that it is added in (a task sees those of whoever created it, not
+    its siblings'; a thread starts with none), or `process`, every thread. policy: what becomes of exceptions.
+    """
+
+    __slots__ = ("__weakref__", "_interest", "_on_change", "_part_of", "_policy", "_scope", "name")
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        scope: Scope = "context",
+        policy: ErrorPolicy | None = None,
+        _part_of: Any = None,
+        _on_change: Callable[[], None] | None = None,
+    ) -> None:
+        self.name = name
+        self._scope = _valid(scope)
+        self._policy = policy or ErrorPolicy()
+        self._part_of = _part_of
+        self._on_change = _on_change
+        self._interest: Interest | None = None if _tracing.is_tracing() else REGISTRY.private_interest(self)
+
+    def __repr__(self) -> str:
+        return f"Observer({self.name!r})"
+
+    @property
+    def is_point(self) -> bool:
+        """Whether an event of its is one on its own, rather than the start or the end of a call."""
+        return self._part_of is None
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody listens, here or elsewhere."""
+        return not _tracing.is_tracing() and self._listeners().countdown is not None
+
+    def _listeners(self) -> Interest:
+        if self._interest is None:  # it was made in code that was being traced
+            self._interest = REGISTRY.private_interest(self)
+        return self._interest
+
+    # --- who listens ------------------------------------------------------------------------------------------
+    def add(self, callback: Callback, *, scope: Scope | None = None, policy: ErrorPolicy | None = None) -> Registration:
+        """Have `callback` called from now on; in a `with` statement, until its end.
+
+        scope, policy: other ones than the observer's. Raises TypeError for a callback that cannot be called, ValueError for
+        a scope that does not exist.
+        """
+        if _tracing.is_tracing():
+            return Registration(self, None)
+        if not callable(callback):
+            raise TypeError(f"a callback of {self!r} has to be callable: {callback!r} is not")
+        is_held = _valid(scope or self._scope) == "context"
+        entry = REGISTRY.add(lambda handle: self._entry(handle, callback, policy or self._policy, is_held=is_held))
+        self._changed()
+        return Registration(self, entry)
+
+    def _entry(self, handle: int, callback: Callback, policy: ErrorPolicy, *, is_held: bool) -> Entry:
+        name = f"callback {handle} ({getattr(callback, '__qualname__', type(callback).__qualname__)}) of {self!r}"
+        return _CallbackEntry(
+            handle,
+            name,
+            functools.partial(_call, name, callback, policy),
+            _nothing,
+            lambda scope: scope is self or (scope is self._part_of and scope is not None),
+            _UNGUARDED,
+            owner=self,
+            held_in=_CONTEXT if is_held else None,
+            callback=callback,
+        )
+
+    def _remove(self, entry: Entry) -> None:
+        REGISTRY.remove(entry)
+        self._changed()
+
+    def _changed(self) -> None:
+        if self._on_change is not None:
+            self._on_change()
+
+    def _get_callbacks(self) -> Callbacks:
+        """The callbacks that are heard here; what is appended to it, or removed, is added to the observer, or removed."""
+        return Callbacks(self)
+
+    def _entries(self) -> list[_CallbackEntry]:
+        if _tracing.is_tracing():
+            return []
+        found = (*self._listeners().entries, *_CONTEXT.held())
+        return [each for each in found if isinstance(each, _CallbackEntry) and each.owner is self and each.is_on]
+
+    # --- firing -----------------------------------------------------------------------------------------------
+    def observe(self, *args: Any, **kwargs: Any) -> None:
+        """Call the callbacks with these arguments; costs next to nothing while there are none.
+
+        Raises what a callback raised only where its `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, wants that.
+        """
+        if _tracing.is_tracing() or self._listeners().countdown is None or REGISTRY.busy.now:
+            return
+        if not _tracing.is_symbolic((*args, *kwargs.values())):
+            _tracing.undisturbed(self.tell, args, kwargs)
+
+    def tell(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """What `observe` does, for a caller who has asked all that and may be the engine at its callbacks."""
+        error: Exception | None = None
+        firing = Firing(self, args, kwargs)
+        busy = REGISTRY.busy
+        was_busy, busy.now = busy.now, True
+        try:
+            for entry in REGISTRY.listening(self._listeners(), _CONTEXT.held()):
+                if entry.is_on:
+                    error = entry.begin(firing) or error
+        finally:
+            busy.now = was_busy
+        if error is not None:
+            raise error
+
+
+class _CallbackEntry(Entry):
+    """callback: what was added."""
+
+    def __init__(self, *args: Any, callback: Callback, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.callback = callback
+
+
+class Registration:
+    """A callback that was added: `remove` it, or use it in a `with` statement, whose end does."""
+
+    __slots__ = ("_entry", "_observer")
+
+    def __init__(self, observer: Observer, entry: Entry | None) -> None:
+        self._observer = observer
+        self._entry = entry
+
+    def remove(self) -> None:
+        """Have the callback called no more, from wherever. A second time does nothing."""
+        if self._entry is not None and not _tracing.is_tracing():
+            self._observer._remove(self._entry)
+            self._entry = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.remove()
+
+
+class Callbacks:
+    """The callbacks of an observer that are heard here, as a list of them: a view, safe to change while it fires."""
+
+    __slots__ = ("_observer",)
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+
+    def append(self, callback: Callback) -> None:
+        """Add one, as `Observer.add` does."""
+        self._observer.add(callback)
+
+    def remove(self, callback: Callback) -> None:
+        """Remove the first that equals `callback`. Raises ValueError where there is none."""
+        for entry in self._observer._entries():
+            if entry.callback == callback:
+                self._observer._remove(entry)
+                return
+        raise ValueError(f"{callback!r} is not among the callbacks of {self._observer!r} here")
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter([each.callback for each in self._observer._entries()])
+
+    def __len__(self) -> int:
+        return len(self._observer._entries())
+
+    def __contains__(self, callback: object) -> bool:
+        return any(each == callback for each in self)
+
+
+def _call(name: str, callback: Callback, policy: ErrorPolicy, firing: Firing) -> Exception | None:
+    """Call it; what is to be raised again."""
+    if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION:
+        policy = _RETHROWING
+    return REGISTRY.guard.call_under(policy, name, functools.partial(callback, *firing.args, **firing.kwargs))
+
+
+_RETHROWING = ErrorPolicy(rethrow=True)
+
+
+def _nothing(_firing: Firing, _context: Any) -> None:
+    """An observer has no ends."""
+
+
+def _valid(scope: Scope) -> Scope:
+    if scope not in SCOPES:
+        raise ValueError(f"there is no scope {scope!r}: a callback is heard in its `context` or in the whole `process`")
+    return scope
