@@ -32,7 +32,7 @@ def when_imported(name: str, action: Callable[[bool], Undo]) -> Undo:
         while state:
             state.pop()()
 
-    if name in sys.modules:
+    if sys.modules.get(name) is not None:  # None is how a program forbids an import
         arrived(sys.modules[name], late=True)
     else:
         wrapt.register_post_import_hook(arrived, name)

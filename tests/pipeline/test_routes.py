@@ -2,6 +2,7 @@
 """Every route of `tests/routes.py`: which hooks fire, and what the trace is."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import routes
 from pipeline.expected import VERSION
 from support.fired import Fired
 from support.tree import assert_times_nest, outline
-from torchspan import adapters
+from torchspan import adapters, observers
 from torchspan.probes import PROBES
 
 REPORT = Path(os.environ.get("ROUTES_REPORT", Path(__file__).parents[2] / ".reports" / "routes.md"))
@@ -30,8 +31,15 @@ def test_route_names_are_unique():
 
 @pytest.mark.filterwarnings("ignore")  # what the libraries warn of on their rarer routes is theirs
 @pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.name)
-def test_exactly_the_hooks_of_the_route_fire(route, instrument, exporter, tmp_path, monkeypatch):
-    fired, error = run_under_the_bridge(route, instrument, tmp_path, monkeypatch)
+def test_exactly_the_hooks_of_the_route_fire_and_its_official_observers_tell_of_each_span(
+    route, instrument, exporter, tmp_path, monkeypatch
+):
+    told = {name: Told(getattr(observers, name)) for name in observers.PHASES}
+    try:
+        fired, error = run_under_the_bridge(route, instrument, tmp_path, monkeypatch)
+    finally:
+        for each in told.values():
+            each.stop()
     whole = {name for name, targets in routes.HOOKS.items() if fired >= RESOLVED.intersection(targets) != set()}
     partly = {name for name, targets in routes.HOOKS.items() if fired & set(targets)} - whole
     fired_by_route[route.name] = whole | partly
@@ -45,6 +53,30 @@ def test_exactly_the_hooks_of_the_route_fire(route, instrument, exporter, tmp_pa
     spans = [span for span in exporter.get_finished_spans() if not span.name.startswith("torch_tensorrt.pass ")]
     assert "\n".join(outline(spans)) == route.tree
     assert_times_nest(exporter.get_finished_spans())
+    opened = Counter(span.name.split(" ")[0].rpartition(".")[2] for span in exporter.get_finished_spans())
+    assert {name: (each.before, each.after) for name, each in told.items() if each.before or each.after} == {
+        name: (count, count) for name, count in opened.items()
+    }
+
+
+class Told:
+    """How often each of an official pair's observers fired."""
+
+    def __init__(self, pair):
+        self.before = self.after = 0
+        self._added = (pair.pre.add(self._pre), pair.post.add(self._post))
+
+    def _pre(self, context):
+        assert callable(context.callable) and context.outcome is None
+        self.before += 1
+
+    def _post(self, context):
+        assert context.outcome in {"returned", "raised"}
+        self.after += 1
+
+    def stop(self):
+        for each in self._added:
+            each.remove()
 
 
 def run_under_the_bridge(route, instrument, tmp_path, monkeypatch):

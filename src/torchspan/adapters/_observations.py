@@ -42,7 +42,7 @@ class Observations:
     def begin(self, name: str, module: str, call: Observed, *, scoped: bool = True) -> Begun | None:
         """A call begins. name, module: of the function; scoped: whether what runs inside is below its event."""
         engine, hot = self._engine, self._engine.hot
-        if not engine.active:
+        if not engine.active or engine.registry.busy.now:
             return None
         if hot is not None and not _is_rare(engine.current):
             trace = hot.trace()
@@ -69,6 +69,8 @@ class Observations:
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: str) -> None:
         """An observer called `name` fired: an occurrence in the event around, once, with a count; else on the user's span."""
+        if self._engine.registry.busy.now:
+            return
         event = self._engine.current
         if event is None:
             self._engine.note(semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1})

@@ -20,17 +20,17 @@ CALLING = "observed_func"
 
 
 class _Calls(threading.local):
-    """The calls that have begun in a thread, innermost last, each with the id of the frame that it is made in."""
+    """The calls that have begun in a thread, innermost last, each with the frame that it is made in."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[int, Begun | None]] = []
+        self.open: list[tuple[FrameType, Begun | None]] = []
 
 
 def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
     """`Observer.observe(*args, **kwargs)`: an occurrence, or the start or the end of a decorated function's call.
 
     The pair of a function decorated before the bridge came is known by the frame that calls: both are fired from one. So a
-    call that never comes to its end (an interrupt between the two) is found when its frame is gone.
+    call that never comes to its end (an interrupt between the two) is found once its frame has been left.
     """
     engine, guard = wrapping.engine, wrapping.engine.guard
     observations, calls = Observations(engine), _Calls()
@@ -44,19 +44,17 @@ def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
         if not _tracing.is_symbolic((*call.args, *call.kwargs.values())):
             name = getattr(call.function, "__qualname__", type(call.function).__qualname__)
             begun = observations.begin(name, getattr(call.function, "__module__", "?"), call)
-        calls.open.append((id(frame), begun))
+        calls.open.append((frame, begun))
 
     def finish(frame: FrameType, context: Any) -> None:
         _forget_those_gone(frame)
-        if calls.open and calls.open[-1][0] == id(frame):
+        if calls.open and calls.open[-1][0] is frame:
             _, begun = calls.open.pop()
             observations.finish(begun, _error_of(frame), context.return_value)
 
     def _forget_those_gone(frame: FrameType) -> None:
-        if calls.open:
-            alive = _frames(frame)
-            while calls.open and calls.open[-1][0] not in alive:
-                observations.finish(calls.open.pop()[1], None)
+        while calls.open and not _lies_in(frame, calls.open[-1][0]):
+            observations.finish(calls.open.pop()[1], None)
 
     @functools.wraps(original)
     def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -68,7 +66,11 @@ def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
             return original(self, *args, **kwargs)
         if frame.f_locals["observers"].pre is self:
             guard.call("recording an observed function", begin, frame, args[0])
-            return original(self, *args, **kwargs)
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException:  # then there is neither a call nor a `post`
+                guard.call("recording an observed function", finish, frame, args[0])
+                raise
         try:
             return original(self, *args, **kwargs)
         finally:
@@ -77,12 +79,10 @@ def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
     return observed_observe
 
 
-def _frames(frame: FrameType | None) -> set[int]:
-    found = set()
-    while frame is not None:
-        found.add(id(frame))
+def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:
+    while frame is not None and frame is not outer:
         frame = frame.f_back
-    return found
+    return frame is not None
 
 
 def _error_of(frame: FrameType) -> BaseException | None:
