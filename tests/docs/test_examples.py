@@ -24,7 +24,10 @@ EVERY_ENGINE = {
     "torch_tensorrt.execute",
 }
 
-SWITCH_ON_THEMSELVES = {"in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py"}
+SWITCH_ON_THEMSELVES = {
+    "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
+    "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py",
+}  # fmt: skip
 
 
 def read(file):
@@ -187,6 +190,38 @@ with another batch size, _run_on_acc_0: miss
   a new engine: inserted
 """
     )
+
+
+OF_OBSERVERS = {
+    "capture_graphs.py": """\
+trace: 5 calls, aten.conv2d.default, aten.relu.default, aten.special_i1e.default, aten.mean.dim, aten.linear.default
+decompose: 5 calls, aten.convolution.default, aten.relu.default, aten.special_i1e.default, aten.mean.dim, aten.linear.default
+lower: 5 calls, aten.convolution.default, aten.relu.default, aten.special_i1e.default, aten.mean.dim, aten.linear.default
+partition: 3 calls, _run_on_acc_0, _run_on_gpu_1, _run_on_acc_2
+""",
+    "collect_shapes.py": """\
+_run_on_acc_0: (2, 3, 16, 16)
+_run_on_acc_2: (2, 8, 14, 14)
+_run_on_acc_0: (1, 3, 16, 16)..(2, 3, 16, 16)..(8, 3, 16, 16)
+_run_on_acc_2: (1, 8, 14, 14)..(2, 8, 14, 14)..(8, 8, 14, 14)
+""",
+    "snapshot_conversions.py": """\
+conversion returned: 1 input, 1 output, 8 kinds of layers
+  1 x ACTIVATION
+  2 x CONSTANT
+  1 x CONVOLUTION
+  1 x ELEMENTWISE
+  1 x MATRIX_MULTIPLY
+  1 x REDUCE
+  1 x SHUFFLE
+  1 x SOFTMAX
+""",
+}
+
+
+@pytest.mark.parametrize(("name", "printed"), OF_OBSERVERS.items())
+def test_what_observers_are_for(start, name, printed):
+    assert start("python", EXAMPLES / name, TORCHSPAN_WITHOUT_GPU="1") == printed
 
 
 def test_each_example_has_a_line_in_the_folders_readme():
