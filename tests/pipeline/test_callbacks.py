@@ -89,3 +89,70 @@ def test_callbacks_outlive_the_bridge_and_the_bridge_leaves_nothing_behind(instr
     with record_function("still heard"):
         pass
     assert seen == ["still heard"]
+
+
+# --- runs of engines ------------------------------------------------------------------------------------------
+def heard_runs(**settings):
+    """Names of the runs that a callback hears of."""
+    seen = []
+    add_global_callback(
+        RecordFunctionCallback(lambda record: seen.append(record.name), scopes={phase.EXECUTE}, **settings)
+    )
+    return seen
+
+
+def runs(module, count, x=None):
+    x = torch.ones(2, 16) if x is None else x
+    for _ in range(count):
+        module(x)
+
+
+def test_a_callback_hears_of_every_run_of_an_engine_whatever_becomes_a_span(instrument, exporter, tracer):
+    instrument()
+    module = compiled()
+    seen = heard_runs()
+    runs(module, 15)
+    with tracer.start_as_current_span("request"):
+        runs(module, 15)
+    assert seen == ["torch_tensorrt.execute"] * 30
+    names = [span.name for span in exporter.get_finished_spans()]
+    assert names.count("torch_tensorrt.execute") == 11  # the first run, and ten in a second
+    (request,) = [span for span in exporter.get_finished_spans() if span.name == "request"]
+    assert request.attributes["torch_tensorrt.execute.folded.count"] == 5
+
+
+def test_a_sampled_callback_hears_of_its_share_of_runs(instrument):
+    instrument()
+    module = compiled()
+    seen = heard_runs(sampling_prob=0.1)
+    callbacks.set_record_function_seed_for_testing(1)
+    runs(module, 400)
+    assert 20 <= len(seen) <= 70
+
+
+def test_runs_that_a_callback_hears_of_are_in_the_metric_once(instrument, metrics):
+    instrument()
+    module = compiled()
+    heard_runs()
+    runs(module, 7)
+    (point,) = metrics.read()["torch_tensorrt.execute.duration"]
+    assert point.count == 7
+
+
+def test_an_official_observer_hears_of_every_run_with_its_tensors(instrument):
+    from torchspan import observers
+
+    instrument()
+    module, seen = compiled(), []
+    with observers.execute.post.add(lambda context: seen.append((tuple(context.args[0][0].shape), context.outcome))):
+        runs(module, 15)
+    runs(module, 1)
+    assert seen == [((2, 16), "returned")] * 15
+
+
+def test_shapes_that_an_export_asks_for_are_no_run(instrument):
+    instrument()
+    module = compiled()
+    seen = heard_runs()
+    torch.export.export(module, (torch.ones(2, 16),))
+    assert seen == []

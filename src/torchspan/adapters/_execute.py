@@ -14,10 +14,14 @@ from typing import Any
 from torchspan import semconv
 from torchspan.adapters._caller import is_called_by
 from torchspan.adapters._wrap import Wrapping
-from torchspan.engine import HotPath, Observed
+from torchspan.engine import Event, HotPath, Observed
+from torchspan.engine._registry import Interest
 from torchspan.phase import EXECUTE, Phase
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import execution
+
+_ENOUGH = (None,)
+"""Lets one run pass, where nobody listens any more."""
 
 
 class _Due(Enum):
@@ -39,6 +43,7 @@ class Execution:
         self._times = wrapping.engine.run_times
         self._is_timed = self._phase is EXECUTE  # the runs of a program's own contexts have no metric
         self._hot = hot
+        self._users = self._engine.registry.private_interest(self._phase, of_users=True)
         self._is_traced = _tracing_test()
 
     def wrap_operator(self, original: Any) -> Any:
@@ -63,8 +68,22 @@ class Execution:
             add(clock() - start)
             return result
 
-        # What is called where nobody wants a span is exchanged: while nobody wants durations either, they cost nothing.
-        self._times.watch(lambda wanted: switch(timed_run if wanted else original))
+        users, times, plain = self._users, self._times, original
+
+        def told_run(input_tensors: Any, engine: Any) -> Any:
+            countdown = users.countdown
+            for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run is let pass
+                return plain(input_tensors, engine)
+            return self._tell(original, plain, (input_tensors, engine), {}, engine, input_tensors)
+
+        # What is called where nobody wants a span is exchanged: while nobody wants anything else either, that costs nothing.
+        def choose(*_changed: Any) -> None:
+            nonlocal plain
+            plain = timed_run if times.wanted else original
+            switch(plain if users.countdown is None else told_run)
+
+        times.watch(choose)
+        users.watch(choose)
         self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(closure)
 
@@ -79,7 +98,8 @@ class Execution:
         def observed_forward(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not args or not self._engine.active:
                 return original(*args, **kwargs)
-            if not self._wrapping.runs.fresh and not self._hot.is_wanted() and not self._times.wanted:
+            is_heard = self._times.wanted or self._users.countdown is not None
+            if not self._wrapping.runs.fresh and not self._hot.is_wanted() and not is_heard:
                 return original(*args, **kwargs)
             return self._observe(original, args, kwargs, args[0], args[1:])
 
@@ -100,6 +120,17 @@ class Execution:
             return self._observe(original, args, kwargs, args[0], ())
 
         closure, switch = self._hot.closure(original, observe, self._wrapping.runs.fresh)
+        users = self._users
+
+        def told_run(context: Any, argument: Any) -> Any:
+            countdown = users.countdown
+            for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run is let pass
+                return original(context, argument)
+            if is_called_by(library, sys._getframe(2)):
+                return original(context, argument)
+            return self._tell(original, original, (context, argument), {}, context, ())
+
+        users.watch(lambda: switch(original if users.countdown is None else told_run))
         self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(_with_parameters(closure, parameters))
 
@@ -109,11 +140,11 @@ class Execution:
         if self._is_traced(tensors):
             return original(*args, **kwargs)
         due = self._engine.guard.call("deciding about a run", self._due, trt_engine)
-        if due is None:
-            return self._timed(original, args, kwargs)
-        if due is _Due.COUNT:
-            return self._timed(original, args, kwargs, self._hot.count)
-        return self._event(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
+        if due is None or due is _Due.COUNT:
+            run = functools.partial(self._timed, original, None if due is None else self._hot.count)
+            return self._tell(original, run, args, kwargs, trt_engine, tensors)
+        event = self._start(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
+        return self._run(original, args, kwargs, event)
 
     def _due(self, trt_engine: Any) -> _Due | None:
         """What the run is to become; None for nothing."""
@@ -124,13 +155,21 @@ class Execution:
             return None
         return _Due.EVENT if runs.allow(trt_engine, trace) else _Due.COUNT
 
-    def _timed(
-        self,
-        original: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        count: Callable[[float, Phase], None] | None = None,
+    def _tell(
+        self, original: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
     ) -> Any:
+        """What `run` returns, which stands for `original`: no span, but an event for those of the user's who listen to runs."""
+        if self._users.countdown is None or self._is_traced(tensors):
+            return run(*args, **kwargs)
+        event = self._start(original, args, kwargs, trt_engine, tensors, first=False, interest=self._users)
+        return self._run(run, args, kwargs, event)
+
+    def _run(self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], event: Event | None) -> Any:
+        if event is None:
+            return run(*args, **kwargs)
+        return self._wrapping.run(self._probe, run, Call(None, args, kwargs), event)
+
+    def _timed(self, original: Any, count: Callable[[float, Phase], None] | None, /, *args: Any, **kwargs: Any) -> Any:
         """What `original` returns; its duration goes to `count`, and to those who want the durations of all runs."""
         start = time.perf_counter()
         try:
@@ -149,7 +188,7 @@ class Execution:
         if count is not None:
             self._engine.guard.call("counting a run", count, duration_s, self._phase)
 
-    def _event(
+    def _start(
         self,
         original: Any,
         args: tuple[Any, ...],
@@ -158,7 +197,8 @@ class Execution:
         tensors: Any,
         *,
         first: bool,
-    ) -> Any:
+        interest: Interest | None = None,
+    ) -> Event | None:
         describe = execution.RUNS[self._phase]
         described = self._engine.guard.call("describing a run", describe, trt_engine, tensors, first)
         facts = {**self._wrapping.fixed_facts(self._phase), **(described or {})}
@@ -166,12 +206,13 @@ class Execution:
         if identity is not None:
             facts[semconv.ENGINE_ID] = identity
         origin = self._wrapping.origin(trt_engine)
-        event = self._engine.start(
-            self._phase, facts, links=() if origin is None else (origin,), observed=Observed(original, args, kwargs)
+        return self._engine.start(
+            self._phase,
+            facts,
+            links=() if origin is None else (origin,),
+            observed=Observed(original, args, kwargs),
+            interest=interest,
         )
-        if event is None:
-            return original(*args, **kwargs)
-        return self._wrapping.run(self._probe, original, Call(None, args, kwargs), event)
 
 
 def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:

@@ -13,7 +13,7 @@ from torchspan.engine._event import Attributes, Event, Observed
 from torchspan.engine._guard import FAILED, Guard
 from torchspan.engine._hot import HotPath
 from torchspan.engine._record import RecordFunction
-from torchspan.engine._registry import Entry, Registry
+from torchspan.engine._registry import Entry, Interest, Registry
 from torchspan.engine._run_times import RunTimes
 from torchspan.engine._sampling import CURRENT_TREE
 from torchspan.phase import FAILED_CHILD, PHASES, Phase
@@ -122,24 +122,31 @@ class Engine:
         parent: Event | None = None,
         scoped: bool = True,
         observed: Observed | None = None,
+        interest: Interest | None = None,
     ) -> Event | None:
         """Open an event and run the start callbacks.
 
         Its parent is the current event, and it is current until `finish`. With `parent`, or not `scoped`, it becomes
         nobody's current event: its start and its end share no frame (TensorRT's progress monitor, a generator).
-        observed: the call that it is. None while inactive or inside a callback.
+        observed: the call that it is. interest: who alone may hear of it. None while inactive or inside a callback, and where
+        nobody of an `interest` hears of it.
         """
         if not self.active or self._busy.now:
             return None
         scoped = scoped and parent is None
-        event = Event(phase, target, attributes, parent or self._innermost_open(), scoped=scoped, links=links)
-        event.observed = observed
+        around = parent or self._innermost_open()
+        tree, opens_tree = self.registry.tree(None if around is None else around.tree)
+        listeners = None if interest is None else self.registry.picked(interest, tree)
+        if interest is not None and not listeners:
+            return None
+        event = Event(phase, target, attributes, around, scoped=scoped, links=links)
+        event.observed, event.tree, event.opens_tree = observed, tree, opens_tree
         event.root.running = event
-        event.tree, event.opens_tree = self.registry.tree(event.parent.tree if event.parent is not None else None)
-        if event.opens_tree and scoped:
-            CURRENT_TREE.set(event.tree)
+        if opens_tree and scoped:
+            CURRENT_TREE.set(tree)
         try:
-            listeners = self.registry.picked(self.registry.interest(phase), event.tree, self)
+            if listeners is None:
+                listeners = self.registry.picked(self.registry.interest(phase), tree, self)
             self._busy.now = True
             for entry in listeners:
                 context = entry.begin(self._subject(entry, event))

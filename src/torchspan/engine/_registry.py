@@ -74,12 +74,15 @@ class Interest:
     countdown: None while nobody listens. Else `countdown.passes` yields while events may pass, one for each, before
     `Registry.picked` has to be asked; nothing where every event has to be looked at. entries: who listens, in order. everyone: the same where
     all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
+    of_users: it is about the user's entries alone, whatever an engine wants.
     """
 
-    __slots__ = ("__weakref__", "countdown", "entries", "everyone", "is_per_root", "scope")
+    __slots__ = ("__weakref__", "_watchers", "countdown", "entries", "everyone", "is_per_root", "of_users", "scope")
 
-    def __init__(self, scope: Any) -> None:
+    def __init__(self, scope: Any, *, of_users: bool = False) -> None:
         self.scope = scope
+        self.of_users = of_users
+        self._watchers: list[Callable[[], None]] = []
         self.countdown: Countdown | None = None
         self.entries: tuple[Entry, ...] = ()
         self.everyone: tuple[Entry, ...] | None = ()
@@ -94,6 +97,13 @@ class Interest:
         self.is_per_root = all(_asks_the_root(each) for each in self.entries)
         may_skip = not others and bool(sampled) and len(sampled) == len(self.entries)
         self.countdown = Countdown(sampled, may_skip=may_skip) if self.entries or others else None
+        for watcher in self._watchers:
+            watcher()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Have `watcher` called now, and whenever who listens may have changed."""
+        self._watchers.append(watcher)
+        watcher()
 
 
 class _Busy(threading.local):
@@ -178,7 +188,10 @@ class Registry:
     def _inform(self, interest: Interest) -> None:
         runnable = (each for each in self._entries if each.probability > 0 or each.should_run is not None)
         held = any(each.is_on and each.selects(interest.scope) for each in self._local.values())
-        interest.update(runnable, others=self.has_trees or held)
+        if interest.of_users:
+            interest.update((each for each in runnable if each.owner is None), others=held)
+        else:
+            interest.update(runnable, others=self.has_trees or held)
 
     def renew(self) -> None:
         """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
@@ -195,9 +208,9 @@ class Registry:
                 self._inform(interest)
         return interest
 
-    def private_interest(self, scope: Any) -> Interest:
-        """Who listens to `scope`, something of the caller's that nobody else fires: kept as long as the caller keeps it."""
-        interest = Interest(scope)
+    def private_interest(self, scope: Any, *, of_users: bool = False) -> Interest:
+        """Who listens to `scope`, for the caller alone and as long as the caller keeps it. of_users: which users."""
+        interest = Interest(scope, of_users=of_users)
         with self._lock:
             self._private.add(interest)
             self._inform(interest)
