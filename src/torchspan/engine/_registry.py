@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchspan import carrying
 from torchspan.engine import _local
 from torchspan.engine._guard import Guard
 from torchspan.engine._sampling import CURRENT_TREE, Countdown, SamplingMode, Tree, renew_after_fork
 from torchspan.engine._scope import Scope
-from torchspan.engine._threads import Carrying
+from torchspan.engine._threads import Following
 
 
 @dataclass(eq=False)
@@ -114,7 +115,7 @@ class Registry:
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
         self._sources: dict[int, Collection[Scope]] = {}
-        self._carrying = Carrying()
+        self._following = Following()
         renew_after_fork(self)
 
     # --- who listens ------------------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ class Registry:
 
     def _update(self) -> None:
         local = [each for each in self._local.values() if not each.is_removed]
-        self._carrying.switch(bool(local))
+        (carrying.add if local else carrying.remove)(self._following)
         self.has_trees = any(each.is_on and _asks_the_root(each) for each in self._entries)
         for interest in self._interests.values():
             self._inform(interest)
