@@ -16,7 +16,10 @@ BASE = {"_version", "environment_variables", "exceptions", "run_report"}
 ALLOWED = {
     "phase": set(),
     "semconv": {"phase"},
-    "engine": {"phase"},
+    "imports": set(),
+    "names": set(),
+    "carrying": {"imports", "names"},
+    "engine": {"phase", "carrying"},
     "probes": VOCABULARY,
     "adapters": VOCABULARY | {"probes", "engine"},
     "writer": VOCABULARY | {"context_keys", "engine", "serving", "_version"},
@@ -24,9 +27,8 @@ ALLOWED = {
     "run_report": {"environment_variables"},
     "sdk": {"environment_variables", "run_report"},
     "testing": set(),
-    "imports": set(),
     "context_keys": set(),
-    "propagation": {"context_keys", "imports"},
+    "propagation": {"carrying", "context_keys", "imports", "names"},
     "untraced": {"engine", "imports", "adapters"},
     "callbacks": {"phase", "engine", "untraced"},
     "observers": {"phase", "engine", "untraced", "adapters"},
@@ -92,6 +94,12 @@ def test_no_part_imports_an_observed_library_with_itself(path):
     if str(path.relative_to(ROOT)).startswith(LATE):
         return
     assert not OBSERVED & {name.split(".")[0] for name in at_import_time(ast.parse(path.read_text()))}
+
+
+def test_the_engine_and_what_is_below_it_know_neither_the_observed_libraries_nor_opentelemetry():
+    for path in FILES:
+        if part_of(path) in {"engine", "carrying", "names", "imports"}:
+            assert not (OBSERVED | {"opentelemetry"}) & {name.split(".")[0] for name in imports(path)}, path
 
 
 def test_probes_and_engine_do_not_speak_of_spans():

@@ -7,10 +7,13 @@ The functions below are decorated before torch is imported (in this file; the pr
 import asyncio
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from torchspan import callbacks
+from torchspan.adapters import dynamo
 from torchspan.callbacks import RecordFunction, RecordFunctionCallback, RecordScope, record_function
 
 
@@ -277,6 +280,13 @@ def test_between_two_graphs_ranges_are_real_and_neither_they_nor_callbacks_are_c
     compiled(torch.randn(3))
     assert frames == ["double"] * 4
     assert count.frame_count == 1  # the bare `double`, and nothing of the callback
+
+
+def test_what_carries_callbacks_into_threads_and_pools_is_not_compiled_either():
+    callbacks.add_thread_local_callback(RecordFunctionCallback(lambda _record: None))
+    carrying = [threading.Thread.start, threading.Thread._bootstrap_inner, ThreadPoolExecutor.submit]
+    left_alone = set(dynamo._codes_of_ours())
+    assert [each.__code__ in left_alone for each in carrying] == [True] * 3
 
 
 def test_a_break_inside_a_decorated_function_costs_no_more_graphs_than_inside_the_bare_one():

@@ -17,16 +17,16 @@ from support import work
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
+from torchspan.names import Names
 from torchspan.propagation import _processes
 from torchspan.propagation._lifeline import Lifeline, Lifelines
-from torchspan.propagation._names import Names
 
 FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
 def lifelines():
-    names = Names()
+    names = Names("")
     yield Lifelines(names)
     names.undo()
 
@@ -71,7 +71,7 @@ def test_a_span_that_is_let_go_without_an_end_is_over(lifelines, tracer):
 
 
 def test_the_span_class_is_put_back(tracer):
-    before, names = vars(Span)["end"], Names()
+    before, names = vars(Span)["end"], Names("")
     Lifelines(names).of(tracer.start_span("request"))
     assert vars(Span)["end"] is not before
     names.undo()

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import wrapt
@@ -19,8 +20,9 @@ from opentelemetry import trace
 from opentelemetry.instrumentation import utils
 
 from support.work import span_id
-from torchspan.propagation import _carrier, _pools, _threads
-from torchspan.propagation._names import Names
+from torchspan import carrying
+from torchspan.names import Names
+from torchspan.propagation import _carrier, _pools
 
 REPLACED = [
     (threading.Thread, "start"),
@@ -238,7 +240,7 @@ def test_a_failure_of_ours_is_said_once_and_the_work_goes_on(instrument, tracer,
 
 def test_a_version_without_a_name_is_left_alone(caplog):
     caplog.set_level(logging.DEBUG, "torchspan")
-    names = Names()
+    names = Names("")
     names.replace(threading.Thread, "no_such_method", lambda original: original)
     names.undo()
     assert ["no_such_method" in message for message in caplog.messages] == [True]
@@ -268,38 +270,34 @@ def test_an_argument_that_is_no_function_is_refused_as_ever(instrument, tracer):
 
 
 class ThreadOf314(threading.Thread):
-    """Stands in for Python 3.14's, which this machine may not have: `start` gives `run` a `contextvars.Context`."""
-
-    inherits = False
+    """Stands in for Python 3.14's, which this machine may not have: `run` is called in a context of the thread's own."""
 
     def __init__(self, *, target, context=None):
         super().__init__(target=target)
         self._context = context
-
-    def start(self):
-        if self._context is None:
-            self._context = contextvars.copy_context() if self.inherits else contextvars.Context()
-        super().start()
 
     def run(self):
         self._context.run(super().run)
 
 
 @pytest.fixture
-def thread_of_314(instrument, monkeypatch):
-    """The class, with the replacement for that version and no other, by the flag `thread_inherit_context`."""
-    names = Names()
+def thread_of_314(monkeypatch, instrument):
+    """The class, by the flag `thread_inherit_context`, where `Thread.start` is what it is in that version."""
 
     def make(*, inherits):
-        flags = type("flags", (), {"thread_inherit_context": inherits})
-        monkeypatch.setattr(_threads, "sys", type("sys", (), {"version_info": (3, 14), "flags": flags}))
-        kind = type("Thread", (ThreadOf314,), {"inherits": inherits, "start": ThreadOf314.start})
-        names.replace(kind, "start", lambda original: _threads.starting(names, original))
-        return kind
+        original = threading.Thread.start
 
-    instrument(propagation="off")
-    yield make
-    names.undo()
+        def start(self):
+            if getattr(self, "_context", None) is None:
+                self._context = contextvars.copy_context() if inherits else contextvars.Context()
+            original(self)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+        monkeypatch.setattr(carrying, "sys", SimpleNamespace(version_info=(3, 14), modules=sys.modules))
+        instrument()
+        return ThreadOf314
+
+    return make
 
 
 @pytest.mark.parametrize("inherits", [False, True])
@@ -368,6 +366,7 @@ def beside_theirs(request, instrument):
         theirs.instrument()
         yield
         theirs.uninstrument()
+    del threading.Timer.start  # theirs leaves what it found at Thread there
 
 
 @pytest.mark.parametrize("started", [threaded, submitted, in_executor], ids=lambda each: each.__name__)

@@ -16,7 +16,14 @@ from typing import Any
 
 from torchspan.engine import _tracing
 
-_OURS = ("torchspan.engine", "torchspan.callbacks", "torchspan.observers", "torchspan.adapters.dynamo")
+_OURS = (
+    "torchspan.engine",
+    "torchspan.callbacks",
+    "torchspan.carrying",
+    "torchspan.names",
+    "torchspan.observers",
+    "torchspan.adapters.dynamo",
+)
 
 
 def torch_arrived() -> None:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torchspan import carrying
 from torchspan.engine import _local
 from torchspan.engine._guard import Guard
 from torchspan.engine._sampling import CURRENT_TREE, Countdown, SamplingMode, Tree, renew_after_fork
 from torchspan.engine._scope import Scope
-from torchspan.engine._threads import Carrying
+from torchspan.engine._threads import Following
 
 
 @dataclass(eq=False)
@@ -132,7 +133,7 @@ class Registry:
         self._interests: dict[Scope, Interest] = {}
         self._private: weakref.WeakSet[Interest] = weakref.WeakSet()
         self._sources: dict[int, Collection[Scope]] = {}
-        self._carrying = Carrying()
+        self._following = Following()
         renew_after_fork(self)
 
     # --- who listens ------------------------------------------------------------------------------------------
@@ -180,7 +181,8 @@ class Registry:
             self._update()
 
     def _update(self) -> None:
-        self._carrying.switch(any(each.held_in is _local.WORK and not each.is_removed for each in self._local.values()))
+        follows = any(each.held_in is _local.WORK and not each.is_removed for each in self._local.values())
+        (carrying.add if follows else carrying.remove)(self._following)
         self.has_trees = any(each.is_on and _asks_the_root(each) for each in self._entries)
         for interest in (*self._interests.values(), *self._private):
             self._inform(interest)

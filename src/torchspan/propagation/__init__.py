@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries OpenTelemetry's context to where Python does not: into threads, work items of pools, and processes.
 
-General layout: `ROWS` says which names of the standard library are replaced, `_names` how; `_context` is what arrives at the
-other side, `_carrier` its form as text; `_threads`, `_pools`, `_processes` and `_environment` carry, `_start_up` honours
-what this process was started with. All but the first are loaded when there is something to carry: most processes that
-`opentelemetry-instrument` starts have nothing.
+General layout: into threads and pools of threads it goes as a passenger of `torchspan.carrying`. For the rest, `ROWS` says
+which names of the standard library are replaced; `_context` is what arrives at the other side, `_carrier` its form as text;
+`_pools`, `_processes` and `_environment` carry, `_start_up` honours what this process was started with. The folder's files
+are loaded when there is something to carry: most processes that `opentelemetry-instrument` starts have nothing.
 
 Only OpenTelemetry's context travels, no other context variable: what the program finds in its own must not depend on
 whether it is traced.
@@ -16,39 +16,66 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from contextvars import Token
+from functools import partial
 from types import ModuleType
-from typing import NamedTuple
 
+from opentelemetry import context as context_api
+from opentelemetry.context import Context
+
+from torchspan import carrying
 from torchspan.imports import Undo, when_imported
-from torchspan.propagation._names import Function, Names
+from torchspan.names import Function, Names
 
 __all__ = ["install"]
 
-
-class Row(NamedTuple):
-    """A name that is replaced. carry: what replaces it, `module:function` in this folder, taking `(names, original)`."""
-
-    module: str
-    holder: str | None
-    name: str
-    carry: str
-
-
-ROWS = (
-    Row("threading", "Thread", "start", "_threads:starting"),
-    Row("concurrent.futures.thread", "ThreadPoolExecutor", "submit", "_pools:item"),
-    Row("concurrent.futures.process", "ProcessPoolExecutor", "submit", "_pools:item"),
-    Row("multiprocessing.pool", "Pool", "apply_async", "_pools:item"),
-    Row("multiprocessing.pool", "Pool", "_map_async", "_pools:item"),
-    Row("multiprocessing.pool", "Pool", "imap", "_pools:item"),
-    Row("multiprocessing.pool", "Pool", "imap_unordered", "_pools:item"),
-    Row("multiprocessing.pool", "Pool", "__init__", "_pools:workers"),
+# Plain tuples: a class for them would take longer than all else that is loaded here.
+ROWS: tuple[tuple[str, str | None, str, str], ...] = (
+    ("concurrent.futures.process", "ProcessPoolExecutor", "submit", "_pools:item"),
+    ("multiprocessing.pool", "Pool", "apply_async", "_pools:item"),
+    ("multiprocessing.pool", "Pool", "_map_async", "_pools:item"),
+    ("multiprocessing.pool", "Pool", "imap", "_pools:item"),
+    ("multiprocessing.pool", "Pool", "imap_unordered", "_pools:item"),
+    ("multiprocessing.pool", "Pool", "__init__", "_pools:workers"),
     # Inductor's compile workers: started below whichever compilation is the first, kept for all of them.
-    Row("torch._inductor.compile_worker.subproc_pool", "SubprocPool", "__init__", "_pools:workers"),
-    Row("subprocess", "Popen", "__init__", "_environment:popen"),
+    ("torch._inductor.compile_worker.subproc_pool", "SubprocPool", "__init__", "_pools:workers"),
+    ("subprocess", "Popen", "__init__", "_environment:popen"),
     # What server instrumentations (ASGI, WSGI, …) call for each request; they take the name from this module.
-    Row("opentelemetry.instrumentation.utils", None, "_start_internal_or_server_span", "_start_up:serving"),
+    ("opentelemetry.instrumentation.utils", None, "_start_internal_or_server_span", "_start_up:serving"),
 )
+"""Names that are replaced: the module, the class in it or None, the name, and what replaces it: `module:function` in this
+folder, taking `(names, original)`."""
+
+CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of their own."
+
+
+class CurrentContext(carrying.Passenger):
+    """OpenTelemetry's current context."""
+
+    outside = Context()
+
+    def __init__(self) -> None:
+        super().__init__(CONSEQUENCE)
+
+    def for_thread(self) -> Context | None:
+        """What does not hold the span, which may be over before the thread is."""
+        if not context_api.get_current():
+            return None
+        from torchspan.propagation._context import at_start
+
+        return at_start()
+
+    def for_item(self) -> Context | None:
+        """With the span itself: items are bounded."""
+        return context_api.get_current() or None
+
+    def enter(self, value: Context) -> Token[Context]:
+        """Attach it."""
+        return context_api.attach(value)
+
+    def leave(self, before: Token[Context]) -> None:
+        """Detach it."""
+        context_api.detach(before)
 
 
 def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent: bool = True) -> Undo:
@@ -58,8 +85,9 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
     flush: exports what has been recorded; called at the end of processes that end without running exit handlers.
     as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
     """
-    names = Names()
-    undo = [names.undo]
+    names, passenger = Names(CONSEQUENCE), CurrentContext()
+    carrying.add(passenger)
+    undo: list[Undo] = [names.undo, partial(carrying.remove, passenger)]
     if not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
         from torchspan.propagation import _start_up
 
@@ -70,7 +98,8 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
 
         _processes.install(names, module, resume, flush, as_parent=as_parent)
 
-    undo += [_when_imported(names, row.module, _replacing(names, row)) for row in ROWS]
+    for module, holder, name, carry in ROWS:
+        undo.append(_when_imported(names, module, _replacing(names, holder, name, carry)))
     undo.append(_when_imported(names, "multiprocessing.process", processes))
 
     def stop() -> None:
@@ -80,16 +109,16 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
     return stop
 
 
-def _replacing(names: Names, row: Row) -> Callable[[ModuleType], None]:
+def _replacing(names: Names, holder: str | None, name: str, carry: str) -> Callable[[ModuleType], None]:
     def load(original: Function) -> Function:
-        module, _, function = row.carry.partition(":")
-        carry: Function = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-        made: Function = carry(names, original)
+        module, _, function = carry.partition(":")
+        make: Function = getattr(importlib.import_module(f"{__name__}.{module}"), function)
+        made: Function = make(names, original)
         return made
 
     def replace(module: ModuleType) -> None:
-        for holder in [getattr(module, row.holder)] if row.holder else _holders(module, row.name):
-            names.replace_late(holder, row.name, load)
+        for each in [getattr(module, holder)] if holder else _holders(module, name):
+            names.replace_late(each, name, load, context_api.get_current)
 
     return replace
 

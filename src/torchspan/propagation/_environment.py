@@ -9,8 +9,9 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
+from torchspan.names import Function, Names
 from torchspan.propagation import _carrier
-from torchspan.propagation._names import Function, Names
+from torchspan.propagation._start_up import INHERITED
 
 ENV_PLACE = 10
 """Where `env` stands among the positional arguments of `subprocess.Popen`, behind `self`."""
@@ -22,7 +23,7 @@ def popen(names: Names, original: Function) -> Function:
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
         by_position = len(args) > ENV_PLACE
         given = args[ENV_PLACE] if by_position else kwargs.get("env")
-        environment = names.attempt(of_child, given, names.inherited)
+        environment = names.attempt(of_child, given, INHERITED)
         if environment is not None and by_position:
             args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
         elif environment is not None:

@@ -8,11 +8,11 @@ import sys
 from typing import Any
 
 from opentelemetry import context as context_api
-from opentelemetry.context import Context
 
+from torchspan.carrying import within
+from torchspan.names import Function, Names
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import EMPTY, Attached
-from torchspan.propagation._names import Function, Names
 
 
 def item(names: Names, original: Function) -> Function:
@@ -44,17 +44,11 @@ def workers(_names: Names, original: Function) -> Function:
 
 def _work_item(pool: Any, function: Any) -> Function | None:
     """The function in the current context; None to leave it as it is, what is no function included."""
-    if not callable(function) or _runs_in_interpreters(pool):
+    if not callable(function):
         return None
     if _runs_in_threads(pool):
-        return functools.partial(_in_context, context_api.get_current(), function)
+        return functools.partial(within, functools.partial(Attached, context_api.get_current()), function)
     return Parcel(function, _carrier.pack(context_api.get_current()))
-
-
-def _in_context(context: Context, function: Function, /, *args: Any, **kwargs: Any) -> Any:
-    with Attached(context):
-        del context  # an exception keeps this frame, and the frame would keep the span
-        return function(*args, **kwargs)
 
 
 class Parcel:
@@ -76,11 +70,5 @@ class Parcel:
 
 
 def _runs_in_threads(pool: Any) -> bool:
-    """ThreadPoolExecutor, and `multiprocessing.pool.ThreadPool`, which is a Pool."""
-    kinds = (("concurrent.futures.thread", "ThreadPoolExecutor"), ("multiprocessing.pool", "ThreadPool"))
-    return any(isinstance(pool, getattr(sys.modules.get(module), name, ())) for module, name in kinds)
-
-
-def _runs_in_interpreters(pool: Any) -> bool:
-    """Python 3.14's InterpreterPoolExecutor is a ThreadPoolExecutor whose functions must pickle."""
-    return isinstance(pool, getattr(sys.modules.get("concurrent.futures.interpreter"), "InterpreterPoolExecutor", ()))
+    """`multiprocessing.pool.ThreadPool` is a Pool."""
+    return isinstance(pool, getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", ()))

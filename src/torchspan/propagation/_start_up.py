@@ -10,24 +10,27 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 
 from torchspan.imports import Undo
+from torchspan.names import Function, Names
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
-from torchspan.propagation._names import Function, Names
+
+INHERITED: dict[str, str] = {}
+"""The variables of a context that this process was started with, while the bridge is on."""
 
 
 def install(names: Names, *, as_parent: bool) -> Undo:
     """Make the inherited context the current one of this thread, unless a span is current already."""
-    names.inherited = {name: os.environ[name] for name in _carrier.fields() if name in os.environ}
-    context = names.attempt(_context, names.inherited, not as_parent) if names.inherited else None
-    if context is None:
-        return _nothing
+    INHERITED.update((name, os.environ[name]) for name in _carrier.fields() if name in os.environ)
+    context = names.attempt(_context, INHERITED, not as_parent) if INHERITED else None
     before = context_api.get_current()
-    context_api.attach(context)
+    if context is not None:
+        context_api.attach(context)
 
     def undo() -> None:
+        INHERITED.clear()
         if isinstance(context, StartContext):
             context.forget()
-        if context_api.get_current() is context:
+        if context is not None and context_api.get_current() is context:
             context_api.attach(before)
 
     return undo
@@ -55,7 +58,3 @@ def serving(names: Names, original: Function) -> Function:
         return original(*args, **kwargs)
 
     return start_span
-
-
-def _nothing() -> None:
-    pass

@@ -9,29 +9,45 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from opentelemetry import context as context_api
-
 logger = logging.getLogger("torchspan")
 
 T = TypeVar("T")
 Function = Callable[..., Any]
 
 
-class Names:
+class Guarded:
+    """Whose failures never reach the program: the first is logged, the program's call goes on as it would have.
+
+    consequence: what is logged with it.
+    """
+
+    def __init__(self, consequence: str) -> None:
+        self._consequence = consequence
+        self._failed = False
+
+    def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
+        """What `ours(*args)` returns; None when it raised."""
+        try:
+            return ours(*args)
+        except Exception:
+            if not self._failed:
+                self._failed = True
+                logger.exception(self._consequence)
+            return None
+
+
+class Names(Guarded):
     """What has been replaced, whether it is to do anything, and the way back.
 
     The rules are those of what is hooked: `undo` puts back the original only where ours is still the one bound, and what
-    somebody put over it passes through ours. What fails in ours is logged once, and the program's call goes on as it would
-    have.
+    somebody put over it passes through ours. consequence: see `Guarded`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, consequence: str) -> None:
+        super().__init__(consequence)
         self.active = True
         """False after `undo`: replacements that are still bound somewhere pass straight through."""
-        self.inherited: dict[str, str] = {}
-        """The variables of a context that this process was started with."""
         self._replaced: list[tuple[Any, str, Function, Function]] = []
-        self._failed = False
 
     def replace(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Bind `make(original)`, dressed as the original, where `holder` itself defines `name`; else nothing happens."""
@@ -43,15 +59,17 @@ class Names:
         setattr(holder, name, replacement)
         self._replaced.append((holder, name, original, replacement))
 
-    def replace_late(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
-        """As `replace`, where only a call in a context that holds something is of interest: `make` waits for the first."""
+    def replace_late(
+        self, holder: Any, name: str, make: Callable[[Function], Function], is_needed: Callable[[], object]
+    ) -> None:
+        """As `replace`, where only calls are of interest at which `is_needed()` is true: `make` waits for the first."""
 
         def make_late(original: Function) -> Function:
             ours: Function | None = None
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 nonlocal ours
-                if not self.active or not context_api.get_current():
+                if not self.active or not is_needed():
                     return original(*args, **kwargs)
                 if ours is None:
                     ours = self.attempt(make, original) or original
@@ -63,15 +81,7 @@ class Names:
 
     def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
         """What `ours(*args)` returns; None when it raised, or when this has ended."""
-        if not self.active:
-            return None
-        try:
-            return ours(*args)
-        except Exception:
-            if not self._failed:
-                self._failed = True
-                logger.exception("Carrying the context failed; the program goes on, in traces of their own.")
-            return None
+        return super().attempt(ours, *args) if self.active else None
 
     def undo(self) -> None:
         """Put every original back, last replaced first."""
