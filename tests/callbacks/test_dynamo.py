@@ -7,10 +7,12 @@ The functions below are decorated before torch is imported (in this file; the pr
 import asyncio
 import subprocess
 import sys
+import types
 
 import pytest
 
 from torchspan import callbacks
+from torchspan.adapters import dynamo
 from torchspan.callbacks import RecordFunction, RecordFunctionCallback, RecordScope, record_function
 
 
@@ -23,6 +25,23 @@ def double(x):
 def pairs(x):
     yield x
     yield x + 1
+
+
+@record_function("coroutine")
+async def coroutine(x):
+    return x
+
+
+@record_function("async pairs")
+async def async_pairs(x):
+    yield x
+    yield x + 1
+
+
+@record_function("awaitable pairs")
+@types.coroutine
+def awaitable_pairs(x):
+    yield x
 
 
 class Holder:
@@ -308,6 +327,14 @@ def test_a_decorated_coroutine_may_run_compiled_code():
     asyncio.run(serve(torch.randn(3)))
     assert count.frame_count == 1
     assert HEARD == ["start serve", "end serve"]
+
+
+@pytest.mark.parametrize("function", [double, pairs, coroutine, async_pairs, awaitable_pairs])
+def test_dynamo_is_told_of_the_code_of_every_wrapper(function):
+    closure = [cell.cell_contents for cell in function.__closure__]
+    wrappers = [each for each in (function, *closure) if getattr(each, "__wrapped__", None) is function.__wrapped__]
+    known = {id(code) for code in dynamo._codes_of_ours()}  # it goes by the object, not by what is in it
+    assert {id(each.__code__) for each in wrappers} <= known
 
 
 def test_fake_tensors_are_no_event_and_real_ones_are():

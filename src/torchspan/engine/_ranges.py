@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import types
 from collections.abc import AsyncGenerator, Callable, Generator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,8 +32,9 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     As a decorator it takes functions, methods, static and class methods, coroutine functions, generators and async
     generators, and gives back one of the same kind. The range of a generator begins with its first step and ends when it is
-    exhausted, raises or is closed. As a context manager it gives itself, to `set_outputs`. One object stands for one `with`
-    statement at a time; nested in itself it may be.
+    exhausted, raises or is closed; who begins to listen between its call, or that of a coroutine function, and the first
+    step may not hear of it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
+    stands for one `with` statement at a time; nested in itself it may be.
 
     name: what callbacks are told. scope: what kind of range. inputs: of the `with` statement; a decorated function's are its
     arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`.
@@ -104,7 +106,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
             raise TypeError(f"record_function takes functions: decorate the methods of {function.__qualname__}")
         site = copy.copy(self)
         site._operator_name = self._operator_name or _operator_name(function)
-        wrapper = _wrapper(function)(function, site, self._interest)
+        wrapper = _wrapper(function, site, self._interest)
         functools.update_wrapper(wrapper, function, updated=())
         wrapper.__dict__.update(
             (name, value)
@@ -178,12 +180,56 @@ def _observe(function: Callable[..., Any], site: record_function, args: tuple[An
 
 
 # --- one wrapper for each kind of function --------------------------------------------------------------------
-def _wrapper(function: Any) -> Callable[[Any, record_function, Interest], Any]:
+def _wrapper(function: Any, site: record_function, interest: Interest) -> Any:
     if inspect.iscoroutinefunction(function):
-        return _of_coroutine
-    if inspect.isasyncgenfunction(function):
-        return _of_async_generator
-    return _of_generator if inspect.isgeneratorfunction(function) else _of_function
+        flag, of_kind, before = inspect.CO_COROUTINE, _of_coroutine, _before_coroutine
+    elif inspect.isasyncgenfunction(function):
+        flag, of_kind, before = inspect.CO_ASYNC_GENERATOR, _of_async_generator, _before_async_generator
+    elif inspect.isgeneratorfunction(function):
+        flag, of_kind, before = inspect.CO_GENERATOR, _of_generator, _before_generator
+    else:
+        return _of_function(function, site, interest)
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    if flags & inspect.CO_ITERABLE_COROUTINE:
+        of_kind = _of_awaitable_generator
+    recording = of_kind(function, site, interest)
+    if not (_FLAGS_ARE_MARKS and flags & flag):
+        return recording
+    # What a coroutine or generator calls itself, in warnings too, it has from the function that made it.
+    functools.update_wrapper(recording, function, assigned=("__name__", "__qualname__"), updated=())
+    return before(function, recording, interest)
+
+
+def _before(function: Any, recording: Any, interest: Interest) -> Any:
+    """While nobody listens, what is called is the function itself: no frame of ours is around what it makes."""
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        if interest.countdown is None:
+            return function(*args, **kwargs) if kwargs else function(*args)
+        return recording(*args, **kwargs)
+
+    return recorded
+
+
+def _marked(factory: Callable[..., Any], flag: int) -> Any:
+    """`factory`, whose functions say of themselves what `flag` says.
+
+    It is what `inspect` reads. Its own mark would not do: there is one for coroutine functions only, since Python 3.12, and
+    `functools.wraps` puts it on whatever is put around them as well, `def main(): asyncio.run(…)` included.
+    """
+    code = factory.__code__
+    constants = (
+        each.replace(co_flags=each.co_flags | flag) if isinstance(each, types.CodeType) else each
+        for each in code.co_consts
+    )
+    return types.FunctionType(code.replace(co_consts=tuple(constants)), globals())
+
+
+_before_coroutine = _marked(_before, inspect.CO_COROUTINE)
+_before_generator = _marked(_before, inspect.CO_GENERATOR)
+_before_async_generator = _marked(_before, inspect.CO_ASYNC_GENERATOR)
+_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Interest(RecordScope.USER_SCOPE))() is None
+"""Whether the interpreter goes by the code and leaves the flags to those who ask. Python 3.10 makes a generator by the flag."""
 
 
 def _of_function(function: Any, site: record_function, interest: Interest) -> Any:
@@ -231,6 +277,9 @@ def _of_generator(function: Any, site: record_function, interest: Interest) -> A
         return result
 
     return recorded
+
+
+_of_awaitable_generator = _marked(_of_generator, inspect.CO_ITERABLE_COROUTINE)  # what `types.coroutine` made
 
 
 def _resumed(generator: Generator[Any, Any, Any], record: RecordFunction) -> Generator[Any, Any, Any]:
