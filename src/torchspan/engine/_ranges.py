@@ -65,7 +65,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         self._debug_handle = debug_handle
         self._operator_name = operator_name
         self._open: list[RecordFunction | None] | None = None
-        self._interest = _USER if scope is RecordScope.USER_SCOPE or _tracing.is_tracing() else _fired(scope)
+        self._interest = _USER if scope is _USER_SCOPE or _tracing.is_tracing() else _fired(scope)
 
     # --- as a context manager ---------------------------------------------------------------------------------
     def __enter__(self) -> Self:
@@ -123,8 +123,9 @@ def _fired(scope: RecordScope) -> Interest:
     return REGISTRY.interest(scope)
 
 
-_USER = REGISTRY.interest(RecordScope.USER_SCOPE)
-_FIRED = {RecordScope.USER_SCOPE}
+_USER_SCOPE = RecordScope.USER_SCOPE  # a member of an enumeration takes its time to be found
+_USER = REGISTRY.interest(_USER_SCOPE)
+_FIRED = {_USER_SCOPE}
 REGISTRY.add_source(_FIRED)
 
 
@@ -228,7 +229,7 @@ def _marked(factory: Callable[..., Any], flag: int) -> Any:
 _before_coroutine = _marked(_before, inspect.CO_COROUTINE)
 _before_generator = _marked(_before, inspect.CO_GENERATOR)
 _before_async_generator = _marked(_before, inspect.CO_ASYNC_GENERATOR)
-_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Interest(RecordScope.USER_SCOPE))() is None
+_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Interest(_USER_SCOPE))() is None
 """Whether the interpreter goes by the code and leaves the flags to those who ask. Python 3.10 makes a generator by the flag."""
 
 
