@@ -5,9 +5,11 @@ The functions below are decorated before torch is imported (in this file; the pr
 """
 
 import asyncio
+import functools
 import subprocess
 import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,6 +28,23 @@ def double(x):
 def pairs(x):
     yield x
     yield x + 1
+
+
+@record_function("coroutine")
+async def coroutine(x):
+    return x
+
+
+@record_function("async pairs")
+async def async_pairs(x):
+    yield x
+    yield x + 1
+
+
+@record_function("awaitable pairs")
+@types.coroutine
+def awaitable_pairs(x):
+    yield x
 
 
 class Holder:
@@ -320,6 +339,14 @@ def test_a_decorated_coroutine_may_run_compiled_code():
     assert HEARD == ["start serve", "end serve"]
 
 
+@pytest.mark.parametrize("function", [double, pairs, coroutine, async_pairs, awaitable_pairs])
+def test_dynamo_is_told_of_the_code_of_every_wrapper(function):
+    closure = [cell.cell_contents for cell in function.__closure__]
+    wrappers = [each for each in (function, *closure) if getattr(each, "__wrapped__", None) is function.__wrapped__]
+    known = {id(code) for code in dynamo._codes_of_ours()}  # it goes by the object, not by what is in it
+    assert {id(each.__code__) for each in wrappers} <= known
+
+
 def test_fake_tensors_are_no_event_and_real_ones_are():
     callbacks.add_global_callback(LISTENER)
     with torch._subclasses.FakeTensorMode():
@@ -395,3 +422,19 @@ def test_what_was_decorated_before_torch_was_imported_is_safe_too():
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1 ['double']\n"
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_what_a_program_wraps_around_a_decorated_function_is_in_the_graph(fullgraph):
+    """`functools.wraps` copies attributes; by one of ours Dynamo would read the bare function in the wrapper's place."""
+
+    @functools.wraps(double)
+    def outer(x):
+        return double(x) + 1
+
+    count, x = CompileCounter(), torch.randn(3)
+    compiled = torch.compile(outer, backend=count, fullgraph=fullgraph)
+    torch.testing.assert_close(compiled(x), x * 2 + 1)
+    torch.testing.assert_close(torch.compile(Net(outer), backend="eager")(x), (x.sin() * 2 + 1).cos())
+    assert count.frame_count == 1
+    assert breaks() == ({}, {})

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 import asyncio
+import functools
 import gc
 import inspect
 import pickle
+import sys
 import threading
+import traceback
+import types
+import warnings
 import weakref
 from concurrent.futures import Future
 
@@ -69,6 +74,23 @@ async def async_generator(count):
     for index in range(count):
         await asyncio.sleep(0)
         yield index
+
+
+OWN = pytest.mark.skipif(
+    sys.version_info < (3, 11), reason="Python 3.10 makes by a flag what later ones make by the code"
+)
+
+
+def kind(function):
+    """What frameworks ask before they call a function."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of asyncio's question, from Python 3.14 on
+        return (
+            inspect.iscoroutinefunction(function),
+            inspect.isgeneratorfunction(function),
+            inspect.isasyncgenfunction(function),
+            asyncio.iscoroutinefunction(function),
+        )
 
 
 def every_event(seen, **settings):
@@ -321,6 +343,192 @@ def test_a_with_statement_begun_before_anybody_listened_tells_nobody_of_its_end(
         with record_function("inner"):
             pass
     assert seen == ["start inner", "end inner"]
+
+
+# --- what looks at them from outside --------------------------------------------------------------------------
+@pytest.mark.parametrize("decorated", [function, coroutine, generator, async_generator])
+def test_frameworks_see_of_a_decorated_function_what_they_see_of_the_original(decorated):
+    original = decorated.__wrapped__
+    assert kind(decorated) == kind(original)
+    assert kind(functools.partial(decorated, 1)) == kind(functools.partial(original, 1))
+    assert sum(kind(decorated)[:3]) == (decorated is not function)
+
+
+@pytest.mark.parametrize("name", ["method", "static", "of_class"])
+def test_frameworks_see_of_a_decorated_method_what_they_see_of_the_original(name):
+    class Handlers:
+        async def method(self):
+            """A coroutine function."""
+
+        @staticmethod
+        async def static():
+            yield
+
+        @classmethod
+        def of_class(cls):
+            yield
+
+    class Recorded:
+        """With one of them."""
+
+    setattr(Recorded, name, record_function(name)(vars(Handlers)[name]))
+    assert kind(getattr(Recorded, name)) == kind(getattr(Handlers, name))
+    assert kind(getattr(Recorded(), name)) == kind(getattr(Handlers(), name))
+    assert any(kind(getattr(Recorded(), name)))
+
+
+def test_what_is_put_around_a_coroutine_function_is_not_taken_for_one():
+    @functools.wraps(coroutine)
+    def main():
+        """Runs it: no coroutine function, though it has all attributes of one."""
+
+    assert not inspect.iscoroutinefunction(main)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="inspect.markcoroutinefunction is new in Python 3.12")
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_function_that_is_only_marked_as_a_coroutine_function_becomes_one(listening, seen):
+    if listening:
+        every_event(seen)
+
+    def later(value):
+        return asyncio.get_running_loop().run_in_executor(None, str, value)  # a future, which create_task does not take
+
+    decorated = record_function("later")(inspect.markcoroutinefunction(later))
+
+    async def main():
+        return await asyncio.create_task(decorated(1))
+
+    assert asyncio.run(main()) == "1"
+    assert inspect.iscoroutinefunction(decorated)
+
+
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_generator_that_may_be_awaited_still_may_be(listening, seen):
+    if listening:
+        every_event(seen)
+
+    @record_function("wait")
+    @types.coroutine
+    def wait():
+        yield
+        return "value"
+
+    async def main():
+        return await wait()
+
+    assert asyncio.run(main()) == "value"
+    assert seen == (["start wait", "end wait"] if listening else [])
+
+
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_call_gives_a_real_coroutine_or_generator_with_the_name_of_the_users(listening, seen):
+    if listening:
+        every_event(seen)
+    made = [coroutine(1), generator(1), async_generator(1)]
+    assert [*map(type, made)] == [types.CoroutineType, types.GeneratorType, types.AsyncGeneratorType]
+    assert [each.__name__ for each in made] == ["coroutine", "generator", "async_generator"]
+    assert [each.__qualname__ for each in made] == ["coroutine", "generator", "async_generator"]
+    made[0].close()
+
+
+@OWN
+def test_while_nobody_listens_a_call_gives_the_functions_own():
+    made = coroutine(1)
+    assert made.cr_code is coroutine.__wrapped__.__code__
+    assert generator(1).gi_code is generator.__wrapped__.__code__
+    assert async_generator(count=1).ag_code is async_generator.__wrapped__.__code__
+    made.close()
+
+
+@OWN
+@pytest.mark.parametrize("decorated", [coroutine, generator, async_generator])
+def test_while_nobody_listens_a_wrong_call_fails_where_it_stands(decorated):
+    with pytest.raises(TypeError) as bare:
+        decorated.__wrapped__()
+    with pytest.raises(TypeError) as recorded:
+        decorated()
+    assert str(recorded.value) == str(bare.value)
+
+
+@OWN
+def test_while_nobody_listens_the_traceback_of_a_coroutine_is_that_of_the_bare_one():
+    async def fails():
+        raise KeyError
+
+    async def main(fails):
+        await fails()
+
+    found = []
+    for each in (fails, record_function("fails")(fails)):
+        with pytest.raises(KeyError) as failure:
+            asyncio.run(main(each))
+        found.append([frame.name for frame in traceback.extract_tb(failure.tb)])
+    assert found[0] == found[1]
+    assert found[0][-2:] == ["main", "fails"]
+
+
+@OWN
+def test_while_nobody_listens_a_tracer_sees_one_call_of_ours_and_else_what_it_sees_of_the_bare_generator():
+    def events(steps):
+        found = []
+
+        def note(frame, event, _argument):
+            if frame.f_code.co_name in {"generator", "recorded"}:  # what is collected meanwhile is somebody else's
+                found.append((frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno, event))
+            return note
+
+        before = sys.gettrace()
+        sys.settrace(note)
+        try:
+            made = steps(2)
+            for _ in made:
+                pass
+        finally:
+            sys.settrace(before)
+        return found
+
+    ours = events(generator)
+    assert [each for each in ours if each[0] != "recorded"] == events(generator.__wrapped__)
+    assert [event for name, _, event in ours if name == "recorded" and event != "line"] == ["call", "return"]
+
+
+@pytest.mark.parametrize("listening", [False, True])
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_coroutine_that_is_never_awaited_is_warned_about_by_the_users_name(listening, seen):
+    if listening:
+        every_event(seen)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        coroutine(1)
+        gc.collect()
+    assert [str(each.message) for each in caught] == ["coroutine 'coroutine' was never awaited"]
+    assert seen == []
+
+
+@pytest.mark.parametrize("decorated", [coroutine, generator, async_generator])
+def test_source_and_pickles_are_those_of_the_users_function(decorated):
+    assert inspect.getsource(decorated) == inspect.getsource(decorated.__wrapped__)
+    assert pickle.loads(pickle.dumps(decorated)) is decorated
+
+
+def test_a_range_needs_listeners_at_the_call_and_at_the_first_step(seen):
+    handle = every_event(seen)
+    steps, awaits = generator(1), coroutine(1)
+    callbacks.remove_callback(handle)
+    assert list(steps) == [0]
+    assert asyncio.run(awaits) == 1
+    assert seen == []
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_task_of_a_decorated_coroutine_says_whose_it_is(debug):
+    async def main():
+        task = asyncio.create_task(coroutine(1))
+        assert "coro=<coroutine() " in repr(task)
+        return await task
+
+    assert asyncio.run(main(), debug=debug) == 1
 
 
 # --- inputs and outputs ---------------------------------------------------------------------------------------

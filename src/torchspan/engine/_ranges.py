@@ -4,44 +4,23 @@
 from __future__ import annotations
 
 import copy
-import functools
-import inspect
-from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import AbstractContextManager
+from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchspan.engine import _tracing
 from torchspan.engine._record import RecordFunction
 from torchspan.engine._registry import REGISTRY, Interest
 from torchspan.engine._scope import RecordScope
+from torchspan.engine._wrapped import wrapped
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
-"""Attributes with which Dynamo marks a function, which hold of that function alone."""
 _NONE: Any = object()
 _STARTING, _ENDING = "starting a range", "ending a range"
-
-
-class Opened(Protocol):
-    """A call that is recorded and has not ended."""
-
-    def inside(self) -> AbstractContextManager[None]:
-        """Around each step of a generator's body."""
-
-
-class Site(Protocol):
-    """What records the calls of one function."""
-
-    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
-        """A call begins: an `Opened`, or None where nobody is to hear of it. resumes: its body is left and entered again."""
-
-    def close(self, opened: Any, error: BaseException | None = None, result: Any = None) -> None:
-        """It ended: it raised `error`, or returned `result`."""
 
 
 class record_function:  # noqa: N801 - PyTorch's name for it
@@ -49,8 +28,9 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     As a decorator it takes functions, methods, static and class methods, coroutine functions, generators and async
     generators, and gives back one of the same kind. The range of a generator begins with its first step and ends when it is
-    exhausted, raises or is closed. As a context manager it gives itself, to `set_outputs`. One object stands for one `with`
-    statement at a time; nested in itself it may be.
+    exhausted, raises or is closed; who begins to listen between its call, or that of a coroutine function, and the first
+    step may not hear of it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
+    stands for one `with` statement at a time; nested in itself it may be.
 
     name: what callbacks are told. scope: what kind of range. inputs: of the `with` statement; a decorated function's are its
     arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`.
@@ -81,13 +61,13 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         self._debug_handle = debug_handle
         self._operator_name = operator_name
         self._open: list[RecordFunction | None] | None = None
-        self._interest = _USER if scope is RecordScope.USER_SCOPE or _tracing.is_tracing() else _fired(scope)
+        self._interest = _USER if scope is _USER_SCOPE or _tracing.is_tracing() else _fired(scope)
 
     # --- as a context manager ---------------------------------------------------------------------------------
     def __enter__(self) -> Self:
         if _tracing.is_tracing():
             return self
-        record = None if self._interest.countdown is None else self.open(self._inputs, {})
+        record = None if self._interest.countdown is None else self._begun(self._inputs, {})
         if record is not None or self._open is not None:
             self._open = [*(self._open or ()), record]
         return self
@@ -99,7 +79,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
             record = self._open.pop()
             self._open = self._open or None  # what is traced may be guarded by it: None wherever nothing is open
             if record is not None:
-                self.close(record, error)
+                self._ended(record, error)
 
     @property
     def record(self) -> RecordFunction | None:
@@ -125,7 +105,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         return wrapped(function, site, self._interest)
 
     # --- a range ----------------------------------------------------------------------------------------------
-    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> RecordFunction | None:
+    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> RecordFunction | None:
         """Start a range if somebody is to hear of it; never fails the program."""
         if not resumes and REGISTRY.is_quiet(self._interest):
             return None
@@ -146,7 +126,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         return record
 
     @staticmethod
-    def close(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
+    def _ended(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
         """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
         _tracing.undisturbed(REGISTRY.guard.finish, _ENDING, _end, record, error, outputs)
 
@@ -157,8 +137,9 @@ def _fired(scope: RecordScope) -> Interest:
     return REGISTRY.interest(scope)
 
 
-_USER = REGISTRY.interest(RecordScope.USER_SCOPE)
-_FIRED = {RecordScope.USER_SCOPE}
+_USER_SCOPE = RecordScope.USER_SCOPE  # a member of an enumeration takes its time to be found
+_USER = REGISTRY.interest(_USER_SCOPE)
+_FIRED = {_USER_SCOPE}
 REGISTRY.add_source(_FIRED)
 
 
@@ -174,140 +155,3 @@ def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> N
         record.set_outputs(outputs)
     # Who consumed a generator and has had enough closes it: nothing has failed.
     record.finish(None if isinstance(error, GeneratorExit) else error)
-
-
-def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    record = site.open(args, kwargs)
-    if record is None:
-        return function(*args, **kwargs)
-    try:
-        result = function(*args, **kwargs)
-    except BaseException as error:
-        site.close(record, error)
-        raise
-    site.close(record, None, result)
-    return result
-
-
-# --- one wrapper for each kind of function --------------------------------------------------------------------
-def wrapped(function: F, site: Site, interest: Interest) -> F:
-    """`function`, of the same kind and dressed as it, whose calls `site` records. Asks `interest` whether anybody listens."""
-    wrapper = _wrapper(function)(function, site, interest)
-    functools.update_wrapper(wrapper, function, updated=())
-    wrapper.__dict__.update(
-        (name, value)
-        for name, value in getattr(function, "__dict__", {}).items()
-        if not name.startswith(_OF_DYNAMO) and name not in wrapper.__dict__
-    )
-    wrapper._torchdynamo_inline = function  # Dynamo, tracing a call of ours, reads the function instead
-    return wrapper  # type: ignore[no-any-return]
-
-
-def _wrapper(function: Any) -> Callable[[Any, Site, Interest], Any]:
-    if inspect.iscoroutinefunction(function):
-        return _of_coroutine
-    if inspect.isasyncgenfunction(function):
-        return _of_async_generator
-    return _of_generator if inspect.isgeneratorfunction(function) else _of_function
-
-
-def _of_function(function: Any, site: Site, interest: Interest) -> Any:
-    def recorded(*args: Any, **kwargs: Any) -> Any:
-        countdown = interest.countdown
-        if countdown is None:
-            # Passing on no keywords takes longer than asking whether there are any.
-            return function(*args, **kwargs) if kwargs else function(*args)
-        for _ in countdown.passes:  # at most once: one event is let pass
-            return function(*args, **kwargs) if kwargs else function(*args)
-        return _observe(function, site, args, kwargs)
-
-    return recorded
-
-
-def _of_coroutine(function: Any, site: Site, interest: Interest) -> Any:
-    async def recorded(*args: Any, **kwargs: Any) -> Any:
-        if interest.countdown is None:
-            return await function(*args, **kwargs)
-        record = site.open(args, kwargs)
-        if record is None:
-            return await function(*args, **kwargs)
-        try:
-            result = await function(*args, **kwargs)
-        except BaseException as error:
-            site.close(record, error)
-            raise
-        site.close(record, None, result)
-        return result
-
-    return recorded
-
-
-def _of_generator(function: Any, site: Site, interest: Interest) -> Any:
-    def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if interest.countdown is None else site.open(args, kwargs, resumes=True)
-        if record is None:
-            return (yield from function(*args, **kwargs))
-        try:
-            result = yield from _resumed(function(*args, **kwargs), record)
-        except BaseException as error:
-            site.close(record, error)
-            raise
-        site.close(record, None, result)
-        return result
-
-    return recorded
-
-
-def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[Any, Any, Any]:
-    """As `yield from generator`, each step of which runs inside the range."""
-    step, argument = generator.send, None
-    while True:
-        with record.inside():
-            try:
-                value = step(argument)
-            except StopIteration as stop:
-                return stop.value
-        try:
-            step, argument = generator.send, (yield value)
-        except GeneratorExit:
-            with record.inside():
-                generator.close()
-            raise
-        except BaseException as error:  # thrown in by the consumer: the generator's to handle
-            step, argument = generator.throw, error
-
-
-def _of_async_generator(function: Any, site: Site, interest: Interest) -> Any:
-    async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if interest.countdown is None else site.open(args, kwargs, resumes=True)
-        generator = function(*args, **kwargs)
-        step, argument, failure = generator.asend, None, None
-        try:
-            while True:
-                try:
-                    value = await _step(step, argument, record)
-                except StopAsyncIteration:
-                    return
-                try:
-                    step, argument = generator.asend, (yield value)
-                except GeneratorExit:
-                    await _step(lambda _none: generator.aclose(), None, record)
-                    raise
-                except BaseException as error:  # thrown in by the consumer: the generator's to handle
-                    step, argument = generator.athrow, error
-        except BaseException as error:
-            failure = error
-            raise
-        finally:
-            if record is not None:
-                site.close(record, failure)
-            del failure
-
-    return recorded
-
-
-async def _step(step: Callable[[Any], Any], argument: Any, record: Opened | None) -> Any:
-    if record is None:
-        return await step(argument)
-    with record.inside():
-        return await step(argument)

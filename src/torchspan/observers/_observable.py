@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from torchspan.engine import REGISTRY, ErrorPolicy, Observed, _tracing
 from torchspan.engine._guard import FAILED
-from torchspan.engine._ranges import wrapped
 from torchspan.engine._registry import Entry
+from torchspan.engine._wrapped import wrapped
 from torchspan.observers._observer import Observer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -71,7 +71,7 @@ class Site:
             post=Observer(f"{self.name}.post", policy=policy, _part_of=self),
         )
 
-    def open(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
+    def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
         """A call begins; None where nobody is to hear of it. resumes: its body is left and entered again."""
         if not self.is_observed or REGISTRY.busy.now or _tracing.is_symbolic((*args, *kwargs.values())):
             return None
@@ -80,7 +80,7 @@ class Site:
         return call
 
     @staticmethod
-    def close(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
+    def _ended(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
         """The call ended: it raised `error`, or returned `result`."""
         # Who consumed a generator and has had enough closes it: nothing has failed.
         _tracing.undisturbed(call.finish, None if isinstance(error, GeneratorExit) else error, result)
