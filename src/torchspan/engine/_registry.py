@@ -9,8 +9,9 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from torchspan.engine import _local
 from torchspan.engine._guard import Guard
@@ -73,13 +74,15 @@ class Interest:
 
     countdown: None while nobody listens. Else `countdown.passes` yields while events may pass, one for each, before
     `Registry.picked` has to be asked; nothing where every event has to be looked at. entries: who listens, in order. everyone: the same where
-    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
+    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all. is_private:
+    the scope is something of an owner's, of which none of the user's pairs hears: those that name no scope mean events.
     """
 
-    __slots__ = ("__weakref__", "countdown", "entries", "everyone", "is_per_root", "scope")
+    __slots__ = ("__weakref__", "countdown", "entries", "everyone", "is_per_root", "is_private", "scope")
 
-    def __init__(self, scope: Any) -> None:
+    def __init__(self, scope: Any, *, is_private: bool = False) -> None:
         self.scope = scope
+        self.is_private = is_private
         self.countdown: Countdown | None = None
         self.entries: tuple[Entry, ...] = ()
         self.everyone: tuple[Entry, ...] | None = ()
@@ -87,13 +90,20 @@ class Interest:
 
     def update(self, entries: Iterable[Entry], *, others: bool) -> None:
         """Take note of who is registered. others: somebody else has to be asked at each event."""
-        self.entries = tuple(each for each in entries if each.is_on and each.selects(self.scope))
+        self.entries = tuple(each for each in entries if self.concerns(each))
         sampled = [each for each in self.entries if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
         is_plain = all(each.owner is None and not each.is_sampled and each.should_run is None for each in self.entries)
         self.everyone = self.entries if is_plain else None
         self.is_per_root = all(_asks_the_root(each) for each in self.entries)
         may_skip = not others and bool(sampled) and len(sampled) == len(self.entries)
         self.countdown = Countdown(sampled, may_skip=may_skip) if self.entries or others else None
+
+    def concerns(self, entry: Entry) -> bool:
+        """Whether `entry`, as it is now, is for this scope."""
+        return entry.is_on and (entry.owner is not None or not self.is_private) and entry.selects(self.scope)
+
+
+E = TypeVar("E", bound=Entry)
 
 
 class _Busy(threading.local):
@@ -126,7 +136,7 @@ class Registry:
         renew_after_fork(self)
 
     # --- who listens ------------------------------------------------------------------------------------------
-    def add(self, make: Callable[[int], Entry]) -> Entry:
+    def add(self, make: Callable[[int], E]) -> E:
         """Register what `make` makes of a new handle; in the order described above."""
         with self._lock:
             entry = make(next(self._handles))
@@ -164,6 +174,10 @@ class Registry:
         """The user's global pairs, disabled ones included."""
         return [each for each in self._entries if each.is_users]
 
+    def changing(self) -> AbstractContextManager[Any]:
+        """Around several changes that belong together: meanwhile nobody else makes one."""
+        return self._lock
+
     def update(self) -> None:
         """Draw anew how far the next hits are, in every thread."""
         with self._lock:
@@ -177,8 +191,8 @@ class Registry:
 
     def _inform(self, interest: Interest) -> None:
         runnable = (each for each in self._entries if each.probability > 0 or each.should_run is not None)
-        held = any(each.is_on and each.selects(interest.scope) for each in self._local.values())
-        interest.update(runnable, others=self.has_trees or held)
+        held = any(interest.concerns(each) for each in self._local.values())
+        interest.update(runnable, others=held or (self.has_trees and not interest.is_private))
 
     def renew(self) -> None:
         """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
@@ -197,7 +211,7 @@ class Registry:
 
     def private_interest(self, scope: Any) -> Interest:
         """Who listens to `scope`, something of the caller's that nobody else fires: kept as long as the caller keeps it."""
-        interest = Interest(scope)
+        interest = Interest(scope, is_private=True)
         with self._lock:
             self._private.add(interest)
             self._inform(interest)
@@ -248,10 +262,10 @@ class Registry:
         return entry in hits
 
     def listening(self, interest: Interest, held: Iterable[Entry] = ()) -> list[Entry]:
-        """Those who listen to `interest`, none of them sampled, in order. held: those that are held here."""
+        """Those who listen to `interest`, a private one, in order. held: those that are held here, in theirs."""
         if interest.countdown is None:
             return []
-        found = [*interest.entries, *(each for each in held if each.is_on and each.selects(interest.scope))]
+        found = [*interest.entries, *held]
         return found if _local.current().enabled else [each for each in found if each.is_privileged]
 
     def is_quiet(self, interest: Interest) -> bool:
