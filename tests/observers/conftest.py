@@ -28,7 +28,7 @@ def _nobody_listens(request, monkeypatch):
     yield
     callbacks.clear_callbacks()
     callbacks.enable_record_function(True)
-    request.node.funcargs.clear()  # pytest keeps what fixtures made, observers among them
+    (request.node.funcargs or {}).clear()  # pytest keeps what fixtures made, observers among them
     remaining = left()
     for each in registered():
         REGISTRY.remove(each)
