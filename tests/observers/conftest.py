@@ -21,14 +21,15 @@ def left():
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens(request, monkeypatch):
+def _nobody_listens(request, monkeypatch, caplog):
     """The registry is the process's: a test begins with nobody in it, and leaves nobody that would not go by itself."""
     assert left() == []
     monkeypatch.setattr(observers, "RETHROW_CALLBACK_EXCEPTION", False)
     yield
     callbacks.clear_callbacks()
     callbacks.enable_record_function(True)
-    (request.node.funcargs or {}).clear()  # pytest keeps what fixtures made, observers among them
+    (request.node.funcargs or {}).clear()  # pytest keeps what fixtures made, and tracebacks, observers among them
+    caplog.get_records("call").clear()
     remaining = left()
     for each in registered():
         REGISTRY.remove(each)

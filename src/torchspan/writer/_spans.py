@@ -147,7 +147,7 @@ class SpanWriter:
                 self._describe(event, opened.span)
         finally:
             opened.span.end(event.end_ns)
-            if opened.token is not None:
+            if opened.token is not None and event.scoped:
                 context_api.detach(opened.token)
 
     def _describe(self, event: Event, span: Span) -> None:
