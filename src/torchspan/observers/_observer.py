@@ -275,6 +275,8 @@ class Callbacks:
 
     def remove(self, callback: Callback) -> None:
         """Remove the first that equals `callback`. Raises ValueError where there is none."""
+        if _tracing.is_tracing():  # nothing was appended either
+            return
         for entry in self._observer._entries():
             if entry.callback == callback:
                 self._observer._remove(entry)
