@@ -43,7 +43,7 @@ class Execution:
         self._times = wrapping.engine.run_times
         self._is_timed = self._phase is EXECUTE  # the runs of a program's own contexts have no metric
         self._hot = hot
-        self._users = self._engine.registry.private_interest(self._phase, of_users=True)
+        self._users = self._engine.registry.interest_of_users(self._phase)
         self._is_traced = _tracing_test()
 
     def wrap_operator(self, original: Any) -> Any:

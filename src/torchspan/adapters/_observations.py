@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from types import CodeType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
@@ -49,6 +50,8 @@ class Observations:
             if not self._runs.allow(call.function, trace):
                 return Begun(None, time.perf_counter()) if trace is not None else None
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
+        if isinstance(code := getattr(call.function, "__code__", None), CodeType):
+            engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.start(OBSERVED, facts, target=self._bounded(name), scoped=scoped, observed=call)
         return None if event is None else Begun(event, 0.0)
 
@@ -67,11 +70,9 @@ class Observations:
         return name if name in self._names else None
 
     # --- points in time ---------------------------------------------------------------------------------------
-    def mark(self, name: str) -> None:
-        """An observer called `name` fired: an occurrence in the event around, once, with a count; else on the user's span."""
-        if self._engine.registry.busy.now:
-            return
-        event = self._engine.current
+    def mark(self, name: Any, event: Event | None) -> None:
+        """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
+        name = str(name)
         if event is None:
             self._engine.note(semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1})
             return

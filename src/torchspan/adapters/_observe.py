@@ -58,11 +58,11 @@ def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
 
     @functools.wraps(original)
     def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _tracing.is_tracing() or not engine.active:
+        if _tracing.is_tracing() or not engine.active or engine.registry.busy.now:
             return original(self, *args, **kwargs)
         frame = sys._getframe(1)
         if frame.f_code.co_name != CALLING or frame.f_globals is not module:
-            guard.call("recording an observer", observations.mark, self.name)
+            guard.call("recording an observer", observations.mark, self.name, engine.current)
             return original(self, *args, **kwargs)
         if frame.f_locals["observers"].pre is self:
             guard.call("recording an observed function", begin, frame, args[0])

@@ -64,13 +64,21 @@ class Patches:
         setattr(holder, name, replacement)
         self._replaced.append((holder, name, original, replacement))
 
-    def undo(self) -> None:
-        """Put everything back, in modules imported since as well."""
+    def undo(self, *, above: Iterable[Patches] = ()) -> None:
+        """Put everything back, in modules imported since as well.
+
+        above: what may have been put over these; it will put back what these would have.
+        """
         originals = {id(ours): (ours, original) for _, _, original, ours in self._replaced}
+        for each in above:
+            each._replaced = [
+                (holder, name, originals.get(id(below), (below, below))[1], theirs)
+                for holder, name, below, theirs in each._replaced
+            ]
         for holder, name, original, ours in reversed(self._replaced):
             if vars(holder).get(name) is ours:
                 setattr(holder, name, original)
-        for module in self._modules():
+        for module in _modules() if self._everywhere else self._modules():
             for name, value in list(vars(module).items()):
                 ours, original = originals.get(id(value), (None, None))
                 if ours is value and ours is not None:

@@ -27,7 +27,7 @@ def install(engine: Engine) -> Undo:
         observations.finish(begun, call.observed.exception, call.observed.return_value)
 
     def observer_fires(firing: Any) -> None:
-        observations.mark(firing.observer.name)
+        observations.mark(firing.observer.name, engine.innermost_open())
 
     calls = engine.registry.add(
         lambda handle: _entry(handle, engine, "recording observed functions", call_begins, call_ends, "is_observed")

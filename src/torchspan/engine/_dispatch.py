@@ -102,11 +102,11 @@ class Engine:
     # --- events -----------------------------------------------------------------------------------------------
     @property
     def current(self) -> Event | None:
-        """The innermost open event of this context."""
-        return self._innermost_open() if self.active and not self._busy.now else None
+        """The innermost open event of this context; None inside a callback."""
+        return self.innermost_open() if self.active and not self._busy.now else None
 
-    def _innermost_open(self) -> Event | None:
-        """The innermost event that has not ended: a context copied by a task may outlive the events in it."""
+    def innermost_open(self) -> Event | None:
+        """The innermost event that has not ended, inside a callback too: a context copied by a task may outlive the events in it."""
         event = self._current.get()
         while event is not None and event.end_ns is not None:
             event = event.parent
@@ -134,7 +134,7 @@ class Engine:
         if not self.active or self._busy.now:
             return None
         scoped = scoped and parent is None
-        around = parent or self._innermost_open()
+        around = parent or self.innermost_open()
         tree, opens_tree = self.registry.tree(None if around is None else around.tree)
         listeners = None if interest is None else self.registry.picked(interest, tree)
         if interest is not None and not listeners:
@@ -170,8 +170,10 @@ class Engine:
         event.end_ns = event.anchor.now_ns()
         if event.root.running is event:
             event.root.running = event.parent
-        if event.scoped:
+        if event.scoped and self._is_here(event):
             self._current.set(event.parent)
+        else:
+            event.scoped = False
         if error is not None:
             self._note_error(event, error)
         if event.opens_tree:
@@ -186,6 +188,13 @@ class Engine:
             event.error = None
             event.record = None
             event.observed = None
+
+    def _is_here(self, event: Event) -> bool:
+        """Whether it is open in this context: what was forgotten half-way is collected, and ended, wherever that may be."""
+        current = self._current.get()
+        while current is not None and current is not event:
+            current = current.parent
+        return current is event
 
     def _run_ends(self, event: Event) -> None:
         while event.contexts:

@@ -85,10 +85,10 @@ class Guard:
         try:
             observer(*args)
         except Exception as error:
-            count = self._count_failure(name)
             logger.log(policy.level, "%s failed; the program goes on.", name, exc_info=True)
-            self._tell_disabled(name, count, limit)
-            return error if policy.rethrow else None
+            if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
+                return error
+            self._tell_disabled(name, self._count_failure(name), limit)
         return None
 
     def _count_failure(self, name: str) -> int:

@@ -9,8 +9,9 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from torchspan import carrying
 from torchspan.engine import _local
@@ -74,14 +75,18 @@ class Interest:
 
     countdown: None while nobody listens. Else `countdown.passes` yields while events may pass, one for each, before
     `Registry.picked` has to be asked; nothing where every event has to be looked at. entries: who listens, in order. everyone: the same where
-    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all.
-    of_users: it is about the user's entries alone, whatever an engine wants.
+    all of them hear of every event; else None. is_per_root: whether what was decided at the root says it all. is_private:
+    the scope is something of an owner's, of which none of the user's pairs hears: those that name no scope mean events.
+    of_users: it is about what is the user's alone, whatever an engine wants.
     """
 
-    __slots__ = ("__weakref__", "_watchers", "countdown", "entries", "everyone", "is_per_root", "of_users", "scope")
+    __slots__ = (
+        "__weakref__", "_watchers", "countdown", "entries", "everyone", "is_per_root", "is_private", "of_users", "scope",
+    )  # fmt: skip
 
-    def __init__(self, scope: Any, *, of_users: bool = False) -> None:
+    def __init__(self, scope: Any, *, is_private: bool = False, of_users: bool = False) -> None:
         self.scope = scope
+        self.is_private = is_private
         self.of_users = of_users
         self._watchers: list[Callable[[], None]] = []
         self.countdown: Countdown | None = None
@@ -91,7 +96,7 @@ class Interest:
 
     def update(self, entries: Iterable[Entry], *, others: bool) -> None:
         """Take note of who is registered. others: somebody else has to be asked at each event."""
-        self.entries = tuple(each for each in entries if each.is_on and each.selects(self.scope))
+        self.entries = tuple(each for each in entries if self.concerns(each))
         sampled = [each for each in self.entries if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
         is_plain = all(each.owner is None and not each.is_sampled and each.should_run is None for each in self.entries)
         self.everyone = self.entries if is_plain else None
@@ -105,6 +110,16 @@ class Interest:
         """Have `watcher` called now, and whenever who listens may have changed."""
         self._watchers.append(watcher)
         watcher()
+
+    def concerns(self, entry: Entry) -> bool:
+        """Whether `entry`, as it is now, is for this scope."""
+        is_users = entry.owner is None
+        if not entry.is_on or (is_users and self.is_private) or (self.of_users and not is_users):
+            return False
+        return entry.selects(self.scope)
+
+
+E = TypeVar("E", bound=Entry)
 
 
 class _Busy(threading.local):
@@ -137,7 +152,7 @@ class Registry:
         renew_after_fork(self)
 
     # --- who listens ------------------------------------------------------------------------------------------
-    def add(self, make: Callable[[int], Entry]) -> Entry:
+    def add(self, make: Callable[[int], E]) -> E:
         """Register what `make` makes of a new handle; in the order described above."""
         with self._lock:
             entry = make(next(self._handles))
@@ -175,6 +190,10 @@ class Registry:
         """The user's global pairs, disabled ones included."""
         return [each for each in self._entries if each.is_users]
 
+    def changing(self) -> AbstractContextManager[Any]:
+        """Around several changes that belong together: meanwhile nobody else makes one."""
+        return self._lock
+
     def update(self) -> None:
         """Draw anew how far the next hits are, in every thread."""
         with self._lock:
@@ -189,11 +208,9 @@ class Registry:
 
     def _inform(self, interest: Interest) -> None:
         runnable = (each for each in self._entries if each.probability > 0 or each.should_run is not None)
-        held = any(each.is_on and each.selects(interest.scope) for each in self._local.values())
-        if interest.of_users:
-            interest.update((each for each in runnable if each.owner is None), others=held)
-        else:
-            interest.update(runnable, others=self.has_trees or held)
+        held = any(interest.concerns(each) for each in self._local.values())
+        asks_all = self.has_trees and not (interest.is_private or interest.of_users)
+        interest.update(runnable, others=held or asks_all)
 
     def renew(self) -> None:
         """In a forked process: another thread may have held the lock, and the countdowns are the parent's."""
@@ -210,9 +227,15 @@ class Registry:
                 self._inform(interest)
         return interest
 
-    def private_interest(self, scope: Any, *, of_users: bool = False) -> Interest:
-        """Who listens to `scope`, for the caller alone and as long as the caller keeps it. of_users: which users."""
-        interest = Interest(scope, of_users=of_users)
+    def interest_of_users(self, scope: Scope) -> Interest:
+        """Which of the user's listen to `scope`: for the caller alone, and as long as the caller keeps it."""
+        return self._keep(Interest(scope, of_users=True))
+
+    def private_interest(self, scope: Any) -> Interest:
+        """Who listens to `scope`, something of the caller's that nobody else fires: kept as long as the caller keeps it."""
+        return self._keep(Interest(scope, is_private=True))
+
+    def _keep(self, interest: Interest) -> Interest:
         with self._lock:
             self._private.add(interest)
             self._inform(interest)
@@ -263,10 +286,10 @@ class Registry:
         return entry in hits
 
     def listening(self, interest: Interest, held: Iterable[Entry] = ()) -> list[Entry]:
-        """Those who listen to `interest`, none of them sampled, in order. held: those that are held here."""
+        """Those who listen to `interest`, a private one, in order. held: those that are held here, in theirs."""
         if interest.countdown is None:
             return []
-        found = [*interest.entries, *(each for each in held if each.is_on and each.selects(interest.scope))]
+        found = [*interest.entries, *held]
         return found if _local.current().enabled else [each for each in found if each.is_privileged]
 
     def is_quiet(self, interest: Interest) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import weakref
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan.engine import REGISTRY, ErrorPolicy, _tracing
 from torchspan.observers._observable import CallableObservers, make_observable
+from torchspan.observers._observer import Observer
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,14 +32,17 @@ class Observation:
     @property
     def observers(self) -> CallableObservers:
         """The pair that fires before and after each call."""
-        found: CallableObservers = self._observed.observers
+        found: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
         return found
 
     def __call__(self) -> None:
         """Put the function back wherever what observes it is still bound; elsewhere calls pass through. A second time: nothing."""
-        if self._patches is not None and not _tracing.is_tracing():
+        if self._patches is None or _tracing.is_tracing():
+            return
+        with REGISTRY.changing():
             patches, self._patches = self._patches, None
-            patches.undo()
+            _GOING_ON.discard(self)
+            patches.undo(above=[each._patches for each in _GOING_ON if each._patches is not None])
             self._observed._torchspan_site.is_observed = False
             REGISTRY.update()
 
@@ -46,6 +51,13 @@ class Observation:
 
     def __exit__(self, *_exception: object) -> None:
         self()
+
+
+_NEVER_FIRED = CallableObservers(pre=Observer("pre"), post=Observer("post"))
+"""Of what was to be observed in code that is being traced."""
+
+_GOING_ON: weakref.WeakSet[Observation] = weakref.WeakSet()
+"""A later one of the same function lies over an earlier one, which may end first."""
 
 
 def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Observation:
@@ -63,30 +75,34 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
     if not (separator and module_name and all(part.isidentifier() for part in path.split("."))):
         raise ValueError(f"{target!r} names no function: write `module:name` or `module:Class.method`")
     holder, name = _find(target, importlib.import_module(module_name), path.split("."))
-    original = vars(holder)[name]
     patches = Patches(module_name.partition(".")[0], everywhere=True)
-    if isinstance(holder, ModuleType):
-        observed = make_observable(original, policy)
-        patches.replace_functions([(original, observed)])
-        return Observation(observed, patches)
     made: list[Any] = []
 
     def make(function: Any) -> Any:
         made.append(make_observable(function, policy))
         return made[0]
 
-    try:
-        patches.replace_attribute(holder, name, make)
-    except (TypeError, AttributeError) as error:
-        raise TypeError(f"{target} cannot be observed: {error}") from error
-    return Observation(made[0], patches)
+    with REGISTRY.changing():
+        original = vars(holder)[name]
+        try:
+            if isinstance(holder, ModuleType):
+                patches.replace_functions([(original, make(original))])
+            else:
+                patches.replace_attribute(holder, name, make)
+        except (TypeError, AttributeError) as error:
+            raise TypeError(f"{target} cannot be observed: {error}") from error
+        observation = Observation(made[0], patches)
+        _GOING_ON.add(observation)
+    return observation
 
 
 def _find(target: str, module: ModuleType, path: list[str]) -> tuple[Any, str]:
     """The module or class that defines the name, and the name."""
     holder: Any = module
     for part in path[:-1]:
-        holder = getattr(holder, part, None) if hasattr(holder, part) else _missing(target, holder, part)
+        holder = getattr(holder, part) if hasattr(holder, part) else _missing(target, holder, part)
+        if not isinstance(holder, (type, ModuleType)):
+            raise TypeError(f"{target} cannot be observed: {part} is no class")
     name = path[-1]
     if name not in vars(holder):
         owner = next((each for each in getattr(holder, "__mro__", ()) if name in vars(each)), None)
@@ -96,7 +112,7 @@ def _find(target: str, module: ModuleType, path: list[str]) -> tuple[Any, str]:
     return holder, name
 
 
-def _missing(target: str, holder: Any, name: str) -> Any:
+def _missing(target: str, holder: Any, name: str) -> NoReturn:
     close = difflib.get_close_matches(name, list(vars(holder)), 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
     raise AttributeError(f"cannot observe {target}: {holder.__name__} has no {name!r}{hint}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -22,19 +23,60 @@ SCOPES = ("context", "process")
 _UNGUARDED = Unguarded()
 
 
-class _Context:
-    """Holds callbacks for the context they were added in, and for copies made of it later: never for its siblings."""
+class _Token:
+    """What a context holds of an entry: as long as some context has it, the observer keeps the entry."""
 
-    _ENTRIES: ContextVar[tuple[Entry, ...]] = ContextVar("torchspan_observers", default=())
+    __slots__ = ("__weakref__", "entry")
+
+    def __init__(self, entry: _CallbackEntry) -> None:
+        self.entry = weakref.ref(entry)
+
+
+_TOKENS: ContextVar[tuple[_Token, ...]] = ContextVar("torchspan_observers", default=())
+
+
+class _Context:
+    """Holds callbacks for the context they were added in, and for copies made of it later: never for its siblings.
+
+    A context may live as long as the process, so it keeps alive neither callbacks nor their observers.
+    """
 
     def held(self) -> tuple[Entry, ...]:
-        return self._ENTRIES.get()
+        entries = (each.entry() for each in _TOKENS.get())
+        return tuple(each for each in entries if each is not None)
 
     def hold(self, entries: tuple[Entry, ...]) -> None:
-        self._ENTRIES.set(entries)
+        tokens = (each.owner.token(each) for each in entries if not each.is_removed)
+        _TOKENS.set(tuple(tokens))
 
 
 _CONTEXT = _Context()
+
+
+class _Process:
+    """Holds the callbacks of one observer that are heard in every thread."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self) -> None:
+        self.entries: tuple[Entry, ...] = ()
+
+    def held(self) -> tuple[Entry, ...]:
+        return self.entries
+
+    def hold(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = entries
+
+
+class _Listeners(NamedTuple):
+    """Who listens to one observer. The registry knows of them and keeps none: they go with the observer.
+
+    of_contexts: the callbacks of contexts, each as long as a context has its token.
+    """
+
+    interest: Interest
+    of_process: _Process
+    of_contexts: weakref.WeakKeyDictionary[_Token, Entry]
 
 
 class Firing(NamedTuple):
@@ -56,7 +98,7 @@ class Observer:
     its siblings'; a thread starts with none), or `process`, every thread. policy: what becomes of exceptions.
     """
 
-    __slots__ = ("__weakref__", "_interest", "_on_change", "_part_of", "_policy", "_scope", "name")
+    __slots__ = ("__weakref__", "_known", "_on_change", "_part_of", "_policy", "_scope", "name")
 
     def __init__(
         self,
@@ -72,7 +114,7 @@ class Observer:
         self._policy = policy or ErrorPolicy()
         self._part_of = _part_of
         self._on_change = _on_change
-        self._interest: Interest | None = None if _tracing.is_tracing() else REGISTRY.private_interest(self)
+        self._known: _Listeners | None = None if _tracing.is_tracing() else self._nobody()
 
     def __repr__(self) -> str:
         return f"Observer({self.name!r})"
@@ -85,12 +127,15 @@ class Observer:
     @property
     def is_heard(self) -> bool:
         """Whether somebody listens, here or elsewhere."""
-        return not _tracing.is_tracing() and self._listeners().countdown is not None
+        return not _tracing.is_tracing() and self._listeners().interest.countdown is not None
 
-    def _listeners(self) -> Interest:
-        if self._interest is None:  # it was made in code that was being traced
-            self._interest = REGISTRY.private_interest(self)
-        return self._interest
+    def _listeners(self) -> _Listeners:
+        if self._known is None:  # it was made in code that was being traced
+            self._known = self._nobody()
+        return self._known
+
+    def _nobody(self) -> _Listeners:
+        return _Listeners(REGISTRY.private_interest(self), _Process(), weakref.WeakKeyDictionary())
 
     # --- who listens ------------------------------------------------------------------------------------------
     def add(self, callback: Callback, *, scope: Scope | None = None, policy: ErrorPolicy | None = None) -> Registration:
@@ -103,12 +148,12 @@ class Observer:
             return Registration(self, None)
         if not callable(callback):
             raise TypeError(f"a callback of {self!r} has to be callable: {callback!r} is not")
-        is_held = _valid(scope or self._scope) == "context"
+        is_held = _valid(self._scope if scope is None else scope) == "context"
         entry = REGISTRY.add(lambda handle: self._entry(handle, callback, policy or self._policy, is_held=is_held))
         self._changed()
         return Registration(self, entry)
 
-    def _entry(self, handle: int, callback: Callback, policy: ErrorPolicy, *, is_held: bool) -> Entry:
+    def _entry(self, handle: int, callback: Callback, policy: ErrorPolicy, *, is_held: bool) -> _CallbackEntry:
         name = f"callback {handle} ({getattr(callback, '__qualname__', type(callback).__qualname__)}) of {self!r}"
         return _CallbackEntry(
             handle,
@@ -118,12 +163,24 @@ class Observer:
             lambda scope: scope is self or (scope is self._part_of and scope is not None),
             _UNGUARDED,
             owner=self,
-            held_in=_CONTEXT if is_held else None,
+            held_in=_CONTEXT if is_held else self._listeners().of_process,
             callback=callback,
         )
 
-    def _remove(self, entry: Entry) -> None:
+    def token(self, entry: _CallbackEntry) -> _Token:
+        """What stands for `entry`, one of this observer's, in contexts."""
+        token = entry.token()
+        if token is None:
+            token = _Token(entry)
+            entry.token = weakref.ref(token)
+            self._listeners().of_contexts[token] = entry
+        return token
+
+    def _remove(self, entry: _CallbackEntry) -> None:
         REGISTRY.remove(entry)
+        token = entry.token()
+        if token is not None:  # copies of the context have it still
+            self._listeners().of_contexts.pop(token, None)
         self._changed()
 
     def _changed(self) -> None:
@@ -135,10 +192,12 @@ class Observer:
         return Callbacks(self)
 
     def _entries(self) -> list[_CallbackEntry]:
+        """The callbacks that are heard here, in the order in which they were added."""
         if _tracing.is_tracing():
             return []
-        found = (*self._listeners().entries, *_CONTEXT.held())
-        return [each for each in found if isinstance(each, _CallbackEntry) and each.owner is self and each.is_on]
+        held = (*self._listeners().of_process.entries, *_CONTEXT.held())
+        found = [each for each in held if isinstance(each, _CallbackEntry) and each.owner is self and each.is_on]
+        return sorted(found, key=lambda each: each.handle)
 
     # --- firing -----------------------------------------------------------------------------------------------
     def observe(self, *args: Any, **kwargs: Any) -> None:
@@ -146,33 +205,36 @@ class Observer:
 
         Raises what a callback raised only where its `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, wants that.
         """
-        if _tracing.is_tracing() or self._listeners().countdown is None or REGISTRY.busy.now:
+        if _tracing.is_tracing() or self._listeners().interest.countdown is None or REGISTRY.busy.now:
             return
         if not _tracing.is_symbolic((*args, *kwargs.values())):
             _tracing.undisturbed(self.tell, args, kwargs)
 
     def tell(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What `observe` does, for a caller who has asked all that and may be the engine at its callbacks."""
-        error: Exception | None = None
+        raised: list[Exception] = []
         firing = Firing(self, args, kwargs)
         busy = REGISTRY.busy
         was_busy, busy.now = busy.now, True
         try:
-            for entry in REGISTRY.listening(self._listeners(), _CONTEXT.held()):
+            for entry in REGISTRY.listening(self._listeners().interest, self._entries()):
                 if entry.is_on:
-                    error = entry.begin(firing) or error
+                    error = entry.begin(firing)
+                    if entry.owner is self and error is not None:
+                        raised.append(error)
         finally:
             busy.now = was_busy
-        if error is not None:
-            raise error
+        if raised:
+            raise raised[0]
 
 
 class _CallbackEntry(Entry):
-    """callback: what was added."""
+    """callback: what was added. token: refers to what contexts hold of it, if one does."""
 
     def __init__(self, *args: Any, callback: Callback, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.callback = callback
+        self.token: Callable[[], _Token | None] = _no_token
 
 
 class Registration:
@@ -180,15 +242,17 @@ class Registration:
 
     __slots__ = ("_entry", "_observer")
 
-    def __init__(self, observer: Observer, entry: Entry | None) -> None:
+    def __init__(self, observer: Observer, entry: _CallbackEntry | None) -> None:
         self._observer = observer
-        self._entry = entry
+        self._entry = None if entry is None else weakref.ref(entry)
 
     def remove(self) -> None:
         """Have the callback called no more, from wherever. A second time does nothing."""
-        if self._entry is not None and not _tracing.is_tracing():
-            self._observer._remove(self._entry)
-            self._entry = None
+        if self._entry is None or _tracing.is_tracing():
+            return
+        entry, self._entry = self._entry(), None
+        if entry is not None:
+            self._observer._remove(entry)
 
     def __enter__(self) -> Self:
         return self
@@ -211,6 +275,8 @@ class Callbacks:
 
     def remove(self, callback: Callback) -> None:
         """Remove the first that equals `callback`. Raises ValueError where there is none."""
+        if _tracing.is_tracing():  # nothing was appended either
+            return
         for entry in self._observer._entries():
             if entry.callback == callback:
                 self._observer._remove(entry)
@@ -232,6 +298,10 @@ def _call(name: str, callback: Callback, policy: ErrorPolicy, firing: Firing) ->
     if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION:
         policy = _RETHROWING
     return REGISTRY.guard.call_under(policy, name, functools.partial(callback, *firing.args, **firing.kwargs))
+
+
+def _no_token() -> None:
+    """No context holds it."""
 
 
 _RETHROWING = ErrorPolicy(rethrow=True)

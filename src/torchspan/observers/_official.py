@@ -30,17 +30,23 @@ class _Feed:
         )
 
     def _changed(self) -> None:
-        is_heard = self.pair.pre.is_heard or self.pair.post.is_heard
-        if is_heard and self._entry is None:
-            self._entry = REGISTRY.add(self._make)
-            if REGISTRY.silent(self._phases):
-                logger.warning(
-                    "A callback was added to torchspan.observers.%s, and nothing fires it yet: the bridge is not switched on.",
-                    self._name,
-                )
-        elif not is_heard and self._entry is not None:
-            entry, self._entry = self._entry, None
-            REGISTRY.remove(entry)
+        if self._switch() and REGISTRY.silent(self._phases):
+            logger.warning(
+                "A callback was added to torchspan.observers.%s, and nothing fires it yet: the bridge is not switched on.",
+                self._name,
+            )
+
+    def _switch(self) -> bool:
+        """Listen while anybody does; whether it begins to."""
+        with REGISTRY.changing():  # once, also where two threads add callbacks at the same time
+            is_heard = self.pair.pre.is_heard or self.pair.post.is_heard
+            begins = is_heard and self._entry is None
+            if begins:
+                self._entry = REGISTRY.add(self._make)
+            elif not is_heard and self._entry is not None:
+                entry, self._entry = self._entry, None
+                REGISTRY.remove(entry)
+        return begins
 
     def _make(self, handle: int) -> Entry:
         name = f"telling torchspan.observers.{self._name}"

@@ -148,7 +148,7 @@ class SpanWriter:
         finally:
             opened.span.end(event.end_ns)
             # Somebody else's may be current by now, where start and end share no frame: that one stays.
-            if opened.token is not None and trace.get_current_span() is opened.span:
+            if opened.token is not None and event.scoped and trace.get_current_span() is opened.span:
                 context_api.detach(opened.token)
 
     def _describe(self, event: Event, span: Span) -> None:

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+import gc
+
+import pytest
+
+from torchspan import callbacks, observers
+from torchspan.engine import REGISTRY
+
+
+def registered():
+    """Whoever is registered, for the process, a context or an observer alone."""
+    return [*REGISTRY._entries, *REGISTRY._local.values()]
+
+
+def left():
+    """The names of those who still are when all that is garbage is gone."""
+    if registered():
+        gc.collect()
+        REGISTRY.update()
+    return [each.name for each in registered()]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_listens(request, monkeypatch, caplog):
+    """The registry is the process's: a test begins with nobody in it, and leaves nobody that would not go by itself."""
+    assert left() == []
+    monkeypatch.setattr(observers, "RETHROW_CALLBACK_EXCEPTION", False)
+    yield
+    callbacks.clear_callbacks()
+    callbacks.enable_record_function(True)
+    (request.node.funcargs or {}).clear()  # pytest keeps what fixtures made, and tracebacks, observers among them
+    caplog.get_records("call").clear()
+    remaining = left()
+    for each in registered():
+        REGISTRY.remove(each)
+    assert remaining == []
+
+
+@pytest.fixture
+def seen():
+    return []
+
+
+@pytest.fixture
+def note(seen):
+    """Makes callbacks that note their name and what they are called with."""
+
+    def make(name):
+        return lambda *args, **kwargs: seen.append((name, *args, *kwargs.items()))
+
+    return make
