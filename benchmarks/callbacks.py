@@ -5,8 +5,10 @@ Everything in one run: the candidates take turns around an empty function, and o
 take turns with them and are taken off.
 """
 
+import importlib.util
 import sys
 import timeit
+from pathlib import Path
 
 import torch
 import wrapt
@@ -21,9 +23,10 @@ from torchspan.callbacks import (
     clear_callbacks,
     record_function,
 )
+from torchspan.observers import observable
 
 IDLE_NS, UNSAMPLED_NS = 100, 150
-REACHED = ["function", "method"]
+REACHED = ["function", "method", "@observable"]
 if sys.version_info >= (3, 11):  # before, a decorated generator has a frame of ours around it
     REACHED.append("generator, exhausted")
 CALLS, ROUNDS = 1_000, 600
@@ -111,6 +114,15 @@ def with_span(tracer):
     return run
 
 
+def theirs(function):
+    """As Torch-TensorRT's module makes it, which importing the whole library would take seconds for."""
+    package = importlib.util.find_spec("torch_tensorrt").submodule_search_locations[0]
+    spec = importlib.util.spec_from_file_location("theirs", Path(package) / "dynamo" / "observer.py")
+    module = sys.modules["theirs"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.observable()(function)
+
+
 def costs(pairs):
     """Nanoseconds of each pair's second function over its first, by name; everything takes turns."""
     timers = {name: [timeit.Timer("f(1)", globals={"f": each}) for each in pair] for name, pair in pairs.items()}
@@ -142,6 +154,8 @@ def figures():
             awaited(gathered(record_function("a")(async_generator))),
         ),
         "nobody listens: with record_function(…)": (bare, with_ours),
+        "nobody listens: @observable": (bare, observable()(bare)),
+        "nobody listens: Torch-TensorRT's @observable": (bare, theirs(bare)),
         "an empty with statement (a class in Python)": (bare, with_nothing),
         "torch.profiler.record_function": (bare, with_torch),
         "wrapt decorator": (bare, through_wrapt(bare)),
