@@ -249,6 +249,16 @@ Own time  nnnnnnnnnnnnnnnnn…nnnnnnnnnnnnnnnnn 999 ms 100 %, compile 1.00 ms <1
     )
 
 
+def test_an_observed_function_is_called_by_its_own_name_under_the_waterfall(recording, torchspan):
+    root = recording.span("torchspan.observed prepare", 0, 100)
+    recording.span("torch_tensorrt.compile", 0, 40, parent=root)
+    assert torchspan("show", recording.path)[1].splitlines()[1:] == [
+        "torchspan.observed prepare                            ████████████████    100 ms",
+        "└─ torch_tensorrt.compile                             ██████             40.0 ms",
+        "Own time  prepare 60.0 ms 60 %, compile 40.0 ms 40 %",
+    ]
+
+
 def test_an_error_is_named_on_each_span_and_told_where_it_was_raised(recording, torchspan):
     message = "Conversion of function ? not supported: " + "a long explanation of what to do about it, " * 3
     root = recording.span("torch_tensorrt.compile", 0, 100, error=("RuntimeError", None))

@@ -17,7 +17,8 @@ from torchspan.cli.waterfall._units import duration, plural, share, times
 
 MOST_ANSWERS = 5
 _LARGEST = 3
-_LIBRARIES = ("torch_tensorrt.", "tensorrt.", "torch.")
+_SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
+"""Beginnings of names that tell nothing where names are short."""
 
 
 _R = semconv.FallbackReason
@@ -82,7 +83,7 @@ def _has_stand_in(node: Node) -> bool:
 
 def _short(span: Span) -> str:
     name = str(_labels.target(span) or span.name)
-    return next((name.removeprefix(prefix) for prefix in _LIBRARIES if name.startswith(prefix)), name)
+    return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
 
 
 def _fallback(nodes: list[Node]) -> list[Answer]:
