@@ -263,6 +263,19 @@ def test_what_occurred_in_what_was_folded_is_on_the_nearest_span_within_bounds(s
     engine.finish(compilation)
 
 
+def test_observers_that_fired_in_what_was_folded_are_a_number(started, exporter):
+    engine, _ = started(1)
+    compilation = engine.start(phase.COMPILE, {})
+    for count in (2, 3):
+        event = engine.start(phase.CONVERT, {})
+        fired = {semconv.OBSERVER_NAME: "on_node", semconv.OBSERVER_COUNT: count}
+        event.occurrences.append(Occurrence(semconv.OBSERVER_EVENT, event.start_ns, fired))
+        engine.finish(event)
+    engine.finish(compilation)
+    (span,) = exporter.get_finished_spans()
+    assert (span.events, span.attributes["torchspan.observer.omitted"]) == ((), 5)
+
+
 def test_a_run_without_room_is_folded_as_runs_beyond_the_rate_are(started, exporter, tracer):
     engine, _ = started(1)
     with tracer.start_as_current_span("request"):

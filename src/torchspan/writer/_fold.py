@@ -43,7 +43,11 @@ class Folding:
         outer.additions[semconv.FOLDED] = (
             outer.additions.get(semconv.FOLDED, 0) + event.additions.get(semconv.FOLDED, 0) + 1
         )
-        taken_over = [*event.occurrences]
+        taken_over = [each for each in event.occurrences if each.name != semconv.OBSERVER_EVENT]
+        fired = sum(each.attributes[semconv.OBSERVER_COUNT] for each in event.occurrences if each not in taken_over)
+        omitted = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + fired
+        if omitted:  # an engine's official observer fires for each: as events they would displace all others
+            outer.additions[semconv.OBSERVERS_OMITTED] = outer.additions.get(semconv.OBSERVERS_OMITTED, 0) + omitted
         if event.error is not None and event.innermost:
             taken_over.append(Occurrence("exception", event.end_ns or 0, self._details(event.error)))
         elif event.error is None and semconv.ERROR_TYPE in event.additions:  # it failed without an exception
