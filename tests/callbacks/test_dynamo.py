@@ -68,6 +68,8 @@ SHARED = record_function("shared")
 import torch  # noqa: E402 - what is above was decorated before, where this file is the first to import it
 from torch._dynamo.testing import CompileCounter  # noqa: E402
 
+from support.dynamo import Net, breaks, clean_dynamo  # noqa: E402
+
 
 def decorated(x):
     return double(x)
@@ -170,30 +172,11 @@ TRACED = [
 ]
 
 
-class Net(torch.nn.Module):
-    """A module whose forward calls one of the functions."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x.sin()).cos()
-
-
 @pytest.fixture(autouse=True)
 def _clean():
     HEARD.clear()
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
-
-
-def breaks():
-    """Graph breaks, and what Dynamo gave up on, since the test began."""
-    counters = torch._dynamo.utils.counters
-    return dict(counters["graph_break"]), dict(counters["unimplemented"])
+    with clean_dynamo():
+        yield
 
 
 @pytest.fixture(params=[False, True], ids=["nobody listens", "somebody listens"])

@@ -46,6 +46,8 @@ EVERYWHERE = Observer("everywhere", scope="process")
 import torch  # noqa: E402 - what is above was decorated before, where this file is the first to import it
 from torch._dynamo.testing import CompileCounter  # noqa: E402
 
+from support.dynamo import Net, breaks, clean_dynamo  # noqa: E402
+
 
 def observed(x):
     return double(x)
@@ -177,24 +179,11 @@ TRACED = [
 ]
 
 
-class Net(torch.nn.Module):
-    """A module whose forward calls one of the functions."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x.sin()).cos()
-
-
 @pytest.fixture(autouse=True)
 def _clean():
     HEARD.clear()
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
+    with clean_dynamo():
+        yield
     HEARD.clear()
 
 
@@ -219,12 +208,6 @@ def situation(request, listening, instrument):
         instrument()
     if "somebody" in request.param:
         listening()
-
-
-def breaks():
-    """Graph breaks, and what Dynamo gave up on, since the test began."""
-    counters = torch._dynamo.utils.counters
-    return dict(counters["graph_break"]), dict(counters["unimplemented"])
 
 
 def spans_of_calls(exporter):

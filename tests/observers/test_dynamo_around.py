@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
+from support.dynamo import breaks, clean_dynamo
 from torchspan.observers import Observer, observable
 
 
@@ -19,10 +20,8 @@ def double(x):
 
 @pytest.fixture(autouse=True)
 def _clean():
-    torch._dynamo.reset()
-    torch._dynamo.utils.counters.clear()
-    yield
-    torch._dynamo.reset()
+    with clean_dynamo():
+        yield
 
 
 @pytest.fixture
@@ -41,10 +40,6 @@ CALLED = ["called", "returned"]
 pytestmark = pytest.mark.usefixtures("listening")
 
 
-def breaks():
-    return dict(torch._dynamo.utils.counters["graph_break"])
-
-
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_an_observed_function_that_is_compiled_is_told_around_one_graph(fullgraph, seen):
     count, x = CompileCounter(), torch.randn(3)
@@ -52,7 +47,7 @@ def test_an_observed_function_that_is_compiled_is_told_around_one_graph(fullgrap
     for _ in range(3):
         torch.testing.assert_close(compiled(x), x * 2)
     assert count.frame_count == 1
-    assert breaks() == {}
+    assert breaks() == ({}, {})
     assert seen == CALLED * 3
 
 
