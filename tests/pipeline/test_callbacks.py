@@ -156,3 +156,32 @@ def test_shapes_that_an_export_asks_for_are_no_run(instrument):
     seen = heard_runs()
     torch.export.export(module, (torch.ones(2, 16),))
     assert seen == []
+
+
+# --- what is recorded only where it is asked for ----------------------------------------------------------------
+def test_a_callback_hears_of_lowering_passes_also_where_they_are_no_spans(instrument, exporter):
+    seen = []
+    instrument(detail="stages")
+    add_global_callback(RecordFunctionCallback(lambda record: seen.append(record.name), scopes={phase.PASS}))
+    compiled()
+    assert "torch_tensorrt.pass constant_fold" in seen
+    spans = exporter.get_finished_spans()
+    assert [span.name for span in spans if span.name.startswith("torch_tensorrt.pass")] == []
+    callbacks.clear_callbacks()
+    exporter.clear()
+    compiled()
+    without = [(span.name, sorted(span.attributes)) for span in exporter.get_finished_spans()]
+    assert [(span.name, sorted(span.attributes)) for span in spans] == without
+
+
+def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instrument, caplog):
+    instrument(tensorrt_phases="off")
+    add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
+    assert [record.getMessage().partition(",")[0] for record in caplog.records if record.name == "torchspan"] == [
+        "A callback was registered on tensorrt.phase"
+    ]
+    callbacks.clear_callbacks()
+    caplog.clear()
+    instrument(tensorrt_phases="on")
+    add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
+    assert [record.getMessage() for record in caplog.records if record.name == "torchspan"] == []

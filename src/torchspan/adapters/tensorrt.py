@@ -20,6 +20,7 @@ from torchspan.adapters._patching import Patches
 from torchspan.adapters._resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters._wrap import Wrapping
 from torchspan.engine import Engine, Undo
+from torchspan.phase import BUILD_PHASE
 from torchspan.probes import Action, Probe
 from torchspan.probes.tensorrt import PROBES
 
@@ -74,6 +75,8 @@ def _hook(engine: Engine, patches: Patches, package: str, hooked: Hooked, build_
         Action.CONTEXT: partial(wrap_create_context, wrapping, hook_runs),
     }
     apply_rows(engine, patches, rows, makers)
+    if build_phases:
+        engine.at_close(engine.registry.add_source((BUILD_PHASE,)))
     if late:
         hook_runs()
 

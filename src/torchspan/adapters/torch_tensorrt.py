@@ -29,7 +29,7 @@ DETAILS = ("stages", "passes")
 def install(engine: Engine, *, detail: str = "stages", late: bool = False) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
-    detail: `stages` or `passes`.
+    detail: `stages`, or `passes`: each lowering pass is recorded, rather than told to those of the user's who listen.
     late: other modules may have taken names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
@@ -57,17 +57,16 @@ def is_supported(version: str) -> bool:
 
 def _hook(engine: Engine, patches: Patches, detail: str) -> None:
     wrapping = Wrapping(engine, dict.fromkeys(phase.ENTRIES, _version_facts()))
-    wanted = [each for each in resolve_probes() if DETAILS.index(each.probe.detail) <= DETAILS.index(detail)]
-    apply_rows(engine, patches, wanted, _makers(wrapping))
+    apply_rows(engine, patches, resolve_probes(), _makers(wrapping, records_passes=detail == "passes"))
 
 
-def _makers(wrapping: Wrapping) -> dict[Action, Maker]:
+def _makers(wrapping: Wrapping, *, records_passes: bool) -> dict[Action, Maker]:
     return {
         Action.EVENT: wrapping.event,
         Action.FACTS: wrapping.facts,
         Action.STEP: wrapping.step,
         Action.TALLY: wrapping.tally,
-        Action.PASSES: partial(wrap_pass_manager, wrapping),
+        Action.PASSES: partial(wrap_pass_manager, wrapping, recorded=records_passes),
         Action.MAKES: wrapping.makes,
         Action.LINES: partial(wrap_log, wrapping),
         Action.OBSERVES: partial(wrap_observe, wrapping),

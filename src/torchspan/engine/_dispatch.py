@@ -16,7 +16,7 @@ from torchspan.engine._record import RecordFunction
 from torchspan.engine._registry import Entry, Interest, Registry
 from torchspan.engine._run_times import RunTimes
 from torchspan.engine._sampling import CURRENT_TREE
-from torchspan.phase import FAILED_CHILD, PHASES, Phase
+from torchspan.phase import BUILD_PHASE, FAILED_CHILD, PHASES, Phase
 
 Undo = Callable[[], None]
 
@@ -58,7 +58,7 @@ class Engine:
         """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: set[CodeType] = set()
-        self.at_close(self.registry.add_source(PHASES))
+        self.at_close(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
 
     # --- who listens ------------------------------------------------------------------------------------------
     def register(self, callback: Callback, *, privileged: bool = False) -> Undo:
@@ -128,12 +128,13 @@ class Engine:
 
         Its parent is the current event, and it is current until `finish`. With `parent`, or not `scoped`, it becomes
         nobody's current event: its start and its end share no frame (TensorRT's progress monitor, a generator).
-        observed: the call that it is. interest: who alone may hear of it. None while inactive or inside a callback, and where
-        nobody of an `interest` hears of it.
+        observed: the call that it is. interest: who alone may hear of it; for everybody else it is not there, so that what
+        happens inside belongs to the event around it. None while inactive or inside a callback, and where nobody of an
+        `interest` hears of it.
         """
         if not self.active or self._busy.now:
             return None
-        scoped = scoped and parent is None
+        scoped = scoped and parent is None and interest is None
         around = parent or self.innermost_open()
         tree, opens_tree = self.registry.tree(None if around is None else around.tree)
         listeners = None if interest is None else self.registry.picked(interest, tree)

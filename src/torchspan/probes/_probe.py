@@ -84,7 +84,7 @@ class Probe:
     told_by: the library whose calls are left to rows of its own.
     parameters: names by which a frequent function of an extension type takes its two arguments.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
-    detail: the detail level that switches the row on.
+    detail: the detail level from which on what it finds is recorded.
     """
 
     library: str
