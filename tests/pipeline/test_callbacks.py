@@ -174,6 +174,30 @@ def test_a_callback_hears_of_lowering_passes_also_where_they_are_no_spans(instru
     assert [(span.name, sorted(span.attributes)) for span in spans] == without
 
 
+def test_what_a_lowering_pass_raises_is_told_to_the_callback_and_is_an_exception_of_the_span_around_it(
+    instrument, exporter, monkeypatch
+):
+    from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
+
+    error, seen = LookupError("the pass's own"), []
+
+    def fails(_gm, _settings):
+        raise error
+
+    manager = passes.ATEN_POST_LOWERING_PASSES
+    monkeypatch.setattr(manager, "passes", [*manager.passes, fails])
+    instrument(detail="stages")
+    ends = RecordFunctionCallback(
+        lambda _record: None, lambda record, _context: seen.append(record.error), scopes={phase.PASS}
+    )
+    add_global_callback(ends)
+    with pytest.raises(LookupError):
+        compiled()
+    assert seen[-1] is error
+    events = {span.name: [event.name for event in span.events] for span in exporter.get_finished_spans()}
+    assert (events["torch_tensorrt.lower"], events["torch_tensorrt.compile"]) == (["exception"], [])
+
+
 def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instrument, caplog):
     instrument(tensorrt_phases="off")
     add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))

@@ -142,6 +142,7 @@ class Engine:
             return None
         event = Event(phase, target, attributes, around, scoped=scoped, links=links)
         event.observed, event.tree, event.opens_tree = observed, tree, opens_tree
+        event.for_few = interest is not None
         event.root.running = event
         if opens_tree and scoped:
             CURRENT_TREE.set(tree)
@@ -228,7 +229,7 @@ class Engine:
         """
         event.error = error
         event.innermost = not (event.child_error == id(error) and self._wrappers_in(error) > 1)
-        if event.parent is not None:
+        if event.parent is not None and not event.for_few:
             event.parent.child_error = id(error)
             event.parent.tally[FAILED_CHILD] = type(error)
 

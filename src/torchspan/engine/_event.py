@@ -112,7 +112,7 @@ class Event:
     """
 
     __slots__ = (
-        "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "handle", "innermost",
+        "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "for_few", "handle", "innermost",
         "is_open", "links", "observed", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns",
         "steps", "tally", "target", "thread_id", "tree",
     )  # fmt: skip
@@ -149,6 +149,8 @@ class Event:
         self.innermost = True
         """Whether `error` was raised in this event's own work rather than passed on by a child."""
         self.child_error: int | None = None
+        self.for_few = False
+        """Whether it is there for some listeners only, and for those of the event around it as if it were not."""
         self.handle: Any = None
         """What stands for this event outside the process (a span context), left by the privileged callback."""
         self.contexts: list[tuple[Any, Any]] = []
