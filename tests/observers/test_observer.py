@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -30,6 +31,11 @@ def observer(request):
 
 
 # --- being called ---------------------------------------------------------------------------------------------
+def test_as_a_type_it_takes_that_of_its_callbacks_as_torch_tensorrts_does():
+    on_module: Observer[Callable[[str], None]] = Observer[Callable[[str], None]]("on_module")
+    assert (type(on_module), on_module.name) == (Observer, "on_module")
+
+
 def test_callbacks_are_called_with_the_arguments_in_the_order_in_which_they_were_added(observer, note, seen):
     for name in "abc":
         observer.add(note(name))

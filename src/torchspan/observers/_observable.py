@@ -43,8 +43,8 @@ class ObserveContext:
 class CallableObservers:
     """pre: fires before each call. post: fires after it, however it ended."""
 
-    pre: Observer
-    post: Observer
+    pre: Observer[Callable[[ObserveContext], Any]]
+    post: Observer[Callable[[ObserveContext], Any]]
 
 
 class ObservedCallable(Protocol):
@@ -126,7 +126,7 @@ class ObservedCall:
             if context is not FAILED:
                 entry.finish(self, context)
 
-    def _tell(self, observer: Observer) -> None:
+    def _tell(self, observer: Observer[Any]) -> None:
         if observer.is_heard:
             observer.tell((ObserveContext.of(self.observed),), {})
 

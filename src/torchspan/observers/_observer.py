@@ -8,7 +8,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from torchspan.engine import REGISTRY, ErrorPolicy, Unguarded, _tracing
 from torchspan.engine._registry import Entry, Interest
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 Callback = Callable[..., Any]
+C = TypeVar("C", bound=Callback)
 Scope = Literal["context", "process"]
 SCOPES = ("context", "process")
 
@@ -82,12 +83,12 @@ class _Listeners(NamedTuple):
 class Firing(NamedTuple):
     """One time that an observer fired, with the arguments that callbacks are called with."""
 
-    observer: Observer
+    observer: Observer[Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
 
 
-class Observer:
+class Observer(Generic[C]):
     """A named source of events. Whoever has one calls `observe` at a point of interest; callbacks get the arguments.
 
     Callbacks run in the order in which they were added. One sees nothing of what became of another, and what fires inside
@@ -95,7 +96,8 @@ class Observer:
 
     name: for people, and on the event that the bridge makes of it. scope: where a callback is heard that is added without a
     scope of its own: `context`, the execution context that it is added in (a task sees those of whoever created it, not
-    its siblings'; a thread starts with none), or `process`, every thread. policy: what becomes of exceptions.
+    its siblings'; a thread starts with none), or `process`, every thread. policy: what becomes of exceptions. As a type it
+    takes that of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
     """
 
     __slots__ = ("__weakref__", "_known", "_on_change", "_part_of", "_policy", "_scope", "name")
@@ -138,7 +140,7 @@ class Observer:
         return _Listeners(REGISTRY.private_interest(self), _Process(), weakref.WeakKeyDictionary())
 
     # --- who listens ------------------------------------------------------------------------------------------
-    def add(self, callback: Callback, *, scope: Scope | None = None, policy: ErrorPolicy | None = None) -> Registration:
+    def add(self, callback: C, *, scope: Scope | None = None, policy: ErrorPolicy | None = None) -> Registration:
         """Have `callback` called from now on; in a `with` statement, until its end.
 
         scope, policy: other ones than the observer's. Raises TypeError for a callback that cannot be called, ValueError for
@@ -242,7 +244,7 @@ class Registration:
 
     __slots__ = ("_entry", "_observer")
 
-    def __init__(self, observer: Observer, entry: _CallbackEntry | None) -> None:
+    def __init__(self, observer: Observer[Any], entry: _CallbackEntry | None) -> None:
         self._observer = observer
         self._entry = None if entry is None else weakref.ref(entry)
 
@@ -266,7 +268,7 @@ class Callbacks:
 
     __slots__ = ("_observer",)
 
-    def __init__(self, observer: Observer) -> None:
+    def __init__(self, observer: Observer[Any]) -> None:
         self._observer = observer
 
     def append(self, callback: Callback) -> None:

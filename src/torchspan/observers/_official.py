@@ -59,7 +59,7 @@ class _Feed:
         _tell(self.pair.post, event)
 
 
-def _tell(observer: Observer, event: Event) -> None:
+def _tell(observer: Observer[Any], event: Event) -> None:
     if event.observed is not None and observer.is_heard:
         observer.tell((ObserveContext.of(event.observed),), {})
 
