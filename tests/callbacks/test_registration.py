@@ -477,3 +477,22 @@ def test_a_thread_local_callback_goes_with_the_work_it_belonged_to():
     thread.join()
     gc.collect()
     assert alive[0]() is None
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"sampling_prob": 0.999999},
+        {"sampling_prob": 0.999999, "sampling_mode": callbacks.SamplingMode.PER_ROOT},
+        {"should_run": lambda: True},
+    ],
+    ids=["plain", "sampled", "sampled per root", "should_run"],
+)
+def test_in_a_disabled_block_no_callback_runs_however_it_is_chosen(recorder, seen, settings):
+    add_global_callback(recorder(**settings))
+    with callbacks.DisableRecordFunctionGuard():
+        for _ in range(20):
+            with record_function("work"):
+                pass
+    assert seen == []

@@ -265,7 +265,7 @@ class Registry:
         scope = interest.scope
         self.busy.now = True  # `should_run` is the user's
         try:
-            found = [each for each in interest.entries if each.owner is owner or (each.owner is None and tls.enabled)]
+            found = [each for each in interest.entries if (tls.enabled if each.owner is None else each.owner is owner)]
             if tls.enabled:
                 found += [each for each in tls.callbacks if each.is_on and each.selects(scope)]
             found = [each for each in found if self._runs(each, hits, tree, countdown)]
