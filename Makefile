@@ -9,6 +9,8 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 # Whatever the shell: UTF-8, and the programs of .venv.
 export PYTHONUTF8 := 1
+# Where the surroundings forbid bytecode, each process would compile PyTorch's modules anew: ten seconds more, a hundred times.
+export PYTHONDONTWRITEBYTECODE :=
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 help:  ## this list
