@@ -31,6 +31,16 @@ def observer(request):
 
 
 # --- being called ---------------------------------------------------------------------------------------------
+def test_adding_to_one_observer_concerns_no_other_however_many_there_are(monkeypatch, observer):
+    others, informed = [Observer(str(number)) for number in range(100)], []
+    inform = REGISTRY._inform
+    monkeypatch.setattr(REGISTRY, "_inform", lambda interest: (informed.append(interest.scope), inform(interest)))
+    with observer.add(print):
+        pass
+    assert informed == [observer, observer]
+    assert len(others) == 100
+
+
 def test_as_a_type_it_takes_that_of_its_callbacks_as_torch_tensorrts_does():
     on_module: Observer[Callable[[str], None]] = Observer[Callable[[str], None]]("on_module")
     assert (type(on_module), on_module.name) == (Observer, "on_module")

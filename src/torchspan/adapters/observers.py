@@ -53,6 +53,7 @@ def _entry(handle: int, engine: Engine, name: str, start: Any, end: Any, selecte
         engine.guard,
         owner=engine,
         is_privileged=True,
+        is_observing=True,
     )
 
 

@@ -28,7 +28,8 @@ class Entry:
     handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair.
     selects: which scopes it runs for. owner: the engine it works for, and whose events alone it hears of, or the observer
     it belongs to; None for one of the user's pairs. takes_events: it is given an engine's events as they are, whichever
-    engine's. is_privileged: starts before all others and ends after them. held_in: what holds it where it does not run for
+    engine's. only: the private interests that it alone can concern; None: all others, private ones
+    where `is_observing`. is_privileged: starts before all others and ends after them. held_in: what holds it where it does not run for
     the whole process; such a one is never sampled. is_on: whether it starts for events. is_removed: it never will again.
     """
 
@@ -42,6 +43,8 @@ class Entry:
     takes_events: bool = False
     is_privileged: bool = False
     held_in: _local.Holder | None = None
+    only: tuple[Interest, ...] | None = None
+    is_observing: bool = False
     probability: float = 1.0
     mode: SamplingMode = SamplingMode.PER_EVENT
     should_run: Callable[[], Any] | None = None
@@ -146,6 +149,7 @@ class Registry:
         self._entries: tuple[Entry, ...] = ()
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
+        self._of_users: weakref.WeakSet[Interest] = weakref.WeakSet()
         self._private: weakref.WeakSet[Interest] = weakref.WeakSet()
         self._sources: dict[int, Collection[Scope]] = {}
         self._following = Following()
@@ -161,7 +165,7 @@ class Registry:
                 entry.held_in.hold((*entry.held_in.held(), entry))
             else:
                 self._entries = tuple(sorted((*self._entries, entry), key=lambda each: not each.is_privileged))
-            self._update()
+            self._changed(entry)
         return entry
 
     def find(self, handle: int) -> Entry | None:
@@ -178,13 +182,13 @@ class Registry:
             if entry.held_in is not None:
                 self._local.pop(entry.handle, None)
                 entry.held_in.hold(tuple(each for each in entry.held_in.held() if each is not entry))
-            self._update()
+            self._changed(entry)
 
     def enable(self, entry: Entry, enabled: bool) -> None:
         """Have it start for events or not, wherever."""
         with self._lock:
             entry.is_on = enabled and not entry.is_removed
-            self._update()
+            self._changed(entry)
 
     def users(self) -> list[Entry]:
         """The user's global pairs, disabled ones included."""
@@ -199,11 +203,18 @@ class Registry:
         with self._lock:
             self._update()
 
-    def _update(self) -> None:
+    def _changed(self, entry: Entry) -> None:
+        """Inform those whom `entry` can concern: a program may have any number of observed functions."""
+        if entry.only is None:
+            self._update(observed=entry.is_observing)
+        for interest in entry.only or ():
+            self._inform(interest)
+
+    def _update(self, *, observed: bool = True) -> None:
         follows = any(each.held_in is _local.WORK and not each.is_removed for each in self._local.values())
         (carrying.add if follows else carrying.remove)(self._following)
         self.has_trees = any(each.is_on and _asks_the_root(each) for each in self._entries)
-        for interest in (*self._interests.values(), *self._private):
+        for interest in (*self._interests.values(), *self._of_users, *(self._private if observed else ())):
             self._inform(interest)
 
     def _inform(self, interest: Interest) -> None:
@@ -229,15 +240,15 @@ class Registry:
 
     def interest_of_users(self, scope: Scope) -> Interest:
         """Which of the user's listen to `scope`: for the caller alone, and as long as the caller keeps it."""
-        return self._keep(Interest(scope, of_users=True))
+        return self._keep(self._of_users, Interest(scope, of_users=True))
 
     def private_interest(self, scope: Any) -> Interest:
         """Who listens to `scope`, something of the caller's that nobody else fires: kept as long as the caller keeps it."""
-        return self._keep(Interest(scope, is_private=True))
+        return self._keep(self._private, Interest(scope, is_private=True))
 
-    def _keep(self, interest: Interest) -> Interest:
+    def _keep(self, kept: weakref.WeakSet[Interest], interest: Interest) -> Interest:
         with self._lock:
-            self._private.add(interest)
+            kept.add(interest)
             self._inform(interest)
         return interest
 

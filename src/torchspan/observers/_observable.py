@@ -67,8 +67,8 @@ class Site:
         """False once the function is observed no more; where what observed it is still bound, calls pass through."""
         self.interest = REGISTRY.private_interest(self)
         self.observers = CallableObservers(
-            pre=Observer(f"{self.name}.pre", policy=policy, _part_of=self),
-            post=Observer(f"{self.name}.post", policy=policy, _part_of=self),
+            pre=Observer(f"{self.name}.pre", policy=policy, _part_of=self, _call=self.interest),
+            post=Observer(f"{self.name}.post", policy=policy, _part_of=self, _call=self.interest),
         )
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:

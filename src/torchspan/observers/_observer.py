@@ -100,7 +100,7 @@ class Observer(Generic[C]):
     takes that of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
     """
 
-    __slots__ = ("__weakref__", "_known", "_on_change", "_part_of", "_policy", "_scope", "name")
+    __slots__ = ("__weakref__", "_call", "_known", "_on_change", "_part_of", "_policy", "_scope", "name")
 
     def __init__(
         self,
@@ -109,12 +109,14 @@ class Observer(Generic[C]):
         scope: Scope = "context",
         policy: ErrorPolicy | None = None,
         _part_of: Any = None,
+        _call: Interest | None = None,
         _on_change: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self._scope = _valid(scope)
         self._policy = policy or ErrorPolicy()
         self._part_of = _part_of
+        self._call = _call
         self._on_change = _on_change
         self._known: _Listeners | None = None if _tracing.is_tracing() else self._nobody()
 
@@ -166,6 +168,7 @@ class Observer(Generic[C]):
             _UNGUARDED,
             owner=self,
             held_in=_CONTEXT if is_held else self._listeners().of_process,
+            only=(self._listeners().interest, *([] if self._call is None else [self._call])),
             callback=callback,
         )
 
