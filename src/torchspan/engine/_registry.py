@@ -25,12 +25,13 @@ from torchspan.engine._threads import Following
 class Entry:
     """One pair of callbacks as it is registered.
 
-    handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair.
-    selects: which scopes it runs for. owner: the engine it works for, and whose events alone it hears of, or the observer
-    it belongs to; None for one of the user's pairs. takes_events: it is given an engine's events as they are, whichever
-    engine's. only: the private interests that it alone can concern; None: all others, private ones
-    where `is_observing`. is_privileged: starts before all others and ends after them. held_in: what holds it where it does not run for
-    the whole process; such a one is never sampled. is_on: whether it starts for events. is_removed: it never will again.
+    handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair. selects:
+    which scopes it runs for. owner: the engine it works for, and whose events alone it hears of, or the observer it
+    belongs to; None for one of the user's pairs. takes_events: it is given an engine's events as they are, whichever
+    engine's. only: the private interests that it alone can concern; None: all others, private ones where
+    `is_observing`. is_privileged: starts before all others and ends after them. held_in: what holds it where it does
+    not run for the whole process; such a one is never sampled. is_on: whether it starts for events. is_removed: it
+    never will again.
     """
 
     handle: int
