@@ -87,6 +87,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     monkeypatch.setattr("torchspan.session.Session", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
+    monkeypatch.delitem(sys.modules, "torchspan.observers", raising=False)  # another test's
     instrument().uninstrument()
     assert caplog.messages == ["Hooking failed; the program goes on, without our traces."] * 3
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 from opentelemetry import trace
 
+from support.child import unmeasured
 from torchspan import callbacks, carrying
 from torchspan.callbacks import RecordFunctionCallback, record_function
 
@@ -376,6 +377,7 @@ def printed(program):
         text=True,
         check=True,
         timeout=60,
+        env=unmeasured(),
     ).stdout.splitlines()
 
 

@@ -26,10 +26,15 @@ class Result:
     output: str
 
 
-def run(program, *helpers, folder, path=(), timeout=300, **environment):
+def unmeasured():
+    """An environment in which coverage is not measured: its lock, held by another thread at a fork, stays locked in the child."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
+
+
+def run(program, *helpers, folder, path=(), timeout=300, measured=True, **environment):
     """Runs `program()` in a new Python, with `helpers` beside it; all are functions of plain source.
 
-    folder: the program's current and temporary folder. path: folders before all others on sys.path.
+    folder: the program's current and temporary folder. path: folders before all others on sys.path. measured: whether coverage is.
     """
     source = "\n\n".join(textwrap.dedent(inspect.getsource(each)) for each in (*helpers, program))
     script = folder / "program.py"
@@ -39,7 +44,8 @@ def run(program, *helpers, folder, path=(), timeout=300, **environment):
         encoding="utf-8",
     )
     result = folder / "result.json"
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    surroundings = os.environ if measured else unmeasured()
+    clean = {name: value for name, value in surroundings.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
     search = [*map(str, path), str(TESTS), clean.get("PYTHONPATH", "")]
     environ = {**clean, "PYTHONPATH": os.pathsep.join(filter(None, search)), "CHILD_RESULT": str(result)}
     done = subprocess.run(
