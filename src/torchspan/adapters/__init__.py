@@ -10,7 +10,7 @@ from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.adapters._loggers import mark_log_records
 from torchspan.adapters._memory import memory_callbacks
 from torchspan.adapters._resolve import ResolvedProbe, version_of
-from torchspan.adapters.torch_tensorrt import DETAILS, is_supported
+from torchspan.adapters.torch_tensorrt import is_supported
 
 
 def resolve_probes() -> list[ResolvedProbe]:
@@ -26,7 +26,6 @@ def versions() -> dict[str, str]:
 
 
 __all__ = [
-    "DETAILS",
     "ResolvedProbe",
     "is_supported",
     "mark_log_records",

@@ -22,8 +22,6 @@ from torchspan.probes import SUPPORTED, Action, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
 
 LIBRARY = "torch_tensorrt"
-DETAILS = ("stages", "passes")
-"""Detail levels, each including those before it."""
 
 
 def install(engine: Engine, *, detail: str = "stages", late: bool = False) -> Undo:
