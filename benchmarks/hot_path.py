@@ -15,10 +15,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from table import NO_TARGET, Row, write
-from torchspan.adapters._execute import Execution
-from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters.engine_runs import Execution
 from torchspan.engine import ActiveWork, Engine
-from torchspan.engine._run_times import HELD
+from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Action
 from torchspan.writer import MetricWriter, SpanWriter
 

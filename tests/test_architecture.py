@@ -12,31 +12,29 @@ import torchspan
 
 ROOT = Path(torchspan.__file__).parent
 VOCABULARY = {"phase", "semconv"}
-BASE = {"_version", "environment_variables", "exceptions", "run_report"}
 ALLOWED = {
+    "_base": set(),
     "phase": set(),
     "semconv": {"phase"},
-    "imports": set(),
-    "names": set(),
-    "carrying": {"imports", "names"},
-    "engine": {"phase", "carrying"},
+    "_dynamo_safety": {"_base"},
+    "subscribers": {"_base", "_dynamo_safety", "engine", "phase"},
+    "engine": {"_base", "phase", "subscribers"},
     "probes": VOCABULARY,
-    "adapters": VOCABULARY | {"probes", "engine"},
-    "writer": VOCABULARY | {"context_keys", "engine", "serving", "_version"},
-    "config": {"environment_variables", "exceptions"},
-    "run_report": {"environment_variables"},
-    "sdk": {"environment_variables", "run_report"},
+    "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
+    "writer": VOCABULARY | {"_base", "_version", "engine"},
+    "_settings": {"environment_variables", "exceptions"},
+    "_run_report": {"environment_variables"},
+    "sdk": {"environment_variables"},
     "testing": set(),
-    "context_keys": set(),
-    "propagation": {"carrying", "context_keys", "imports", "names"},
-    "untraced": {"engine", "imports", "adapters"},
-    "callbacks": {"phase", "engine", "untraced"},
-    "observers": {"phase", "engine", "untraced", "adapters"},
-    "session": {"adapters", "config", "engine", "run_report", "writer"},
-    "instrumentor": {"config", "imports", "propagation", "run_report", "session", "testing"},
-    "cli": BASE | VOCABULARY | {"adapters", "config", "instrumentor", "probes", "sdk", "testing"},
-    "serving": set(),
-    "__init__": {"_version", "instrumentor", "serving"},
+    "propagation": {"_base"},
+    "callbacks": {"_base", "_dynamo_safety", "phase", "subscribers"},
+    "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
+    "_bridge": {"_run_report", "_settings", "adapters", "engine", "subscribers", "writer"},
+    "instrumentor": {"_base", "_bridge", "_run_report", "_settings", "propagation", "testing"},
+    "cli": VOCABULARY
+    | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "exceptions", "instrumentor"}
+    | {"probes", "sdk", "testing"},
+    "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),
     "environment_variables": set(),
     "exceptions": set(),
@@ -98,13 +96,13 @@ def test_no_part_imports_an_observed_library_with_itself(path):
 
 def test_the_engine_and_what_is_below_it_know_neither_the_observed_libraries_nor_opentelemetry():
     for path in FILES:
-        if part_of(path) in {"engine", "carrying", "names", "imports"}:
+        if part_of(path) in {"_base", "subscribers", "engine"}:
             assert not (OBSERVED | {"opentelemetry"}) & {name.split(".")[0] for name in imports(path)}, path
 
 
 def test_probes_and_engine_do_not_speak_of_spans():
     for path in FILES:
-        if part_of(path) in {"engine", "probes"}:
+        if part_of(path) in {"engine", "probes", "subscribers"}:
             names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
             assert not {name for name in names if "span" in name.lower() and name != "torchspan"}, path
 

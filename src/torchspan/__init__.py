@@ -8,25 +8,25 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
     TorchspanInstrumentor().instrument()
 """
 
-# General layout, in the direction in which the data flow; a folder imports only from those before it:
+# General layout, in the direction in which data flows; a package imports only from those before it:
 #
-#   names.py, carrying.py  replacing names of the standard library; what follows the work into threads
-#   phase.py, semconv.py   the vocabulary: kinds of work, attributes
-#   probes/                WHERE we hook: rows of data, and pure functions that describe a call
-#   engine/                WHEN something happens: paired callbacks; knows neither torch nor OpenTelemetry
-#   adapters/              HOW a library is hooked: applies the rows, returns the undo
-#   writer/                WHAT becomes of it: spans and metrics, through OpenTelemetry's API
-#   callbacks.py           the user's side of engine/: RecordFunction in Python
-#   observers/             and the Observers of Torch-TensorRT
-#   session.py             puts the four together, once Torch-TensorRT is imported
-#   instrumentor.py        switches that on and off, and imports none of it before
-#   serving.py             whether the program has begun to serve, which it says itself
-#   cli/                   the command `torchspan`
+#   _base/              what everything builds on: import hooks, patching, error boundaries, privacy, ids
+#   phase.py, semconv   the vocabulary: kinds of work, attributes, metrics
+#   probes/             WHERE torchspan hooks: typed rows, and pure functions that describe a call
+#   subscribers/        user callbacks: RecordFunction in Python
+#   engine/             WHEN something happens: events; knows neither torch nor OpenTelemetry
+#   adapters/           HOW a library is hooked: applies its probes, returns the undo
+#   writer/             WHAT becomes of events: spans and metrics, through OpenTelemetry's API
+#   propagation/        carries OpenTelemetry's context into threads and processes
+#   callbacks.py        the public side of subscribers/
+#   observers/          Torch-TensorRT's Observer API, for torchspan's phases and for user functions
+#   _bridge.py          builds engine, writer and adapters once an observed library is imported
+#   instrumentor.py     enables and disables that, and imports none of it before
+#   cli/                the command `torchspan`
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
 
 from torchspan._version import __version__
 from torchspan.instrumentor import TorchspanInstrumentor
-from torchspan.serving import mark_ready
 
 __all__ = ["TorchspanInstrumentor", "__version__", "mark_ready"]

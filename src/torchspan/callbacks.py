@@ -20,9 +20,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchspan import untraced
-from torchspan.engine import _sampling, _tracing
-from torchspan.engine._local import (
+from torchspan import _dynamo_safety
+from torchspan.phase import Phase
+from torchspan.subscribers import sampling
+from torchspan.subscribers.local_state import (
     WORK,
     DisableRecordFunctionGuard,
     RecordFunctionGuard,
@@ -33,12 +34,11 @@ from torchspan.engine._local import (
     is_record_function_enabled,
     set_record_function_tls,
 )
-from torchspan.engine._ranges import record_function
-from torchspan.engine._record import RecordFunction, current_thread_id
-from torchspan.engine._registry import REGISTRY, Entry, probability
-from torchspan.engine._sampling import SamplingMode
-from torchspan.engine._scope import RecordScope, Scope
-from torchspan.phase import Phase
+from torchspan.subscribers.ranges import record_function
+from torchspan.subscribers.record_function import RecordFunction, current_thread_id
+from torchspan.subscribers.registry import REGISTRY, Entry, probability
+from torchspan.subscribers.sampling import SamplingMode
+from torchspan.subscribers.scope import RecordScope, Scope
 
 __all__ = [
     "INVALID_CALLBACK_HANDLE",
@@ -120,7 +120,7 @@ class RecordFunctionCallback:
 # --- who listens ----------------------------------------------------------------------------------------------
 def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
     """Have `callback` run for events of the whole process. Logs a warning where nobody fires a scope it names."""
-    return INVALID_CALLBACK_HANDLE if _tracing.is_tracing() else _add(callback, is_local=False)
+    return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=False)
 
 
 def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandle:
@@ -129,7 +129,7 @@ def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandl
     It follows the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now on; elsewhere
     `ThreadLocalState` takes it.
     """
-    return INVALID_CALLBACK_HANDLE if _tracing.is_tracing() else _add(callback, is_local=True)
+    return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=True)
 
 
 def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
@@ -186,17 +186,17 @@ def reenable_callback(handle: CallbackHandle) -> None:
 
 
 def _find(handle: CallbackHandle) -> Entry | None:
-    return None if _tracing.is_tracing() else REGISTRY.find(handle)
+    return None if _dynamo_safety.is_tracing() else REGISTRY.find(handle)
 
 
 def has_global_callbacks() -> bool:
     """Whether a global callback is registered, a disabled one included."""
-    return not _tracing.is_tracing() and bool(REGISTRY.users())
+    return not _dynamo_safety.is_tracing() and bool(REGISTRY.users())
 
 
 def has_thread_local_callbacks() -> bool:
     """Whether a thread-local callback is registered for the work going on here, a disabled one included."""
-    return not _tracing.is_tracing() and any(not each.is_removed for each in get_record_function_tls().callbacks)
+    return not _dynamo_safety.is_tracing() and any(not each.is_removed for each in get_record_function_tls().callbacks)
 
 
 def has_callbacks() -> bool:
@@ -206,14 +206,14 @@ def has_callbacks() -> bool:
 
 def clear_global_callbacks() -> None:
     """Remove every global callback."""
-    if not _tracing.is_tracing():
+    if not _dynamo_safety.is_tracing():
         for entry in REGISTRY.users():
             REGISTRY.remove(entry)
 
 
 def clear_thread_local_callbacks() -> None:
     """Have no thread-local callback run for the work going on here any more; work started before keeps its own."""
-    if not _tracing.is_tracing():
+    if not _dynamo_safety.is_tracing():
         set_record_function_tls(get_record_function_tls()._replace(callbacks=()))
         REGISTRY.update()
 
@@ -226,8 +226,8 @@ def clear_callbacks() -> None:
 
 def set_record_function_seed_for_testing(seed: int) -> None:
     """Have sampling pick the same events again, in this thread; every thread draws anew how far its next hits are."""
-    if not _tracing.is_tracing():
-        _sampling.seed(seed)
+    if not _dynamo_safety.is_tracing():
+        sampling.seed(seed)
         REGISTRY.update()
 
 
@@ -238,13 +238,13 @@ _default_node_id: int | None = None
 def set_default_node_id(node_id: int) -> None:
     """Say which node of a distributed program this process is."""
     global _default_node_id
-    if not _tracing.is_tracing():
+    if not _dynamo_safety.is_tracing():
         _default_node_id = node_id
 
 
 def get_default_node_id() -> int:
     """What was set; else the rank, of torch.distributed or of the variable RANK that torchrun sets; else -1."""
-    if _tracing.is_tracing():
+    if _dynamo_safety.is_tracing():
         return -1
     if _default_node_id is not None:
         return _default_node_id
@@ -255,4 +255,4 @@ def get_default_node_id() -> int:
     return int(rank) if rank.isdecimal() else -1
 
 
-untraced.keep_out()
+_dynamo_safety.register_with_dynamo()

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
-from torchspan import config
-from torchspan.imports import when_imported
+from torchspan import _settings
+from torchspan._base.import_hooks import when_imported
 
 if TYPE_CHECKING:
-    from torchspan.config import Config
-    from torchspan.run_report import RunReport
-    from torchspan.session import Session
+    from torchspan._bridge import Bridge
+    from torchspan._run_report import RunReport
+    from torchspan._settings import Config
 
 Undo = Callable[[], None]
 
@@ -58,7 +58,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def _instrument(self, **kwargs: Any) -> None:
         tracer_provider, meter_provider = kwargs.pop("tracer_provider", None), kwargs.pop("meter_provider", None)
         kwargs.pop("logger_provider", None)  # conventional; nothing goes there
-        settings = config.load(kwargs)
+        settings = _settings.load(kwargs)
         if settings.without_gpu:
             from torchspan import testing
 
@@ -77,22 +77,22 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
 
 class _Arrivals:
-    """Hands libraries that arrive, in whichever order and thread, to the one session."""
+    """Hands libraries that arrive, in whichever order and thread, to the one bridge."""
 
     def __init__(self, settings: Config, provider: Any, meter_provider: Any, report: RunReport | None) -> None:
-        self._session: Session | None = None
+        self._bridge: Bridge | None = None
         self._how = (settings, provider, meter_provider, report)
         self._lock = threading.RLock()
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
         try:
-            from torchspan.session import Session
+            from torchspan._bridge import Bridge
 
             with self._lock:
-                if self._session is None:
-                    self._session = Session(*self._how)
-                self._session.hook(library, late=late)
+                if self._bridge is None:
+                    self._bridge = Bridge(*self._how)
+                self._bridge.hook(library, late=late)
         except Exception:
             logging.getLogger("torchspan").exception("Hooking failed; the program goes on, without our traces.")
         return _nothing
@@ -100,9 +100,9 @@ class _Arrivals:
     def close(self) -> None:
         """Undo the hooks of all libraries."""
         with self._lock:
-            session, self._session = self._session, None
-        if session is not None:
-            session.close()
+            bridge, self._bridge = self._bridge, None
+        if bridge is not None:
+            bridge.close()
 
 
 def resume(**settings: Any) -> None:
@@ -132,7 +132,7 @@ def _nothing() -> None:
 
 def _report() -> tuple[RunReport | None, Undo]:
     """What `torchspan run` wants to know, written now and at the end of this process and of its forks."""
-    from torchspan.run_report import RunReport
+    from torchspan._run_report import RunReport
 
     report = RunReport.from_environment()
     return report, _nothing if report is None else report.write_until_exit()

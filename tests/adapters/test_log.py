@@ -6,8 +6,8 @@ import threading
 import pytest
 
 from torchspan import phase
-from torchspan.adapters._log import LINES_LIMIT, wrap_log
-from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters.torch_tensorrt.log import LINES_LIMIT, wrap_log
 from torchspan.engine import Engine
 from torchspan.probes import Action, Probe
 from torchspan.probes.describe.log import Line

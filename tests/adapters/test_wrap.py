@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from torchspan import phase, semconv
-from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters._machinery.wrap import Wrapping
 from torchspan.engine import Callback, Engine
 from torchspan.probes import RAISED, Action, Call, Probe
 

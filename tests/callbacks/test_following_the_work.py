@@ -11,7 +11,7 @@ import pytest
 
 from torchspan import callbacks
 from torchspan.callbacks import RecordFunctionCallback, ThreadLocalState, add_thread_local_callback, record_function
-from torchspan.engine import REGISTRY
+from torchspan.subscribers.registry import REGISTRY
 
 
 @record_function("step")

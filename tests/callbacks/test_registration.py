@@ -18,7 +18,8 @@ from torchspan.callbacks import (
     add_thread_local_callback,
     record_function,
 )
-from torchspan.engine import REGISTRY, Callback, Engine
+from torchspan.engine import Callback, Engine
+from torchspan.subscribers.registry import REGISTRY
 
 
 @record_function("step")

@@ -18,7 +18,8 @@ from torchspan.callbacks import (
     add_global_callback,
     record_function,
 )
-from torchspan.engine import REGISTRY, Engine
+from torchspan.engine import Engine
+from torchspan.subscribers.registry import REGISTRY
 
 
 @record_function("step")

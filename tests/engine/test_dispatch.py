@@ -5,7 +5,8 @@ import threading
 import pytest
 
 from torchspan import phase
-from torchspan.engine import Callback, Engine, Registry
+from torchspan.engine import Callback, Engine
+from torchspan.subscribers.registry import Registry
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from torchspan._base.errors import Guard
 from torchspan.engine import Engine, RunTimes
-from torchspan.engine._guard import Guard
-from torchspan.engine._run_times import AT_ONCE, HELD
+from torchspan.engine.run_times import AT_ONCE, HELD
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import gc
 import pytest
 
 from torchspan import callbacks, observers
-from torchspan.engine import REGISTRY
+from torchspan.subscribers.registry import REGISTRY
 
 
 def registered():

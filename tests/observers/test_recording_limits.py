@@ -10,9 +10,10 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from support.tree import named
 from torchspan import phase
-from torchspan.adapters import _observations
-from torchspan.engine import REGISTRY, _runs
+from torchspan.adapters import observed_functions
+from torchspan.engine import runs
 from torchspan.observers import Observer, observable
+from torchspan.subscribers.registry import REGISTRY
 
 
 @observable()
@@ -40,7 +41,7 @@ def spans(exporter):
 def clock(monkeypatch):
     """What the rate limits take for the time, in seconds."""
     clock = types.SimpleNamespace(now_s=1000.0)
-    monkeypatch.setattr(_runs, "time", types.SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(runs, "time", types.SimpleNamespace(monotonic=lambda: clock.now_s))
     return clock
 
 
@@ -134,7 +135,7 @@ def test_below_a_span_that_does_not_record_callbacks_are_called_and_nothing_is_e
 
 
 def test_names_are_bounded_and_later_functions_are_called_by_the_phase_alone(instrument, spans, monkeypatch):
-    monkeypatch.setattr(_observations, "NAMES_LIMIT", 2)
+    monkeypatch.setattr(observed_functions, "NAMES_LIMIT", 2)
     instrument()
     for index in range(4):
 
@@ -155,7 +156,7 @@ def test_names_are_bounded_and_later_functions_are_called_by_the_phase_alone(ins
 
 
 def test_there_are_five_hundred_names():
-    assert _observations.NAMES_LIMIT == 500
+    assert observed_functions.NAMES_LIMIT == 500
 
 
 # --- points in time -------------------------------------------------------------------------------------------
@@ -253,8 +254,8 @@ def test_a_failure_of_ours_reaches_neither_the_program_nor_callbacks(instrument,
     def fails(*_args, **_kwargs):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr(_observations.Observations, "mark", fails)
-    monkeypatch.setattr(_observations.Observations, "begin", fails)
+    monkeypatch.setattr(observed_functions.Observations, "mark", fails)
+    monkeypatch.setattr(observed_functions.Observations, "begin", fails)
     instrument()
     observer = Observer("point")
     observer.add(seen.append)

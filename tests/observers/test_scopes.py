@@ -14,8 +14,8 @@ import pytest
 
 from support import child
 from torchspan import observers
-from torchspan.engine import REGISTRY
 from torchspan.observers import Observer
+from torchspan.subscribers.registry import REGISTRY
 
 
 def in_thread(function):

@@ -9,7 +9,7 @@ from opentelemetry import trace
 from support import models
 from torchspan import callbacks, phase
 from torchspan.callbacks import RecordFunctionCallback, add_global_callback, record_function
-from torchspan.engine import REGISTRY
+from torchspan.subscribers.registry import REGISTRY
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ import torch_tensorrt
 
 from support import models
 from support.tree import named
-from torchspan.adapters import _memory
+from torchspan.writer import _memory
 
 MIB = 1 << 20
 INPUT = torch.ones(2, 16)

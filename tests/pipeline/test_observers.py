@@ -17,7 +17,7 @@ from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
 from support import models
 from support.tree import outline
 from torchspan import callbacks, observers, phase
-from torchspan.engine import REGISTRY
+from torchspan.subscribers.registry import REGISTRY
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ from torch_tensorrt.dynamo.conversion._TRTInterpreter import TRTInterpreter
 from pipeline.expected import by_version
 from support import models
 from support.tree import named, trees
-from torchspan.adapters import _monitor
+from torchspan.adapters.tensorrt import phases as _phases
 
 INPUT = torch.ones(2, 16)
 
@@ -139,7 +139,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
         raise RuntimeError("ours")
 
     for name in ("start", "step", "finish"):
-        monkeypatch.setattr(_monitor.BuildPhases, name, broken)
+        monkeypatch.setattr(_phases.BuildPhases, name, broken)
     instrument(tensorrt_phases="on")
     module = compiled()
     assert torch.allclose(module(INPUT), models.seeded(models.Mlp)(INPUT))
@@ -148,7 +148,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
 
 
 def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument, exporter, monkeypatch):
-    monkeypatch.setattr(_monitor.BuildPhases, "finish", lambda self, name: None)
+    monkeypatch.setattr(_phases.BuildPhases, "finish", lambda self, name: None)
     instrument(tensorrt_phases="on")
     compiled()
     spans = exporter.get_finished_spans()

@@ -17,7 +17,7 @@ import torch_tensorrt
 from support import models
 from support.receiver import Receiver
 from support.tree import named, trees
-from torchspan import TorchspanInstrumentor, session
+from torchspan import TorchspanInstrumentor, _bridge
 from torchspan.cli.waterfall import read_file
 from torchspan.engine import ActiveWork
 from torchspan.writer._heartbeats import NAME
@@ -52,7 +52,7 @@ def start():
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
-                start_new_session=True,
+                start_new_bridge=True,
             )
         )
         return started[-1]
@@ -214,7 +214,7 @@ def active(monkeypatch):
             super().__init__()
             made.append(self)
 
-    monkeypatch.setattr(session, "ActiveWork", Kept)
+    monkeypatch.setattr(_bridge, "ActiveWork", Kept)
     return made
 
 

@@ -17,7 +17,7 @@ from support import work
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
-from torchspan.names import Names
+from torchspan._base.patching import Names
 from torchspan.propagation import _processes
 from torchspan.propagation._lifeline import Lifeline, Lifelines
 

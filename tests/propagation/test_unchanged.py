@@ -20,8 +20,8 @@ from opentelemetry import trace
 from opentelemetry.instrumentation import utils
 
 from support.work import span_id
-from torchspan import carrying
-from torchspan.names import Names
+from torchspan._base import threads
+from torchspan._base.patching import Names
 from torchspan.propagation import _carrier, _pools
 
 REPLACED = [
@@ -293,7 +293,7 @@ def thread_of_314(monkeypatch, instrument):
             original(self)
 
         monkeypatch.setattr(threading.Thread, "start", start)
-        monkeypatch.setattr(carrying, "sys", SimpleNamespace(version_info=(3, 14), modules=sys.modules))
+        monkeypatch.setattr(threads, "sys", SimpleNamespace(version_info=(3, 14), modules=sys.modules))
         instrument()
         return ThreadOf314
 

@@ -5,7 +5,7 @@ import queue
 import threading
 from collections import deque
 
-from torchspan.engine import _event
+from torchspan.engine import event as event_module
 
 START_NS = 1_795_257_760_000_000_000  # 2026-11-21 10:42:40 UTC
 _PATIENCE_S = 60
@@ -18,7 +18,7 @@ class FakeTime:
         self.now_ns = 0
         self._changed = threading.Condition()
         self._sleeps = []
-        monkeypatch.setattr(_event, "time", self)
+        monkeypatch.setattr(event_module, "time", self)
 
     def time_ns(self):
         return START_NS + self.now_ns

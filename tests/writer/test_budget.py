@@ -13,7 +13,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters._machinery.wrap import Wrapping
 from torchspan.engine import ActiveWork, Engine, Occurrence
 from torchspan.probes import Probe
 from torchspan.writer import MetricWriter, SpanWriter

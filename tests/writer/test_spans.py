@@ -19,7 +19,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 from support.fake_time import START_NS, FakeTime
 from support.tree import named, outline
 from torchspan import phase, semconv
-from torchspan.adapters._wrap import Wrapping
+from torchspan.adapters._machinery.wrap import Wrapping
 from torchspan.engine import Engine, Occurrence
 from torchspan.probes import Probe
 from torchspan.writer import SpanWriter

@@ -7,10 +7,9 @@ No library is ever imported here; an adapter is installed once the program has i
 import sys
 
 from torchspan.adapters import tensorrt, torch_tensorrt
-from torchspan.adapters._loggers import mark_log_records
-from torchspan.adapters._memory import memory_callbacks
-from torchspan.adapters._resolve import ResolvedProbe, version_of
+from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
+from torchspan.adapters.torch_tensorrt.loggers import mark_log_records
 
 
 def resolve_probes() -> list[ResolvedProbe]:
@@ -29,7 +28,6 @@ __all__ = [
     "ResolvedProbe",
     "is_supported",
     "mark_log_records",
-    "memory_callbacks",
     "resolve_probes",
     "versions",
 ]

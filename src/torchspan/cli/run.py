@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchspan import semconv
+from torchspan._run_report import likely_reason, read_reports
 from torchspan.cli import _child
 from torchspan.cli._command import CommandError
 from torchspan.cli._environment import RUN_ID, RunOptions, environment
@@ -21,7 +22,6 @@ from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
 from torchspan.cli.waterfall import Span, read_file, traces
 from torchspan.environment_variables import TORCHSPAN_FILE
-from torchspan.run_report import likely_reason, read_reports
 from torchspan.sdk import _path
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from torchspan import untraced
-from torchspan.engine import ErrorPolicy
+from torchspan import _dynamo_safety
+from torchspan._base.errors import ErrorPolicy
 from torchspan.observers._elsewhere import Observation, observe_function
 from torchspan.observers._observable import CallableObservers, ObserveContext, ObservedCallable, observable
 from torchspan.observers._observable import make_observable as _make_observable
@@ -53,4 +53,4 @@ __all__ = [
     "observe_function",
 ]
 
-untraced.keep_out()
+_dynamo_safety.register_with_dynamo()

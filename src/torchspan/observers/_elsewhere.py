@@ -9,14 +9,16 @@ import weakref
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from torchspan.engine import REGISTRY, ErrorPolicy, _tracing
+from torchspan import _dynamo_safety
+from torchspan._base.errors import ErrorPolicy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
+from torchspan.subscribers.registry import REGISTRY
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from torchspan.adapters._patching import Patches
+    from torchspan._base.patches import Patches
 
 
 class Observation:
@@ -37,7 +39,7 @@ class Observation:
 
     def __call__(self) -> None:
         """Put the function back wherever what observes it is still bound; elsewhere calls pass through. A second time: nothing."""
-        if self._patches is None or _tracing.is_tracing():
+        if self._patches is None or _dynamo_safety.is_tracing():
             return
         with REGISTRY.changing():
             patches, self._patches = self._patches, None
@@ -67,9 +69,9 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
     Raises ValueError for what is no such text, ImportError for a module that cannot be imported, AttributeError where it
     has no such name, TypeError for what is no function or lies in a type whose attributes cannot be replaced.
     """
-    if _tracing.is_tracing():
+    if _dynamo_safety.is_tracing():
         return Observation(None, None)
-    from torchspan.adapters._patching import Patches
+    from torchspan._base.patches import Patches
 
     module_name, separator, path = target.partition(":")
     if not (separator and module_name and all(part.isidentifier() for part in path.split("."))):

@@ -8,11 +8,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-from torchspan.engine import REGISTRY, ErrorPolicy, Observed, _tracing
-from torchspan.engine._guard import FAILED
-from torchspan.engine._registry import Entry
-from torchspan.engine._wrapped import wrapped
+from torchspan import _dynamo_safety
+from torchspan._base.errors import FAILED, ErrorPolicy
+from torchspan.engine import Observed
 from torchspan.observers._observer import Observer
+from torchspan.subscribers.function_wrappers import wrapped
+from torchspan.subscribers.registry import REGISTRY, Entry
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,17 +74,17 @@ class Site:
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
         """A call begins; None where nobody is to hear of it. resumes: its body is left and entered again."""
-        if not self.is_observed or REGISTRY.busy.now or _tracing.is_symbolic((*args, *kwargs.values())):
+        if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         call = ObservedCall(self, args, kwargs, resumes=resumes)
-        _tracing.undisturbed(call.start)
+        _dynamo_safety.undisturbed(call.start)
         return call
 
     @staticmethod
     def _ended(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
         """The call ended: it raised `error`, or returned `result`."""
         # Who consumed a generator and has had enough closes it: nothing has failed.
-        _tracing.undisturbed(call.finish, None if isinstance(error, GeneratorExit) else error, result)
+        _dynamo_safety.undisturbed(call.finish, None if isinstance(error, GeneratorExit) else error, result)
 
 
 class ObservedCall:
@@ -154,7 +155,7 @@ def observable(*, policy: ErrorPolicy | None = None) -> Callable[[F], F]:
 
 def make_observable(orig_func: Callable[..., Any], policy: ErrorPolicy | None = None) -> ObservedCallable:
     """An observed form of a callable that one does not own. Raises TypeError for a class and for what cannot be called."""
-    if _tracing.is_tracing():
+    if _dynamo_safety.is_tracing():
         return orig_func  # type: ignore[return-value]
     if isinstance(orig_func, type) or not callable(orig_func):
         raise TypeError(f"only functions can be observed, and methods one by one: not {orig_func!r}")

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
-from torchspan.engine import REGISTRY, ErrorPolicy, Unguarded, _tracing
-from torchspan.engine._registry import Entry, Interest
+from torchspan import _dynamo_safety
+from torchspan._base.errors import ErrorPolicy, Unguarded
+from torchspan.subscribers.registry import REGISTRY, Entry, Interest
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -118,7 +119,7 @@ class Observer(Generic[C]):
         self._part_of = _part_of
         self._call = _call
         self._on_change = _on_change
-        self._known: _Listeners | None = None if _tracing.is_tracing() else self._nobody()
+        self._known: _Listeners | None = None if _dynamo_safety.is_tracing() else self._nobody()
 
     def __repr__(self) -> str:
         return f"Observer({self.name!r})"
@@ -131,7 +132,7 @@ class Observer(Generic[C]):
     @property
     def is_heard(self) -> bool:
         """Whether somebody listens, here or elsewhere."""
-        return not _tracing.is_tracing() and self._listeners().interest.countdown is not None
+        return not _dynamo_safety.is_tracing() and self._listeners().interest.countdown is not None
 
     def _listeners(self) -> _Listeners:
         if self._known is None:  # it was made in code that was being traced
@@ -148,7 +149,7 @@ class Observer(Generic[C]):
         scope, policy: other ones than the observer's. Raises TypeError for a callback that cannot be called, ValueError for
         a scope that does not exist.
         """
-        if _tracing.is_tracing():
+        if _dynamo_safety.is_tracing():
             return Registration(self, None)
         if not callable(callback):
             raise TypeError(f"a callback of {self!r} has to be callable: {callback!r} is not")
@@ -198,7 +199,7 @@ class Observer(Generic[C]):
 
     def _entries(self) -> list[_CallbackEntry]:
         """The callbacks that are heard here, in the order in which they were added."""
-        if _tracing.is_tracing():
+        if _dynamo_safety.is_tracing():
             return []
         held = (*self._listeners().of_process.entries, *_CONTEXT.held())
         found = [each for each in held if isinstance(each, _CallbackEntry) and each.owner is self and each.is_on]
@@ -210,10 +211,10 @@ class Observer(Generic[C]):
 
         Raises what a callback raised only where its `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, wants that.
         """
-        if _tracing.is_tracing() or self._listeners().interest.countdown is None or REGISTRY.busy.now:
+        if _dynamo_safety.is_tracing() or self._listeners().interest.countdown is None or REGISTRY.busy.now:
             return
-        if not _tracing.is_symbolic((*args, *kwargs.values())):
-            _tracing.undisturbed(self.tell, args, kwargs)
+        if not _dynamo_safety.is_symbolic((*args, *kwargs.values())):
+            _dynamo_safety.undisturbed(self.tell, args, kwargs)
 
     def tell(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """What `observe` does, for a caller who has asked all that and may be the engine at its callbacks."""
@@ -253,7 +254,7 @@ class Registration:
 
     def remove(self) -> None:
         """Have the callback called no more, from wherever. A second time does nothing."""
-        if self._entry is None or _tracing.is_tracing():
+        if self._entry is None or _dynamo_safety.is_tracing():
             return
         entry, self._entry = self._entry(), None
         if entry is not None:
@@ -280,7 +281,7 @@ class Callbacks:
 
     def remove(self, callback: Callback) -> None:
         """Remove the first that equals `callback`. Raises ValueError where there is none."""
-        if _tracing.is_tracing():  # nothing was appended either
+        if _dynamo_safety.is_tracing():  # nothing was appended either
             return
         for entry in self._observer._entries():
             if entry.callback == callback:

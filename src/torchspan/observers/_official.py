@@ -6,11 +6,12 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from torchspan.engine import REGISTRY, Event, Unguarded
-from torchspan.engine._registry import Entry
+from torchspan._base.errors import Unguarded
+from torchspan.engine import Event
 from torchspan.observers._observable import CallableObservers, ObserveContext
 from torchspan.observers._observer import Observer
 from torchspan.phase import OBSERVED, PHASES, PROGRESS, Phase
+from torchspan.subscribers.registry import REGISTRY, Entry
 
 logger = logging.getLogger("torchspan")
 

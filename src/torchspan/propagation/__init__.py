@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carries OpenTelemetry's context to where Python does not: into threads, work items of pools, and processes.
 
-General layout: into threads and pools of threads it goes as a passenger of `torchspan.carrying`. For the rest, `ROWS` says
+General layout: into threads and pools of threads it goes as a passenger of `torchspan._base.threads`. For the rest, `ROWS` says
 which names of the standard library are replaced; `_context` is what arrives at the other side, `_carrier` its form as text;
 `_pools`, `_processes` and `_environment` carry, `_start_up` honours what this process was started with. The folder's files
 are loaded when there is something to carry: most processes that `opentelemetry-instrument` starts have nothing.
@@ -23,9 +23,9 @@ from types import ModuleType
 from opentelemetry import context as context_api
 from opentelemetry.context import Context
 
-from torchspan import carrying
-from torchspan.imports import Undo, when_imported
-from torchspan.names import Function, Names
+from torchspan._base import threads
+from torchspan._base.import_hooks import Undo, when_imported
+from torchspan._base.patching import Function, Names
 
 __all__ = ["install"]
 
@@ -49,7 +49,7 @@ folder, taking `(names, original)`."""
 CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of their own."
 
 
-class CurrentContext(carrying.Passenger):
+class CurrentContext(threads.Passenger):
     """OpenTelemetry's current context."""
 
     outside = Context()
@@ -86,8 +86,8 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
     as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
     """
     names, passenger = Names(CONSEQUENCE), CurrentContext()
-    carrying.add(passenger)
-    undo: list[Undo] = [names.undo, partial(carrying.remove, passenger)]
+    threads.add(passenger)
+    undo: list[Undo] = [names.undo, partial(threads.remove, passenger)]
     if not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
         from torchspan.propagation import _start_up
 

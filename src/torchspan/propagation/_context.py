@@ -14,7 +14,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
 
-from torchspan.context_keys import STARTED_BY
+from torchspan._base.keys import STARTED_BY
 
 EMPTY = Context()
 """Nothing: what the long-lived workers of a pool are started in."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
-from torchspan.names import Function, Names
+from torchspan._base.patching import Function, Names
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
 

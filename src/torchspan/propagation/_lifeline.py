@@ -17,7 +17,7 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from torchspan.names import Function, Names
+from torchspan._base.patching import Function, Names
 
 logger = logging.getLogger("torchspan")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
-from torchspan.carrying import within
-from torchspan.names import Function, Names
+from torchspan._base.patching import Function, Names
+from torchspan._base.threads import within
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import EMPTY, Attached
 

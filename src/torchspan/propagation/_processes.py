@@ -19,7 +19,7 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from torchspan.names import Function, Names
+from torchspan._base.patching import Function, Names
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 from torchspan.propagation._lifeline import Lifeline, Lifelines

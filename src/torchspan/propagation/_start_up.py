@@ -9,8 +9,8 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 
-from torchspan.imports import Undo
-from torchspan.names import Function, Names
+from torchspan._base.import_hooks import Undo
+from torchspan._base.patching import Function, Names
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
 

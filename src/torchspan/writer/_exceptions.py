@@ -7,7 +7,7 @@ from types import CodeType, TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan.writer._redaction import redact
+from torchspan._base.privacy import redact
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """Whose messages are templates with values in them. Everybody else's may be nothing but a value."""

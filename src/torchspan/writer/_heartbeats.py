@@ -13,7 +13,8 @@ from typing import Protocol
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
-from torchspan.engine import ActiveWork, Callback, Event, Guard
+from torchspan._base.errors import Guard
+from torchspan.engine import ActiveWork, Callback, Event
 from torchspan.writer._schedule import NS, next_beat_ns
 
 NAME = "torchspan-heartbeats"

@@ -14,9 +14,9 @@ from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 
 from torchspan import phase, semconv
+from torchspan._base.bounds import bounded
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
-from torchspan.writer._bounds import bounded
 from torchspan.writer._tracer import TracerSource
 
 logger = logging.getLogger("torchspan")

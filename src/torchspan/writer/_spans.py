@@ -15,16 +15,16 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
 from torchspan import phase, semconv
-from torchspan.context_keys import STARTED_BY
+from torchspan._base.bounds import VALUE_LIMIT, bounded
+from torchspan._base.keys import STARTED_BY
+from torchspan._base.privacy import redact_log_line
+from torchspan._base.readiness import is_ready
 from torchspan.engine import Attributes, Callback, Event
-from torchspan.serving import is_ready
-from torchspan.writer._bounds import VALUE_LIMIT, bounded
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
 from torchspan.writer._hot import SpanHotPath
 from torchspan.writer._log_records import RecordMarker
-from torchspan.writer._redaction import redact_log_line
 from torchspan.writer._tracer import TracerSource
 
 STEPS_LIMIT = 20

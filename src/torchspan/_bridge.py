@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bridge at work: one engine and one writer, and an adapter for each library that the program has imported."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import TracerProvider
+
+from torchspan import adapters
+from torchspan._run_report import RunReport
+from torchspan._settings import Config
+from torchspan.adapters import observed_functions, tensorrt, torch_tensorrt
+from torchspan.engine import ActiveWork, Engine
+from torchspan.subscribers.registry import REGISTRY
+from torchspan.writer import Heartbeats, MetricWriter, ProgressWriter, SpanWriter, memory_callbacks
+
+logger = logging.getLogger("torchspan")
+
+Undo = Callable[[], None]
+
+
+class Bridge:
+    """Made when the first observed library arrives; the others join it.
+
+    tracer_provider, meter_provider: the providers to use instead of the global ones.
+    report: what `torchspan run` wants to know, if the program runs under it.
+    """
+
+    def __init__(
+        self,
+        settings: Config,
+        tracer_provider: TracerProvider | None,
+        meter_provider: MeterProvider | None,
+        report: RunReport | None,
+    ) -> None:
+        self._settings = settings
+        self._report = report
+        self._engine = Engine(REGISTRY)
+        self._writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
+        self._engine.hot, self._engine.tell, self._engine.note = self._writer.hot, self._writer.tell, self._writer.note
+        self._engine.register(self._writer.callback, privileged=True)
+        active = ActiveWork()
+        self._engine.register(active.callback)
+        self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped)
+        self._engine.register(self._metrics.callback)
+        if settings.heartbeat != 0:
+            progress = ProgressWriter(tracer_provider, meter_provider)
+            heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
+            self._engine.register(heartbeats.callback)
+            self._engine.at_close(heartbeats.stop)
+        for callback in memory_callbacks():
+            self._engine.register(callback)
+        self._tensorrt_hooked: tensorrt.Hooked = set()
+        self._undo: list[Undo] = []
+        if report is not None:
+            report.complete = self._complete
+
+    def hook(self, library: str, *, late: bool) -> None:
+        """Hook into `library`, which has been imported, and into the TensorRT that came with it.
+
+        late: the library was imported before the bridge was switched on.
+        """
+        if library == torch_tensorrt.LIBRARY:
+            self._undo.append(torch_tensorrt.install(self._engine, detail=self._settings.detail, late=late))
+            if self._settings.log_correlation:
+                self._undo.append(adapters.mark_log_records(self._engine, self._writer.mark_record))
+            _warn_of_untested()
+        if library == observed_functions.LIBRARY:
+            self._undo.append(observed_functions.install(self._engine))
+        # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
+        for package in tensorrt.loaded():
+            wants_phases = self._wants_phases(package)
+            self._undo.append(
+                tensorrt.install(
+                    self._engine, package, hooked=self._tensorrt_hooked, build_phases=wants_phases, late=late
+                )
+            )
+        if self._report is not None:
+            self._report.write()
+
+    def _wants_phases(self, package: str) -> bool:
+        if self._settings.tensorrt_phases == "auto":
+            return self._report is not None and package == "tensorrt_rtx"
+        return self._settings.tensorrt_phases == "on"
+
+    def close(self) -> None:
+        """Take everything down again, last done first."""
+        self._engine.close()
+        while self._undo:
+            self._undo.pop()()
+        self._metrics.close()
+
+    def _complete(self, report: RunReport) -> None:
+        resolved = adapters.resolve_probes()
+        report.libraries = adapters.versions()
+        report.rows = len(resolved)
+        report.resolved = sum(each.status == "resolved" for each in resolved)
+        report.spans, report.unsampled = self._writer.recorded, self._writer.unsampled
+
+
+def _warn_of_untested() -> None:
+    version = adapters.versions().get(torch_tensorrt.LIBRARY, "unknown")
+    if not adapters.is_supported(version):
+        logger.warning(
+            "torch_tensorrt %s is outside the versions that torchspan is tested with; what resolves is used, "
+            "`torchspan probes` shows the rest.",
+            version,
+        )

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps torchspan's own code out of what torch.compile and torch.export trace.
+
+Three things make a user's observed function safe, also one decorated before torch was imported. A decorated function carries
+the function itself under `_torchdynamo_inline`, which Dynamo reads instead of the wrapper, so that no code of torchspan is
+traced or guarded. All other public code calls `is_tracing()` first, which Dynamo folds to True. And Dynamo never begins to
+trace at a frame of torchspan's: where Python really runs between two graphs, callbacks run.
+
+`is_tracing`, `is_symbolic` and `undisturbed` are replaced once torch has been imported. Callers look them up in this module at
+each call, so that what was decorated before is safe as well.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+from torchspan._base import import_hooks
+from torchspan._base.errors import PROCESS_GUARD
+
+_NOT_SKIPPED = ("torchspan.testing", "torchspan.cli", "torchspan.sdk")
+"""Packages that run beside traced code or, as the stand-in for a GPU, in place of a library that Dynamo traces."""
+
+
+def _never() -> bool:
+    return False
+
+
+def _nothing_is(_values: tuple[Any, ...]) -> bool:
+    return False
+
+
+def _call(function: Callable[..., Any], *args: Any) -> Any:
+    return function(*args)
+
+
+is_tracing: Callable[[], bool] = _never
+"""Whether this very code is being read by a tracer, which folds the answer. Where True, torchspan must do nothing."""
+
+is_symbolic: Callable[[tuple[Any, ...]], bool] = _nothing_is
+"""Whether a call with these values runs for a tracer alone, with stand-ins for data: such a call is no event."""
+
+undisturbed: Callable[..., Any] = _call
+"""`undisturbed(function, *args)` calls it so that no tracer reads what runs inside: torchspan's bookkeeping, and callbacks."""
+
+
+def register_with_dynamo() -> None:
+    """Keep Dynamo out of every module of torchspan that has been imported, as soon as torch and Dynamo are imported."""
+    _when_imported("torch", torch_arrived)
+    _when_imported("torch._dynamo", dynamo_arrived)
+
+
+def torch_arrived() -> None:
+    """Torch has been imported: `is_tracing` and `is_symbolic` can answer from now on."""
+    global is_tracing, is_symbolic
+    torch = sys.modules["torch"]
+    is_tracing = torch.compiler.is_dynamo_compiling
+    is_symbolic = _symbolic(torch)
+
+
+def dynamo_arrived() -> None:
+    """Dynamo has been imported: keep it out of torchspan's code and, below it, out of callbacks."""
+    global undisturbed
+    dynamo = sys.modules["torch._dynamo"]
+    undisturbed = _undisturbed(dynamo)
+    for code in _own_codes():
+        dynamo.eval_frame.skip_code(code)
+
+
+def _when_imported(library: str, arrived: Callable[[], None]) -> None:
+    def action(_late: bool) -> Callable[[], None]:
+        PROCESS_GUARD.call("keeping torchspan out of what torch.compile traces", arrived)
+        return _nothing
+
+    import_hooks.when_imported(library, action)
+
+
+def _nothing() -> None:
+    """It stays as it is for the life of the process."""
+
+
+def _own_codes() -> Iterator[CodeType]:
+    """Every piece of torchspan's code through which a call of the program may run, nested code included."""
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("torchspan.") and not name.startswith(_NOT_SKIPPED):
+            for value in list(vars(module).values()):
+                if getattr(value, "__module__", None) == name:
+                    yield from _codes(value)
+
+
+def _codes(value: Any) -> Iterator[CodeType]:
+    if isinstance(value, type):
+        for each in list(vars(value).values()):
+            yield from _codes(each)
+    elif isinstance(value, property):
+        yield from _codes(value.fget)
+    elif isinstance(value, CodeType):
+        yield value
+        for constant in value.co_consts:
+            yield from _codes(constant)
+    else:
+        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if isinstance(code, CodeType):
+            yield from _codes(code)
+
+
+def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
+    """Non-strict export, AOT tracing and fake kernels run the program's Python for real, with tensors that hold no data.
+
+    A mode for such tensors alone is no proof: Torch-TensorRT compiles below one, the program's own lowering passes included.
+    """
+    mode, keys = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey
+    fake, proxy = keys.FAKE, keys.PROXY
+    is_exporting = torch.compiler.is_exporting
+    modules = sys.modules
+
+    def is_symbolic(values: tuple[Any, ...]) -> bool:
+        if mode(proxy) is not None or (mode(fake) is not None and is_exporting()):
+            return True
+        tensor = getattr(modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+        for each in values:  # noqa: SIM110 - a generator would take longer than all the rest
+            if isinstance(each, tensor):
+                return True
+        return False
+
+    return is_symbolic
+
+
+def _undisturbed(dynamo: Any) -> Any:
+    """Between two graphs Dynamo looks at every frame that begins, and would compile torchspan's bookkeeping."""
+    watching = sys.modules["torch"]._C._dynamo.eval_frame.get_eval_frame_callback
+    apart = dynamo.disable(_call)
+
+    def undisturbed(function: Callable[..., Any], *args: Any) -> Any:
+        return apart(function, *args) if watching() else function(*args)
+
+    return undisturbed

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observed functions and observers, whoever's they are: calls as events, points in time as occurrences."""
+
+from __future__ import annotations
+
+import time
+from types import CodeType
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+from torchspan.engine import Engine, Event, Observed, Occurrence, Runs, Undo
+from torchspan.phase import OBSERVED
+from torchspan.subscribers.registry import Entry
+
+LIBRARY = "torchspan.observers"
+
+NAMES_LIMIT = 500
+"""Functions whose events are called after them; what comes later is called by the phase alone."""
+
+POINTS_LIMIT = 20
+"""Different observers an event keeps; the others are counted."""
+
+_KEPT = "observers"
+
+
+class Begun(NamedTuple):
+    """A call that has begun. event: its event, None where it is counted only. start_s: when that was."""
+
+    event: Event | None
+    start_s: float
+
+
+class Observations:
+    """Decides what a call of an observed function becomes, and keeps what observers say.
+
+    Inside a compilation and the like each call is an event, as far as the trace has room; elsewhere a function has ten a second
+    and fifty a trace, because nobody knows how often it runs: what exceeds that is counted on the span around it.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._runs = Runs()
+        self._names: set[str] = set()
+
+    # --- calls ------------------------------------------------------------------------------------------------
+    def begin(self, name: str, module: str, call: Observed, *, scoped: bool = True) -> Begun | None:
+        """A call begins. name, module: of the function; scoped: whether what runs inside is below its event."""
+        engine, hot = self._engine, self._engine.hot
+        if not engine.active or engine.registry.busy.now:
+            return None
+        if hot is not None and not _is_rare(engine.current):
+            trace = hot.trace()
+            if not self._runs.allow(call.function, trace):
+                return Begun(None, time.perf_counter()) if trace is not None else None
+        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
+        if isinstance(code := getattr(call.function, "__code__", None), CodeType):
+            engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
+        event = engine.start(OBSERVED, facts, target=self._bounded(name), scoped=scoped, observed=call)
+        return None if event is None else Begun(event, 0.0)
+
+    def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
+        """The call that `begin` began has ended."""
+        if begun is None:
+            return
+        if begun.event is not None:
+            self._engine.finish(begun.event, error, result)
+        elif self._engine.hot is not None:
+            self._engine.hot.count(time.perf_counter() - begun.start_s, OBSERVED)
+
+    def _bounded(self, name: str) -> str | None:
+        if name not in self._names and len(self._names) < NAMES_LIMIT:
+            self._names.add(name)
+        return name if name in self._names else None
+
+    # --- points in time ---------------------------------------------------------------------------------------
+    def mark(self, name: Any, event: Event | None) -> None:
+        """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
+        name = str(name)
+        if event is None:
+            self._engine.note(semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1})
+            return
+        kept: dict[str, dict[str, Any]] = event.tally.setdefault(_KEPT, {})
+        if name in kept:
+            kept[name][semconv.OBSERVER_COUNT] += 1
+        elif len(kept) < POINTS_LIMIT:
+            kept[name] = {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
+            event.occurrences.append(Occurrence(semconv.OBSERVER_EVENT, event.anchor.now_ns(), kept[name]))
+        else:
+            event.additions[semconv.OBSERVERS_OMITTED] = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + 1
+
+
+def _is_rare(event: Event | None) -> bool:
+    """Whether `event` is, or lies in, work that is worth keeping whatever the sampling rate."""
+    while event is not None and not event.phase.keep:
+        event = event.parent
+    return event is not None
+
+
+def install(engine: Engine) -> Undo:
+    """Have each call of an observed function be an event of `engine`, and each observer that fires an occurrence."""
+    observations = Observations(engine)
+
+    def call_begins(call: Any) -> Begun | None:
+        site = call.site
+        return observations.begin(site.name, site.module, call.observed, scoped=not call.resumes)
+
+    def call_ends(call: Any, begun: Begun | None) -> None:
+        observations.finish(begun, call.observed.exception, call.observed.return_value)
+
+    def observer_fires(firing: Any) -> None:
+        observations.mark(firing.observer.name, engine.innermost_open())
+
+    calls = engine.registry.add(
+        lambda handle: _entry(handle, engine, "recording observed functions", call_begins, call_ends, "is_observed")
+    )
+    points = engine.registry.add(
+        lambda handle: _entry(handle, engine, "recording observers", observer_fires, _nothing, "is_point")
+    )
+
+    def undo() -> None:
+        engine.registry.remove(calls)
+        engine.registry.remove(points)
+
+    return undo
+
+
+def _entry(handle: int, engine: Engine, name: str, start: Any, end: Any, selected_by: str) -> Entry:
+    return Entry(
+        handle,
+        name,
+        start,
+        end,
+        lambda scope: getattr(scope, selected_by, False),
+        engine.guard,
+        owner=engine,
+        is_privileged=True,
+        is_observing=True,
+    )
+
+
+def _nothing(_firing: Any, _context: Any) -> None:
+    """A point in time has no end."""

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorRT and TensorRT-RTX, for whoever calls them: the program itself or Torch-TensorRT."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base.patches import Patches
+from torchspan.adapters._machinery.apply import Maker, apply_rows
+from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters.engine_runs import Execution
+from torchspan.adapters.tensorrt.build import wrap_build
+from torchspan.adapters.tensorrt.contexts import wrap_create_context
+from torchspan.adapters.tensorrt.parser import Networks, wrap_parse, wrap_parser
+from torchspan.engine import Engine, Undo
+from torchspan.phase import BUILD_PHASE
+from torchspan.probes import Action, Probe
+from torchspan.probes.tensorrt import PROBES
+
+PACKAGES = ("tensorrt", "tensorrt_rtx")
+
+Hooked = set[tuple[Any, str]]
+"""Holder and name of everything that is hooked: packages may share a class, and arrive more than once."""
+
+
+def loaded() -> dict[str, ModuleType]:
+    """The TensorRT packages that have been imported, by name.
+
+    Torch-TensorRT registers a proxy as `tensorrt`, whatever it uses; what is behind it counts.
+    """
+    modules = (vars(sys.modules[name]).get("_target_module", sys.modules[name]) for name in PACKAGES if _is_there(name))
+    return {module.__name__: module for module in modules}
+
+
+def _is_there(name: str) -> bool:
+    return isinstance(sys.modules.get(name), ModuleType)  # None forbids an import
+
+
+def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+    """Every row and what became of it in each package that is loaded; imports and changes nothing."""
+    packages: list[tuple[str | None, ModuleType | None]] = [*loaded().items()] or [(None, None)]
+    return [resolve(probe, version_of(module), package, module) for probe in probes for package, module in packages]
+
+
+def install(engine: Engine, package: str, *, hooked: Hooked, build_phases: bool = False, late: bool = False) -> Undo:
+    """Hook into a package that has been imported, except where `hooked` says that it is done. Returns the undo.
+
+    hooked: gets what is hooked here.
+    build_phases: chain a monitor into engine builds.
+    late: execution contexts may have been made already.
+    """
+    patches = Patches(package)
+    engine.guard.call(f"hooking into {package}", _hook, engine, patches, package, hooked, build_phases, late)
+    return patches.undo
+
+
+def _hook(engine: Engine, patches: Patches, package: str, hooked: Hooked, build_phases: bool, late: bool) -> None:
+    rows = [each for each in _resolved_in(package) if _claim(each, hooked)]
+    wrapping = Wrapping(engine, {}, _version_facts(package))
+    runs = [each for each in rows if each.probe.action is Action.EXECUTE]
+    hook_runs = _Once(partial(apply_rows, engine, patches, runs, {Action.EXECUTE: partial(_wrap_run, wrapping)}))
+    networks = Networks()
+    makers: dict[Action, Maker] = {
+        Action.EVENT: wrapping.event,
+        Action.BUILD: partial(wrap_build, wrapping, phases=build_phases),
+        Action.PARSER: partial(wrap_parser, wrapping, networks),
+        Action.PARSE: partial(wrap_parse, wrapping, networks),
+        Action.CONTEXT: partial(wrap_create_context, wrapping, hook_runs),
+    }
+    apply_rows(engine, patches, rows, makers)
+    if build_phases:
+        engine.at_close(engine.registry.add_source((BUILD_PHASE,)))
+    if late:
+        hook_runs()
+
+
+def _resolved_in(package: str) -> list[ResolvedProbe]:
+    module = loaded().get(package)
+    return [resolve(probe, version_of(module), package, module) for probe in PROBES]
+
+
+def _claim(resolved: ResolvedProbe, hooked: Hooked) -> bool:
+    """Whether nobody has hooked this name yet; from now on it is taken."""
+    key = (resolved.holder, resolved.name)
+    if resolved.status == "resolved" and key in hooked:
+        return False
+    if resolved.status == "resolved":
+        hooked.add(key)
+    return True
+
+
+def _wrap_run(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+    hot = wrapping.engine.hot
+    return original if hot is None else Execution(wrapping, probe, hot).wrap_context(original)
+
+
+class _Once:
+    """Runs an action at the first call, whichever thread is first."""
+
+    def __init__(self, action: Undo) -> None:
+        self._action: Undo | None = action
+        self._lock = threading.Lock()
+
+    def __call__(self) -> None:
+        if self._action is None:
+            return
+        with self._lock:
+            action, self._action = self._action, None
+        if action is not None:
+            action()
+
+
+def _version_facts(package: str) -> dict[str, Any]:
+    return {
+        semconv.TENSORRT_PACKAGE: package,
+        semconv.TENSORRT_VERSION: version_of(loaded().get(package)),
+    }

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lines of a library's log as occurrences in the event around them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torchspan import semconv
+from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.engine import Event, Occurrence
+from torchspan.probes import Probe
+from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, skipped_tactic
+
+LINES_LIMIT = 20
+"""Different lines an event; the others are counted."""
+
+_KEPT = "log"
+_SKIPPED = "skipped"
+
+
+def wrap_log(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+    """A method that a library calls for each line of its log, thousands of times a build and mostly for nothing.
+
+    What is to be kept is kept before the original runs, because it raises for an internal error. A line outside any
+    event is nobody's; one on a thread of the library's own is outside.
+    """
+    engine, peek, read = wrapping.engine, wrapping.engine.peek, probe.line
+    guard, name = engine.guard, f"keeping lines of {probe.target}"
+    if read is None:
+        raise ValueError(f"{probe.target} is a LINES row that does not say how a line is read")
+
+    def keep(line: Line) -> None:
+        event = engine.current
+        if event is not None:
+            keep_line(event, line, engine.tell(line.text))
+
+    @functools.wraps(original)
+    def observed_log(*args: Any, **kwargs: Any) -> Any:
+        if peek() is not None:
+            line = guard.call(name, read, args, kwargs)
+            if line is not None:
+                guard.call(name, keep, line)
+        return original(*args, **kwargs)
+
+    return observed_log
+
+
+def keep_line(event: Event, line: Line, told: str) -> None:
+    """Add one line to what occurred in `event`, as `told`: of its text as such nothing is kept.
+
+    The same severity and message is one occurrence with a count, at the time of its first. What a line says about
+    memory is read from the text, so that it is known whatever may be told.
+    """
+    out_of_memory, skipped = is_out_of_memory(line.text), skipped_tactic(line.text)
+    if line.is_error:
+        event.tally[LAST_ERROR] = told
+    if out_of_memory:
+        event.additions[semconv.OUT_OF_MEMORY] = True
+    if skipped is not None:
+        skips = event.tally.setdefault(_SKIPPED, {})
+        skips[skipped] = skips.get(skipped, 0) + 1
+        event.additions[semconv.TACTICS_SKIPPED] = max(skips.values())
+    kept: dict[tuple[str, str], dict[str, Any]] = event.tally.setdefault(_KEPT, {})
+    same = kept.get((line.severity, told))
+    if same is not None:
+        same[semconv.LOG_COUNT] += 1
+        same[semconv.LOG_OUT_OF_MEMORY] |= out_of_memory
+    elif len(kept) < LINES_LIMIT:
+        attributes = kept[line.severity, told] = {
+            semconv.LOG_SEVERITY: line.severity,
+            semconv.LOG_MESSAGE: told,
+            semconv.LOG_COUNT: 1,
+            semconv.LOG_OUT_OF_MEMORY: out_of_memory,
+        }
+        event.occurrences.append(Occurrence(semconv.LOG_EVENT, event.anchor.now_ns(), attributes))
+    else:
+        event.additions[semconv.LOG_OMITTED] = event.additions.get(semconv.LOG_OMITTED, 0) + 1

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch-TensorRT's own observers: `Observer.observe`, through which all of them fire, in whichever thread."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from torchspan import _dynamo_safety
+from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters.observed_functions import Begun, Observations
+from torchspan.engine import Observed
+from torchspan.probes import Probe
+
+CALLING = "observed_func"
+"""What the library calls the function that it makes of a decorated one; it calls `pre.observe` and then `post.observe`."""
+
+
+class _Calls(threading.local):
+    """The calls that have begun in a thread, innermost last, each with the frame that it is made in."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[FrameType, Begun | None]] = []
+
+
+def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+    """`Observer.observe(*args, **kwargs)`: an occurrence, or the start or the end of a decorated function's call.
+
+    The pair of a function decorated before the bridge came is known by the frame that calls: both are fired from one. So a
+    call that never comes to its end (an interrupt between the two) is found once its frame has been left.
+    """
+    engine, guard = wrapping.engine, wrapping.engine.guard
+    observations, calls = Observations(engine), _Calls()
+    module = vars(sys.modules[probe.module])
+    guard.call("keeping out of what torch.compile traces", _dynamo_safety.torch_arrived)
+
+    def begin(frame: FrameType, context: Any) -> None:
+        _forget_those_gone(frame)
+        call = Observed(context.callable, tuple(context.args), context.kwargs)
+        begun = None
+        if not _dynamo_safety.is_symbolic((*call.args, *call.kwargs.values())):
+            name = getattr(call.function, "__qualname__", type(call.function).__qualname__)
+            begun = observations.begin(name, getattr(call.function, "__module__", "?"), call)
+        calls.open.append((frame, begun))
+
+    def finish(frame: FrameType, context: Any) -> None:
+        _forget_those_gone(frame)
+        if calls.open and calls.open[-1][0] is frame:
+            _, begun = calls.open.pop()
+            observations.finish(begun, _error_of(frame), context.return_value)
+
+    def _forget_those_gone(frame: FrameType) -> None:
+        while calls.open and not _lies_in(frame, calls.open[-1][0]):
+            observations.finish(calls.open.pop()[1], None)
+
+    @functools.wraps(original)
+    def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _dynamo_safety.is_tracing() or not engine.active or engine.registry.busy.now:
+            return original(self, *args, **kwargs)
+        frame = sys._getframe(1)
+        if frame.f_code.co_name != CALLING or frame.f_globals is not module:
+            guard.call("recording an observer", observations.mark, self.name, engine.current)
+            return original(self, *args, **kwargs)
+        if frame.f_locals["observers"].pre is self:
+            guard.call("recording an observed function", begin, frame, args[0])
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException:  # then there is neither a call nor a `post`
+                guard.call("recording an observed function", finish, frame, args[0])
+                raise
+        try:
+            return original(self, *args, **kwargs)
+        finally:
+            guard.call("recording an observed function", finish, frame, args[0])
+
+    return observed_observe
+
+
+def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:
+    while frame is not None and frame is not outer:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _error_of(frame: FrameType) -> BaseException | None:
+    """What the function raised that was called in `frame`; not what its caller may be handling."""
+    error = sys.exc_info()[1]
+    entry = None if error is None else error.__traceback__
+    while entry is not None and entry.tb_frame is not frame:
+        entry = entry.tb_next
+    return None if entry is None else error

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which long pieces of work are going on."""
+
+from __future__ import annotations
+
+import os
+
+from torchspan.engine.event import Event
+from torchspan.engine.pipeline import Callback
+from torchspan.phase import PHASES
+
+
+class ActiveWork:
+    """The open events of phases that may take minutes (`Phase.is_long`), outermost ones only.
+
+    A callback of the engine keeps it, so that what is in it ends with its event, however that ends; also when an
+    interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended counts as such at once.
+    Any thread may ask.
+    What the parent of a forked process was at goes on there, and not in the child.
+    """
+
+    def __init__(self) -> None:
+        self._open_by_process: dict[int, dict[int, Event]] = {}
+        self.callback = Callback(
+            "keeping track of long work", self._start, self._end, frozenset(each for each in PHASES if each.is_long)
+        )
+
+    def events(self) -> list[Event]:
+        """Those open now, in the order of their starts."""
+        return [event for event in list(self._open().values()) if event.is_open]
+
+    def __len__(self) -> int:
+        return len(self.events())
+
+    def __contains__(self, event: Event) -> bool:
+        return event.is_open and id(event) in self._open()
+
+    def _open(self) -> dict[int, Event]:
+        # One dictionary a process, made by one atomic step: a lock might be held by another thread during a fork.
+        return self._open_by_process.setdefault(os.getpid(), {})
+
+    def _start(self, event: Event) -> bool:
+        open_ = self._open()
+        outer = event.parent
+        while outer is not None:
+            if id(outer) in open_:
+                return False
+            outer = outer.parent
+        open_[id(event)] = event
+        return True
+
+    def _end(self, event: Event, is_outermost: bool | None) -> None:
+        if is_outermost:
+            self._open().pop(id(event), None)

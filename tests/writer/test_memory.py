@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory of this very process, read by us and, as an oracle, from the kernel's walk over its pages and from getrusage."""
+
+import os
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from torchspan import phase
+from torchspan.engine import Engine
+from torchspan.writer import _memory
+from torchspan.writer._memory import ProcessMemory, Sampler, memory_callbacks, peak_resident_bytes, resident_bytes
+
+MIB = 1 << 20
+linux = pytest.mark.skipif(sys.platform != "linux", reason="memory is read on Linux only")
+DEADLINE_S = 60
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def engine_with(*callbacks):
+    engine = Engine()
+    for callback in callbacks:
+        engine.register(callback)
+    return engine
+
+
+def resident_by_pages():
+    """What the kernel adds up page by page, where we read a counter."""
+    (line,) = [each for each in Path("/proc/self/smaps_rollup").read_text().splitlines() if each.startswith("Rss:")]
+    return int(line.split()[1]) * 1024
+
+
+def allocated(size):
+    """Memory that is really there: every page is written to."""
+    return b"\x01" * size
+
+
+@linux
+def test_what_is_read_is_what_the_oracles_read():
+    highest = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Beyond any mark, because getrusage's may be that of the process which started this one.
+    block = allocated(highest() - resident_bytes() + 64 * MIB)
+    assert abs(resident_bytes() - resident_by_pages()) < 8 * MIB
+    del block
+    assert abs(peak_resident_bytes() - highest()) < 8 * MIB
+
+
+@linux
+def test_memory_beyond_every_earlier_peak_is_told_exactly():
+    engine = engine_with(ProcessMemory().callback)
+    size = peak_resident_bytes() - resident_bytes() + 128 * MIB
+    before = resident_by_pages()
+    event = engine.start(phase.BUILD_ENGINE, {})
+    block = allocated(size)
+    during = resident_by_pages()
+    del block
+    engine.finish(event)
+    assert abs(event.additions["tensorrt.build.memory.before"] - before) < 16 * MIB
+    assert abs(event.additions["tensorrt.build.memory.peak"] - during) < 16 * MIB
+    assert event.additions["tensorrt.build.memory.peak_sampled"] is False
+
+
+@linux
+def test_memory_below_an_earlier_peak_is_sampled():
+    earlier = allocated(peak_resident_bytes() - resident_bytes() + 256 * MIB)
+    del earlier
+    sampled = threading.Event()
+
+    def read():
+        sampled.set()
+        return resident_bytes()
+
+    engine = engine_with(ProcessMemory(Sampler(read, interval_s=0.005)).callback)
+    event = engine.start(phase.BUILD_ENGINE, {})
+    block = allocated(128 * MIB)
+    during = resident_by_pages()
+    sampled.clear()
+    assert sampled.wait(DEADLINE_S)
+    sampled.clear()
+    assert sampled.wait(DEADLINE_S)  # the sample before this one has been taken while the block was there
+    del block
+    engine.finish(event)
+    assert abs(event.additions["tensorrt.build.memory.peak"] - during) < 16 * MIB
+    assert event.additions["tensorrt.build.memory.peak_sampled"] is True
+
+
+@linux
+def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monkeypatch, tmp_path):
+    (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t  17 kB\n")
+    monkeypatch.setattr(_memory, "STATUS", tmp_path / "status")
+    engine = engine_with(ProcessMemory().callback)
+    event = engine.start(phase.BUILD_ENGINE, {})
+    engine.finish(event)
+    assert event.additions["tensorrt.build.memory.peak"] >= event.additions["tensorrt.build.memory.before"] > MIB
+    assert event.additions["tensorrt.build.memory.peak_sampled"] is True
+
+
+def test_where_memory_cannot_be_read_nothing_is_told_and_no_thread_is_started(monkeypatch):
+    for name in ("STATM", "STATUS"):
+        monkeypatch.setattr(_memory, name, Path("/nowhere"))
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
+    engine = engine_with(*memory_callbacks())
+    event = engine.start(phase.BUILD_ENGINE, {})
+    engine.finish(event)
+    assert (event.additions, started, peak_resident_bytes()) == ({}, [], None)
+
+
+def test_only_builds_are_looked_at():
+    engine = engine_with(*memory_callbacks())
+    event = engine.start(phase.COMPILE, {})
+    engine.finish(event)
+    assert event.additions == {}
+
+
+@linux
+def test_builds_at_the_same_time_share_one_thread_which_ends_with_the_last(monkeypatch):
+    sampler = Sampler(lambda: 7, interval_s=DEADLINE_S)
+    memory = ProcessMemory(sampler)
+    alive = lambda: [each for each in threading.enumerate() if each.name == "torchspan memory"]
+    wait_until(lambda: not alive())  # of an earlier test
+    engine = engine_with(memory.callback)
+    first = engine.start(phase.BUILD_ENGINE, {})
+    (thread,) = alive()
+    second = engine.start(phase.BUILD_ENGINE, {})
+    assert alive() == [thread]
+    assert thread.daemon
+    engine.finish(second)
+    assert alive() == [thread]
+    engine.finish(first)
+    thread.join(DEADLINE_S / 2)  # it does not wait for its interval to pass
+    assert not thread.is_alive()
+
+
+def test_work_that_starts_while_the_thread_is_leaving_is_looked_at():
+    """The thread leaves in two steps; whichever step new work falls between, it is sampled."""
+    sampled = []
+
+    class Leaving(Sampler):
+        late = None
+
+        @property
+        def _thread(self):
+            return self.__dict__.get("thread")
+
+        @_thread.setter
+        def _thread(self, thread):
+            self.__dict__["thread"] = thread
+            if thread is None and sampled and self.late is None:
+                self.late = _memory._Running(None, 0)
+                self._running[id(self.late)] = self.late  # as `start` does, before it asks for the thread
+
+    sampler = Leaving(lambda: sampled.append(1) or 7, interval_s=0.001)
+    work = _memory._Running(None, 0)
+    sampler.start(work)
+    wait_until(lambda: sampled)
+    sampler.stop(work)
+    wait_until(lambda: sampler.late is not None and sampler.late.most == 7)
+    sampler.stop(sampler.late)
+
+
+def test_where_no_thread_can_be_started_the_work_is_forgotten(monkeypatch):
+    def refuse(_self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    sampler = Sampler()
+    with pytest.raises(RuntimeError):
+        sampler.start(_memory._Running(None, 0))
+    assert sampler._running == {}
+
+
+@linux
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
+def test_a_forked_child_samples_for_itself():
+    sampler = Sampler(lambda: 7, interval_s=0.005)
+    inherited = _memory._Running(None, 0)
+    sampler.start(inherited)
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sampler.stop(inherited)  # the thread is not here
+            own = _memory._Running(None, 0)
+            sampler.start(own)
+            deadline = time.monotonic() + DEADLINE_S
+            while not own.most and time.monotonic() < deadline:
+                time.sleep(0.005)
+            os.write(writer, str(own.most).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(pid, 0)
+    assert os.read(reader, 10) == b"7"
+    os.close(reader)
+    sampler.stop(inherited)
