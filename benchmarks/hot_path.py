@@ -6,6 +6,7 @@ so that the wrapper is all there is to see. Bare and hooked calls alternate, and
 busy machine adds to a round is not the hook's.
 """
 
+import dataclasses
 import timeit
 
 from opentelemetry import context as context_api
@@ -15,20 +16,21 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from table import NO_TARGET, Row, write
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.adapters.engine_runs import Execution
-from torchspan.engine import ActiveWork, Engine
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.engine import ActiveWork, Engine, LimitedRuns, RateLimits
 from torchspan.engine.run_times import HELD
-from torchspan.probes import PROBES, Action
-from torchspan.writer import MetricWriter, SpanWriter
+from torchspan.probes import PROBES, Operator, Step
+from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
 IDLE_NS, UNSAMPLED_NS = 100, 150
 CALLS, ROUNDS, PASSES = 1_000, 500, 5
 """Short rounds: one in many then falls between two interruptions."""
 
-EXECUTE = next(probe for probe in PROBES if probe.action is Action.EXECUTE)
-RUN_CONTEXT = next(probe for probe in PROBES if probe.path[-1] == "execute_async_v3")
-STEP = next(probe for probe in PROBES if probe.action is Action.STEP)
+EXECUTE = next(probe for probe in PROBES if isinstance(probe.target, Operator))
+RUN_CONTEXT = next(probe for probe in PROBES if probe.target.path[-1] == "execute_async_v3")
+STEP = next(probe for probe in PROBES if isinstance(probe.action, Step))
 UNSAMPLED_SPAN = NonRecordingSpan(SpanContext(trace_id=1, span_id=1, is_remote=False))
 
 
@@ -55,12 +57,12 @@ def one_pass():
     # As the session puts them together.
     engine, writer = Engine(), SpanWriter()
     engine.register(writer.callback, privileged=True)
-    engine.hot = writer.hot
-    wrapping = Wrapping(engine, {})
-    execute = Execution(wrapping, EXECUTE, engine.hot).wrap_operator(execute_engine)
-    step = wrapping.step(STEP, execute_engine)
+    factory = WrapperFactory(engine, Provenance())
+    ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
+    execute = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)
+    step = factory.step(STEP.target, STEP.action, execute_engine)
     # Of contexts that the program makes itself; where Torch-TensorRT makes all of them this is not hooked.
-    run = Execution(wrapping, RUN_CONTEXT, engine.hot).wrap_context(execute_engine)
+    run = wrap_run(factory, ports, RUN_CONTEXT.target, RUN_CONTEXT.action, execute_engine)
 
     def row(what, hooked, target_ns, rounds=ROUNDS):
         bare_ns, hooked_ns = best_ns(execute_engine, hooked, rounds=rounds)

@@ -29,7 +29,7 @@ ALLOWED = {
     "propagation": {"_base"},
     "callbacks": {"_base", "_dynamo_safety", "phase", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-    "_bridge": {"_run_report", "_settings", "adapters", "engine", "subscribers", "writer"},
+    "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_run_report", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
     | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "exceptions", "instrumentor"}

@@ -10,12 +10,21 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
+from torchspan._base.privacy import redactor
 from torchspan._run_report import RunReport
 from torchspan._settings import Config
-from torchspan.adapters import observed_functions, tensorrt, torch_tensorrt
-from torchspan.engine import ActiveWork, Engine
+from torchspan.adapters import Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
+from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, RateLimits
 from torchspan.subscribers.registry import REGISTRY
-from torchspan.writer import Heartbeats, MetricWriter, ProgressWriter, SpanWriter, memory_callbacks
+from torchspan.writer import (
+    CurrentSpanNotes,
+    Heartbeats,
+    MetricWriter,
+    ProgressWriter,
+    SpanParents,
+    SpanWriter,
+    memory_callbacks,
+)
 
 logger = logging.getLogger("torchspan")
 
@@ -39,8 +48,18 @@ class Bridge:
         self._settings = settings
         self._report = report
         self._engine = Engine(REGISTRY)
-        self._writer = SpanWriter(tracer_provider, capture_text=settings.capture == "text")
-        self._engine.hot, self._engine.tell, self._engine.note = self._writer.hot, self._writer.tell, self._writer.note
+        capture_text = settings.capture == "text"
+        self._parents = SpanParents()
+        self._ports = Ports(
+            redact=redactor(capture_text=capture_text),
+            annotate_current=CurrentSpanNotes().add,
+            parents=self._parents,
+            run_policy=LimitedRuns(RateLimits()),
+            call_policy=LimitedCalls(RateLimits()),
+        )
+        self._provenance = Provenance()
+        self._observations = observed_functions.Observations(self._engine, self._ports)
+        self._writer = SpanWriter(tracer_provider, parents=self._parents, capture_text=capture_text)
         self._engine.register(self._writer.callback, privileged=True)
         active = ActiveWork()
         self._engine.register(active.callback)
@@ -64,18 +83,33 @@ class Bridge:
         late: the library was imported before the bridge was switched on.
         """
         if library == torch_tensorrt.LIBRARY:
-            self._undo.append(torch_tensorrt.install(self._engine, detail=self._settings.detail, late=late))
+            self._undo.append(
+                torch_tensorrt.install(
+                    self._engine,
+                    self._provenance,
+                    self._ports,
+                    self._observations,
+                    detail=self._settings.detail,
+                    late=late,
+                )
+            )
             if self._settings.log_correlation:
                 self._undo.append(adapters.mark_log_records(self._engine, self._writer.mark_record))
             _warn_of_untested()
         if library == observed_functions.LIBRARY:
-            self._undo.append(observed_functions.install(self._engine))
+            self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
         for package in tensorrt.loaded():
             wants_phases = self._wants_phases(package)
             self._undo.append(
                 tensorrt.install(
-                    self._engine, package, hooked=self._tensorrt_hooked, build_phases=wants_phases, late=late
+                    self._engine,
+                    self._provenance,
+                    self._ports,
+                    package,
+                    hooked=self._tensorrt_hooked,
+                    build_phases=wants_phases,
+                    late=late,
                 )
             )
         if self._report is not None:
@@ -92,6 +126,7 @@ class Bridge:
         while self._undo:
             self._undo.pop()()
         self._metrics.close()
+        self._parents.close()
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()

@@ -2,30 +2,36 @@
 """Lines of a log in the event around them, without a library."""
 
 import threading
+import types
 
 import pytest
 
 from torchspan import phase
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.adapters.torch_tensorrt.log import LINES_LIMIT, wrap_log
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.torch_tensorrt.log import LINES_LIMIT, tap_log
 from torchspan.engine import Engine
-from torchspan.probes import Action, Probe
+from torchspan.probes import Method
 from torchspan.probes.describe.log import Line
 
-ROW = Probe(
-    library="x",
-    target="x:Logger.log",
-    why="a test of lines",
-    action=Action.LINES,
-    line=lambda args, kwargs: None if args[1] == "INFO" else Line(args[1], args[2]),
-)
+READS = "torchspan.adapters.torch_tensorrt.log.tensorrt_line"
+
+
+@pytest.fixture(autouse=True)
+def plain_lines(monkeypatch):
+    """Severities are words here, not TensorRT's enumeration."""
+    monkeypatch.setattr(READS, lambda args, kwargs: None if args[1] == "INFO" else Line(args[1], args[2]))
+
+
+@pytest.fixture
+def redaction():
+    """What is recorded of a text; a test may exchange it."""
+    return types.SimpleNamespace(redact=str.upper)
 
 
 @pytest.fixture
 def engine():
-    engine = Engine()
-    engine.tell = lambda text: text.upper()
-    return engine
+    return Engine()
 
 
 @pytest.fixture
@@ -35,14 +41,15 @@ def said():
 
 
 @pytest.fixture
-def log(engine, said):
+def log(engine, said, redaction):
     def method(self, severity, text):
         said.append((severity, text))
         if severity == "INTERNAL_ERROR":
             raise RuntimeError(text)
         return "the method's own result"
 
-    observed = wrap_log(Wrapping(engine, {}), ROW, method)
+    factory = WrapperFactory(engine, Provenance())
+    observed = tap_log(factory, lambda text: redaction.redact(text), Method("x:Logger.log"), method)
     return lambda severity, text: observed("the logger", severity, text)
 
 
@@ -166,18 +173,18 @@ def test_an_internal_error_is_kept_and_raises_as_before(log, build):
     assert build.tally["last_error"] == "FATAL"
 
 
-def test_without_anybody_who_knows_what_may_be_told_nothing_is(said, build, engine, log):
-    engine.tell = Engine().tell
+def test_without_a_writer_no_text_is_recorded(said, build, redaction, log):
+    redaction.redact = Ports.closed().redact
     log("ERROR", "SECRET")
     assert build.occurrences[0].attributes["tensorrt.log.message"] == ""
     assert "SECRET" not in str([build.occurrences, build.additions, build.tally])
 
 
-def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, engine, caplog):
+def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, redaction, caplog):
     def broken(_text):
         raise RuntimeError("ours")
 
-    engine.tell = broken
+    redaction.redact = broken
     for _ in range(5):
         assert log("ERROR", "a line") == "the method's own result"
     assert len(said) == 5
@@ -185,9 +192,3 @@ def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, engine
         "keeping lines of x:Logger.log failed; the program goes on, with less telemetry.",
         "keeping lines of x:Logger.log failed 3 times and has been disabled.",
     ]
-
-
-def test_a_row_that_cannot_read_lines_is_refused(engine):
-    row = Probe(library="x", target="x:y", why="a test of lines", action=Action.LINES)
-    with pytest.raises(ValueError, match="does not say how a line is read"):
-        wrap_log(Wrapping(engine, {}), row, lambda: None)

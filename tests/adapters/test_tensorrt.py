@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from torchspan.adapters import tensorrt
+from torchspan.adapters import Ports, Provenance, tensorrt
 from torchspan.engine import Callback, Engine
 from torchspan.phase import BUILD_ENGINE
 
@@ -64,7 +64,9 @@ def engine():
 
 
 def install_all(engine, hooked):
-    return [tensorrt.install(engine, package, hooked=hooked) for package in tensorrt.loaded()]
+    return [
+        tensorrt.install(engine, Provenance(), Ports.closed(), package, hooked=hooked) for package in tensorrt.loaded()
+    ]
 
 
 def test_both_packages_in_one_process_are_hooked_each_with_its_own_version(packages, engine):

@@ -6,13 +6,13 @@ import pickle
 import pytest
 
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.provenance import Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Callback, Engine
-from torchspan.probes import RAISED, Action, Call, Probe
+from torchspan.probes import RAISED, Annotate, Call, Function, Method, Record, Shares, Step, Tally
 
-
-def row(**fields):
-    return Probe(**{"library": "x", "target": "x:f", "why": "a test of wrappers", "phases": (phase.COMPILE,), **fields})
+F = Function("x:f")
+COMPILATION = Record(phase.COMPILE)
 
 
 @pytest.fixture
@@ -30,26 +30,30 @@ def ended(engine):
 
 @pytest.fixture
 def wrapping(engine):
-    return Wrapping(engine, {phase.COMPILE: {semconv.TORCH_VERSION: "2.14"}})
+    return WrapperFactory(engine, Provenance(), {phase.COMPILE: {semconv.TORCH_VERSION: "2.14"}})
 
 
 def test_arguments_and_result_pass_unchanged(wrapping):
     marker = object()
-    observed = wrapping.event(row(), lambda *args, **kwargs: (args, kwargs))
+    observed = wrapping.record(F, COMPILATION, lambda *args, **kwargs: (args, kwargs))
     assert observed(1, marker, key=marker) == ((1, marker), {"key": marker})
 
 
 def test_constants_and_the_description_are_there_at_the_start(wrapping, ended):
-    observed = wrapping.event(row(start=lambda call: {semconv.IR: call.get("ir")}), lambda module, ir="dynamo": None)
+    observed = wrapping.record(
+        F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir")}), lambda module, ir="dynamo": None
+    )
     observed("model")
     assert ended[0].attributes == {"torch.version": "2.14", "torch_tensorrt.ir": "dynamo"}
 
 
 def test_a_nested_call_of_a_collapsing_phase_adds_its_facts_to_the_outer_event(wrapping, ended):
-    inner = wrapping.event(
-        row(target="x:inner", start=lambda _call: {semconv.IR: "inner", semconv.MODEL_CLASS: "Net"}), lambda: None
+    inner = wrapping.record(
+        Function("x:inner"),
+        Record(phase.COMPILE, start=lambda _call: {semconv.IR: "inner", semconv.MODEL_CLASS: "Net"}),
+        lambda: None,
     )
-    outer = wrapping.event(row(start=lambda _call: {semconv.IR: "outer"}), inner)
+    outer = wrapping.record(F, Record(phase.COMPILE, start=lambda _call: {semconv.IR: "outer"}), inner)
     outer()
     (event,) = ended
     assert event.attributes[semconv.IR] == "outer"
@@ -60,7 +64,7 @@ def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, c
     def describe(_call):
         raise RuntimeError("ours")
 
-    observed = wrapping.event(row(start=describe), lambda: "result")
+    observed = wrapping.record(F, Record(phase.COMPILE, start=describe), lambda: "result")
     assert [observed() for _ in range(4)] == ["result"] * 4
     assert len(ended) == 4
     assert caplog.messages == [
@@ -70,24 +74,26 @@ def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, c
 
 
 def test_a_call_that_does_not_fit_gets_the_functions_own_error(wrapping, ended):
-    observed = wrapping.event(row(start=lambda call: {semconv.IR: call.get("ir", "none")}), lambda module: None)
+    observed = wrapping.record(
+        F, Record(phase.COMPILE, start=lambda call: {semconv.IR: call.get("ir", "none")}), lambda module: None
+    )
     with pytest.raises(TypeError, match="missing 1 required positional argument"):
         observed()
 
 
 def test_facts_and_steps_outside_any_event_call_straight_through(wrapping):
     describe = lambda call: pytest.fail("described")
-    assert wrapping.facts(row(start=describe), lambda: 1)() == 1
-    assert wrapping.step(row(action=Action.STEP), lambda: 2)() == 2
+    assert wrapping.annotate(F, Annotate((phase.COMPILE,), start=describe), lambda: 1)() == 1
+    assert wrapping.step(F, Step(), lambda: 2)() == 2
     count = lambda *args: pytest.fail("counted")
-    assert wrapping.tally(row(action=Action.TALLY, count=count), lambda: 3)() == 3
+    assert wrapping.tally(F, Tally((phase.COMPILE,), count), lambda: 3)() == 3
 
 
 def test_steps_are_counted_with_their_time_also_when_they_raise(wrapping, engine):
     def raises():
         raise ValueError
 
-    step = wrapping.step(row(target="x:Class.work", action=Action.STEP), raises)
+    step = wrapping.step(Method("x:Class.work"), Step(), raises)
     event = engine.start(phase.COMPILE, {})
     for _ in range(2):
         with pytest.raises(ValueError):
@@ -108,9 +114,9 @@ def test_a_step_with_a_count_is_counted_in_both_ways_and_a_raising_one_only_wher
 
     before = lambda call: f"of {call.get('number')}"
     event = engine.start(phase.COMPILE, {})
-    for count_raised in (True, False):
-        fields = {"count": count, "count_raised": count_raised, "before": before}
-        step = wrapping.step(row(target="x:halve", action=Action.STEP, **fields), halve)
+    for counts_failures in (True, False):
+        tally = Tally((phase.COMPILE,), count, before=before, counts_failures=counts_failures)
+        step = wrapping.step(Function("x:halve"), Step(tally=tally), halve)
         assert step(8) == 4
         with pytest.raises(ZeroDivisionError):
             step(0)
@@ -126,10 +132,9 @@ def test_a_failure_is_described_and_shared_and_passes_as_it_is(wrapping, ended):
         raise error
 
     describe = lambda _call, raised, _tally: {semconv.CACHE_REASON: type(raised).__name__, semconv.CACHE_RESULT: "x"}
-    lookup = row(
-        phases=(phase.CACHE_LOOKUP,), failed=describe, share=(semconv.CACHE_REASON,), share_with=(phase.CONVERT,)
-    )
-    conversion = wrapping.event(row(phases=(phase.CONVERT,)), wrapping.event(lookup, fails))
+    shares = Shares(keys=(semconv.CACHE_REASON,), phases=(phase.CONVERT,))
+    lookup = Record(phase.CACHE_LOOKUP, failed=describe, shares=shares)
+    conversion = wrapping.record(F, Record(phase.CONVERT), wrapping.record(F, lookup, fails))
     with pytest.raises(ValueError) as caught:
         conversion()
     assert caught.value is error
@@ -143,12 +148,12 @@ def test_a_description_of_a_failure_that_fails_itself_leaves_the_programs_except
         raise RuntimeError("ours")
 
     with pytest.raises(ZeroDivisionError):
-        wrapping.event(row(failed=describe), lambda: 1 // 0)()
+        wrapping.record(F, Record(phase.COMPILE, failed=describe), lambda: 1 // 0)()
     assert len(ended) == 1
 
 
 def test_a_row_that_holds_only_within_another_phase_is_silent_elsewhere(wrapping, ended, engine):
-    observed = wrapping.event(row(phases=(phase.DECOMPOSE,), within=(phase.COMPILE,)), lambda: None)
+    observed = wrapping.record(F, Record(phase.DECOMPOSE, within=(phase.COMPILE,)), lambda: None)
     observed()
     assert ended == []
     event = engine.start(phase.COMPILE, {})
@@ -158,7 +163,7 @@ def test_a_row_that_holds_only_within_another_phase_is_silent_elsewhere(wrapping
 
 
 def test_after_uninstrument_a_wrapper_that_stayed_bound_passes_calls_through(wrapping, engine, ended):
-    observed = wrapping.event(row(), lambda: "result")
+    observed = wrapping.record(F, COMPILATION, lambda: "result")
     engine.active = False
     assert observed() == "result"
     assert ended == []
@@ -172,7 +177,7 @@ def test_a_wrapper_pickles_by_name_like_the_function_it_stands_for(wrapping, mon
     import sys
 
     module = sys.modules[pickled_by_name.__module__]
-    observed = wrapping.event(row(), pickled_by_name)
+    observed = wrapping.record(F, COMPILATION, pickled_by_name)
     monkeypatch.setattr(module, "pickled_by_name", observed)
     assert pickle.loads(pickle.dumps(observed)) is observed
 

@@ -11,7 +11,7 @@ from torchspan.cli._terminal import cells, printable, shorten
 from torchspan.cli.probes import summary, table
 from torchspan.cli.waterfall import _units as units
 from torchspan.phase import COMPILE
-from torchspan.probes import Action, Probe
+from torchspan.probes import Function, Probe, Record, Step, Watch
 
 
 def test_importing_the_command_line_imports_nothing_that_is_observed_and_no_sdk():
@@ -48,19 +48,19 @@ ROWS = [
     ResolvedProbe(
         Probe(
             library="torch_tensorrt",
-            target="torch_tensorrt._compile:compile",
+            target=Function("torch_tensorrt._compile:compile"),
+            action=Record(COMPILE),
             why="the entry point most programs call, and a reason that is longer than one line of this terminal",
-            phases=(COMPILE,),
         ),
         "resolved",
     ),
     ResolvedProbe(
-        Probe(library="torch_tensorrt", target="m:f", why="gone", action=Action.STEP, detail="passes"),
+        Probe(library="torch_tensorrt", target=Function("m:f"), why="gone", action=Step(), detail="passes"),
         "absent",
         "f is not there",
     ),
     ResolvedProbe(
-        Probe(library="tensorrt", target="m:g", why="old", action=Action.WATCH, until=(2, 12)),
+        Probe(library="tensorrt", target=Function("m:g"), why="old", action=Watch(), until=(2, 12)),
         "out of range",
         "until 2.12",
     ),
@@ -70,7 +70,7 @@ ROWS = [
 def test_the_table_of_hook_points_says_what_resolved_and_why_each_is_there():
     assert text(table(ROWS, 60)) == (
         "torch_tensorrt._compile:compile\n"
-        "  resolved; event torch_tensorrt.compile\n"
+        "  resolved; record torch_tensorrt.compile\n"
         "  the entry point most programs call, and a reason that is\n"
         "  longer than one line of this terminal\n"
         "m:f\n"

@@ -6,7 +6,7 @@ import pytest
 
 from torchspan._base.errors import Guard
 from torchspan.engine import Engine, RunTimes
-from torchspan.engine.run_times import AT_ONCE, HELD
+from torchspan.engine.run_times import HELD
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def test_nobody_wants_durations_until_somebody_says_so():
 
 
 def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):
-    times.want(lambda _at_most: None)
+    times.want(lambda: None)
     times.add(0.5)
     times.add(0.25, ValueError)
     assert list(times.take()) == [(0.5, None), (0.25, ValueError)]
@@ -29,22 +29,30 @@ def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):
 def test_watchers_learn_the_state_at_once_and_each_change(times):
     told = []
     times.watch(told.append)
-    times.want(lambda _at_most: None)
+    times.want(lambda: None)
     times.want(None)
     assert told == [False, True, False]
 
 
-def test_the_run_that_finds_as_many_as_may_be_held_has_a_few_taken_away(times):
+def test_the_run_that_finds_as_many_as_may_be_held_has_the_collector_called(times):
     taken = []
-    times.want(lambda at_most: taken.extend(times.take(at_most)))
+    times.want(lambda: taken.extend(times.take(16)))
     for number in range(HELD):
         times.add(number)
-    assert [duration for duration, _ in taken] == list(range(AT_ONCE))
-    assert [duration for duration, _ in times.take()] == list(range(AT_ONCE, HELD))
+    assert [duration for duration, _ in taken] == list(range(16))
+    assert [duration for duration, _ in times.take()] == list(range(16, HELD))
+
+
+def test_a_collector_may_ask_to_be_called_earlier(times):
+    taken = []
+    times.want(lambda: taken.append(len(list(times.take()))), batch=100)
+    for number in range(250):
+        times.add(number)
+    assert (taken, len(list(times.take()))) == ([100, 100], 50)
 
 
 def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
-    def fails(_at_most):
+    def fails():
         raise RuntimeError("ours")
 
     times.want(fails)
@@ -55,7 +63,7 @@ def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
 
 
 def test_nobody_wants_them_any_more_and_none_is_left(times):
-    times.want(lambda _at_most: None)
+    times.want(lambda: None)
     times.add(1.0)
     times.want(None)
     assert list(times.take()) == []
@@ -85,7 +93,7 @@ def test_runs_on_many_threads_are_each_taken_once(times):
 
 
 def test_a_forked_child_has_none_of_its_parents(times):
-    times.want(lambda _at_most: None)
+    times.want(lambda: None)
     times.add(1.0)
     pid = os.fork()
     if pid == 0:

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from support.tree import named
 from torchspan import phase
 from torchspan.adapters import observed_functions
-from torchspan.engine import runs
+from torchspan.engine import rate_limits
 from torchspan.observers import Observer, observable
 from torchspan.subscribers.registry import REGISTRY
 
@@ -41,7 +41,7 @@ def spans(exporter):
 def clock(monkeypatch):
     """What the rate limits take for the time, in seconds."""
     clock = types.SimpleNamespace(now_s=1000.0)
-    monkeypatch.setattr(runs, "time", types.SimpleNamespace(monotonic=lambda: clock.now_s))
+    monkeypatch.setattr(rate_limits, "time", types.SimpleNamespace(perf_counter=lambda: clock.now_s))
     return clock
 
 

@@ -2,6 +2,7 @@
 """Runs of compiled modules: which become spans, which are folded, and that nothing else changes."""
 
 import sys
+import threading
 import time
 import types
 
@@ -54,7 +55,7 @@ def test_the_first_run_links_to_the_compilation_that_made_the_engine(instrument,
 
 def test_below_a_recording_span_runs_beyond_the_rate_are_folded_into_it(instrument, exporter, tracer, monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("torchspan.engine.rate_limits.time", types.SimpleNamespace(perf_counter=lambda: now[0]))
     instrument()
     module = compiled()
     exporter.clear()
@@ -181,7 +182,7 @@ def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(
     assert_times_nest(spans)
 
 
-@pytest.mark.parametrize("place", ["torchspan.engine.Runs.first", "torchspan.writer._hot.SpanHotPath.count"])
+@pytest.mark.parametrize("place", ["torchspan.engine.FreshObjects.take", "torchspan.engine.RunTally.add"])
 def test_a_failure_of_ours_beside_a_run_is_logged_and_the_run_is_the_users(
     instrument, tracer, monkeypatch, caplog, place
 ):
@@ -195,3 +196,33 @@ def test_a_failure_of_ours_beside_a_run_is_logged_and_the_run_is_the_users(
         results = [module(INPUT) for _ in range(15)]
     assert all(torch.equal(result, results[0]) for result in results)
     assert any("the program goes on, with less telemetry" in message for message in caplog.messages)
+
+
+def test_runs_are_counted_and_recorded_while_another_thread_is_inside_torch_compile(
+    instrument, exporter, tracer, metrics
+):
+    instrument()
+    module = compiled()
+    exporter.clear()
+    metrics.read()
+    inside, finish = threading.Event(), threading.Event()
+
+    def waiting_backend(graph, _inputs):
+        inside.set()
+        assert finish.wait(60)
+        return graph.forward
+
+    compiling = threading.Thread(target=torch.compile(lambda x: x + 1, backend=waiting_backend), args=(INPUT,))
+    compiling.start()
+    try:
+        assert inside.wait(60)
+        with tracer.start_as_current_span("request"):
+            for _ in range(200):
+                module(INPUT)
+    finally:
+        finish.set()
+        compiling.join()
+    spans = exporter.get_finished_spans()
+    request = named(spans, "request").attributes
+    assert len(runs(spans)) + request["torch_tensorrt.execute.folded.count"] == 200
+    assert sum(point.count for point in metrics.read()["torch_tensorrt.execute.duration"]) == 200

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Execution contexts that a program makes and runs itself. The stand-in's classes take the place of TensorRT's here."""
 
+import types
+
 import pytest
 import tensorrt_rtx as trt
 import torch
@@ -108,7 +110,7 @@ def test_below_a_recording_span_runs_beyond_the_rate_are_folded_into_it(
     instrument, exporter, tracer, engine, monkeypatch
 ):
     now = [1000.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("torchspan.engine.rate_limits.time", types.SimpleNamespace(perf_counter=lambda: now[0]))
     instrument()
     context = bound_context(engine[0])
     with tracer.start_as_current_span("request"):

@@ -1,7 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 import pytest
 
-from torchspan.probes import PROBES, SUPPORTED, Action, Probe, parse_version
+from torchspan.probes import (
+    PROBES,
+    SUPPORTED,
+    Annotate,
+    Constant,
+    Function,
+    Member,
+    Method,
+    Operator,
+    Probe,
+    Step,
+    Watch,
+    parse_version,
+    phases_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,16 +36,46 @@ def test_no_target_stands_twice_with_the_same_action():
     assert len({probe.target for probe in PROBES}) == len(PROBES)
 
 
-@pytest.mark.parametrize("probe", PROBES, ids=lambda probe: probe.target)
-def test_each_row_gives_its_reason_and_what_it_is_for(probe):
-    assert len(probe.why) > 15
-    assert probe.action in {Action.STEP, Action.WATCH, Action.MAKES, Action.LINES} or probe.phases
-    assert probe.action is not Action.MAKES or probe.produces is not None
-    assert probe.action is not Action.TALLY or probe.count is not None
-    assert probe.action in {Action.TALLY, Action.STEP} or probe.count is probe.before is None
-    assert probe.failed is None or probe.action is Action.EVENT
-    assert (probe.action is Action.LINES) == (probe.line is not None)
-    assert bool(probe.share) == (probe.share_with != ())
+def test_each_probe_gives_its_reason():
+    assert [probe.target for probe in PROBES if len(probe.why) <= 15] == []
+
+
+def test_each_probe_that_annotates_describes_something():
+    annotations = [
+        (probe.target, each)
+        for probe in PROBES
+        for each in (probe.action, getattr(probe.action, "annotate", None))
+        if isinstance(each, Annotate)
+    ]
+    assert [target for target, each in annotations if each.start is each.end is None or not each.phases] == []
+    assert len(annotations) > 5
+
+
+def test_each_target_is_of_the_kind_that_its_text_says():
+    def kind(target):
+        *outer, _ = target.path
+        if target.module == "torch.ops":
+            return {Operator}
+        if not outer:
+            return {Function, Constant}
+        return {Method} if outer[0].lstrip("_")[0].isupper() else {Member}
+
+    assert [probe.target for probe in PROBES if type(probe.target) not in kind(probe.target)] == []
+    assert all(isinstance(probe.action, Watch) for probe in PROBES if isinstance(probe.target, Constant))
+
+
+def test_a_target_is_its_text_and_knows_its_module_and_path():
+    target = Method("torch_tensorrt._Input:Input.equivalent_spec")
+    assert target == "torch_tensorrt._Input:Input.equivalent_spec"
+    assert (target.module, target.path) == ("torch_tensorrt._Input", ("Input", "equivalent_spec"))
+
+
+def test_the_phases_of_an_action_are_those_it_opens_or_adds_to():
+    by_target = {probe.target: [each.name for each in phases_of(probe.action)] for probe in PROBES}
+    assert by_target["torch_tensorrt._compile:compile"] == ["torch_tensorrt.compile"]
+    assert by_target["torch.ops:tensorrt.execute_engine"] == ["torch_tensorrt.execute"]
+    assert by_target["torch_tensorrt.dynamo._engine_cache:pickle.loads"] == ["torch_tensorrt.engine_cache.lookup"]
+    assert by_target["torch_tensorrt.logging:_TRTLogger.log"] == []
 
 
 def test_no_row_patches_the_initialiser_that_the_debugger_swaps():
@@ -50,7 +94,7 @@ def test_no_row_patches_the_initialiser_that_the_debugger_swaps():
     ],
 )
 def test_a_row_knows_where_it_is_to_be_expected(row, version, package, expected):
-    probe = Probe(library="torch_tensorrt", target="a:b", why="a reason", **row)
+    probe = Probe(library="torch_tensorrt", target=Function("a:b"), action=Step(), why="a reason", **row)
     assert probe.holds_for(version, package) is expected
 
 

@@ -4,7 +4,7 @@
 from torchspan import adapters
 from torchspan._base.patches import Patches
 from torchspan.adapters import tensorrt, torch_tensorrt
-from torchspan.probes import Action
+from torchspan.probes import Watch
 
 
 class Fired:
@@ -20,18 +20,18 @@ class Fired:
         Not those that leave the calls of another library to its rows: they look at who calls, which would be us.
         """
         for adapter in (torch_tensorrt, tensorrt):
-            self._monkeypatch.setattr(adapter, "apply_rows", self._recording_rows(adapter.apply_rows))
+            self._monkeypatch.setattr(adapter, "apply_probes", self._recording_probes(adapter.apply_probes))
 
-    def _recording_rows(self, apply_rows):
-        def apply_recording(engine, patches, rows, makers):
-            apply_rows(engine, patches, rows, {action: self._recording(maker) for action, maker in makers.items()})
+    def _recording_probes(self, apply_probes):
+        def apply_recording(engine, patches, probes, wrap):
+            apply_probes(engine, patches, probes, self._recording(wrap))
 
         return apply_recording
 
     def _recording(self, maker):
         def make(probe, original):
             wrapper = maker(probe, original)
-            if probe.told_by is not None:
+            if getattr(probe.action, "excluded_callers", ()):
                 return wrapper
 
             def recorded(*args, **kwargs):
@@ -47,13 +47,13 @@ class Fired:
         """Record the rows whose action is WATCH; returns the undo."""
         patches, functions = Patches("torch_tensorrt"), []
         for each in adapters.resolve_probes():
-            if each.probe.action is not Action.WATCH or each.status != "resolved":
+            if not isinstance(each.probe.action, Watch) or each.status != "resolved":
                 continue
             if not callable(each.original):  # the official observer
                 each.original.add(lambda _context, target=each.probe.target: self.targets.add(target))
                 continue
             make = self._recording(lambda _probe, original: original)
-            if len(each.probe.path) > 1:
+            if len(each.probe.target.path) > 1:
                 patches.replace_attribute(each.holder, each.name, lambda original, p=each.probe, m=make: m(p, original))
             else:
                 functions.append((each.original, make(each.probe, each.original)))

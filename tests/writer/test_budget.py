@@ -13,9 +13,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.provenance import Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import ActiveWork, Engine, Occurrence
-from torchspan.probes import Probe
+from torchspan.probes import Function, Record
 from torchspan.writer import MetricWriter, SpanWriter
 from torchspan.writer._budget import TRACES, Budget
 
@@ -187,8 +188,7 @@ def observed():
     """Makes a function an event of a phase, as an adapter does."""
 
     def decorate(engine, of_phase, function):
-        probe = Probe(library="x", target="x:f", why="a test of the writer", phases=(of_phase,))
-        return Wrapping(engine, {}).event(probe, function)
+        return WrapperFactory(engine, Provenance()).record(Function("x:f"), Record(of_phase), function)
 
     return decorate
 

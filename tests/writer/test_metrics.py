@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of the engine as metrics of the real SDK; no library is observed here."""
 
+import dataclasses
 import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import pytest
 from opentelemetry import trace
@@ -18,12 +20,13 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 import torchspan
 from support.metrics import Metrics
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.adapters.engine_runs import Execution
-from torchspan.engine import ActiveWork, Engine
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.engine import ActiveWork, Engine, LimitedRuns, RateLimits
 from torchspan.engine.run_times import HELD
-from torchspan.probes import PROBES, Action
-from torchspan.writer import MetricWriter, SpanWriter
+from torchspan.probes import PROBES, Run
+from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
 
 class Bridge:
@@ -32,15 +35,16 @@ class Bridge:
     def __init__(self, tracer_provider, meter_provider):
         self.engine = Engine()
         self.spans = SpanWriter(tracer_provider)
-        self.engine.hot = self.spans.hot
         self.engine.register(self.spans.callback, privileged=True)
         active = ActiveWork()
         self.engine.register(active.callback)
         self.metrics = MetricWriter(self.engine, meter_provider, active=active, dropped=lambda: self.spans.dropped)
         self.engine.register(self.metrics.callback)
-        self.wrapping = Wrapping(self.engine, {})
-        probe = next(each for each in PROBES if each.action is Action.EXECUTE)
-        self.operator = lambda original: Execution(self.wrapping, probe, self.engine.hot).wrap_operator(original)
+        self.provenance = Provenance()
+        factory = WrapperFactory(self.engine, self.provenance)
+        ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
+        probe = next(each for each in PROBES if isinstance(each.action, Run))
+        self.operator = partial(wrap_run, factory, ports, probe.target, probe.action)
 
     def event(self, of_phase, facts=None, additions=None, error=None):
         event = self.engine.start(of_phase, facts or {})
@@ -220,7 +224,7 @@ def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
 def test_each_run_is_counted_once_whatever_becomes_of_it(bridge, metrics, exporter, tracer):
     called = []
     operator, trt_engine = bridge.operator(lambda tensors, _engine: called.append(tensors)), TrtEngine()
-    bridge.wrapping.runs.made(trt_engine)
+    bridge.provenance.fresh.add(trt_engine)
     operator([], trt_engine)  # the first: a span
     for _ in range(5):
         operator([], trt_engine)  # nobody wants to know
@@ -236,7 +240,7 @@ def test_each_run_is_counted_once_whatever_becomes_of_it(bridge, metrics, export
 
 def test_a_run_that_is_a_span_has_the_spans_duration(bridge, metrics, exporter):
     operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
-    bridge.wrapping.runs.made(trt_engine)
+    bridge.provenance.fresh.add(trt_engine)
     operator([], trt_engine)
     (span,) = exporter.get_finished_spans()
     assert metrics.sums("torch_tensorrt.execute.duration") == {(): (span.end_time - span.start_time) / 1e9}

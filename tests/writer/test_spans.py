@@ -19,9 +19,10 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, Trace
 from support.fake_time import START_NS, FakeTime
 from support.tree import named, outline
 from torchspan import phase, semconv
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.provenance import Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Engine, Occurrence
-from torchspan.probes import Probe
+from torchspan.probes import Function, Record
 from torchspan.writer import SpanWriter
 
 
@@ -40,12 +41,10 @@ def engine(writer):
 @pytest.fixture
 def observed(engine):
     """Makes a function an event of a phase, as an adapter does."""
-    wrapping = Wrapping(engine, {})
+    factory = WrapperFactory(engine, Provenance())
 
     def decorate(of_phase):
-        return lambda function: wrapping.event(
-            Probe(library="x", target="x:f", why="a test of the writer", phases=(of_phase,)), function
-        )
+        return lambda function: factory.record(Function("x:f"), Record(of_phase), function)
 
     return decorate
 

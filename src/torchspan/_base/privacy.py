@@ -8,6 +8,9 @@ by default is the first line of a message that a library wrote, with every liter
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+
+from torchspan._base.bounds import VALUE_LIMIT
 
 LENGTH_LIMIT = 256
 """Characters of a message that are kept."""
@@ -93,3 +96,12 @@ def _without_brackets(line: str) -> str:
 
 def _without_values(text: str) -> str:
     return _IDENTIFIER.sub("?", _LITERALS.sub("?", text))
+
+
+def redactor(*, capture_text: bool) -> Callable[[str], str]:
+    """What reduces a line of a library's log to what may be recorded: `redact_log_line`, or with `capture_text` a bound."""
+    return _bounded if capture_text else redact_log_line
+
+
+def _bounded(text: str) -> str:
+    return text[:VALUE_LIMIT]

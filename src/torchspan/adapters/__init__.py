@@ -7,6 +7,8 @@ No library is ever imported here; an adapter is installed once the program has i
 import sys
 
 from torchspan.adapters import tensorrt, torch_tensorrt
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
 from torchspan.adapters.torch_tensorrt.loggers import mark_log_records
@@ -25,6 +27,8 @@ def versions() -> dict[str, str]:
 
 
 __all__ = [
+    "Ports",
+    "Provenance",
     "ResolvedProbe",
     "is_supported",
     "mark_log_records",

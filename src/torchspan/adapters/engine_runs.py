@@ -1,218 +1,319 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hot path: one run of one engine."""
+"""The hot path: one run of one engine.
+
+A run passes, is counted, is timed, or is recorded:
+
+- *pass*: no recording span is around it, or the policy says so. It costs one read of the context.
+- *count*: it adds to the count on the span around it.
+- *time*: its duration goes to the metric. That is so for every run but recorded ones, whose event has it, while a reader wants it.
+- *record*: it is an event.
+
+`torchspan.engine.runs` has the decision and its seams. The closures below read one flag and one context before they build
+anything; what would have to be asked at each run is exchanged in them when it changes.
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
 import time
-from collections.abc import Callable
-from enum import Enum
+import weakref
+from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any
 
-from torchspan import semconv
+from torchspan import _dynamo_safety, semconv
+from torchspan._base.errors import FAILED
 from torchspan.adapters._machinery.caller import is_called_by
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.engine import Event, HotPath, Observed
-from torchspan.phase import EXECUTE, Phase
-from torchspan.probes import Call, Probe
-from torchspan.probes.describe import execution
-from torchspan.subscribers.registry import Interest
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.engine import Event, Observed, RecordedRun, RunTally, Surroundings, Verdict
+from torchspan.engine.runs import Decision, Parent
+from torchspan.probes import Arguments, Call, Record, Run, Target
+
+TwoArguments = Callable[[Any, Any], Any]
 
 _ENOUGH = (None,)
-"""Lets one run pass, where nobody listens any more."""
+"""Lets one run pass, where no callback is registered any more."""
+
+_KNOWN_CONTEXTS = 64
+"""Contexts whose runs are counted without asking again: one for each thread that is inside a recorded request."""
 
 
-class _Due(Enum):
-    """What a run becomes: the event of an engine's first run, an event, or a count on the span around it."""
-
-    FIRST = "first"
-    EVENT = "event"
-    COUNT = "count"
+def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
+    """What replaces a function each of whose calls is one run."""
+    runs = EngineRuns(factory, ports, target, action, original)
+    return runs.of_module() if action.arguments is None else runs.of_function(action.arguments)
 
 
-class Execution:
-    """Decides, run by run, whether it becomes an event, is folded into the span around it, or passes unseen."""
+class EngineRuns:
+    """Wraps one function whose calls are runs."""
 
-    def __init__(self, wrapping: Wrapping, probe: Probe, hot: HotPath) -> None:
-        self._wrapping = wrapping
-        self._engine = wrapping.engine
-        self._probe = probe
-        self._phase = probe.phases[0]
-        self._times = wrapping.engine.run_times
-        self._is_timed = self._phase is EXECUTE  # the runs of a program's own contexts have no metric
-        self._hot = hot
-        self._users = self._engine.registry.interest_of_users(self._phase)
-        self._is_traced = _tracing_test()
+    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> None:
+        self._factory = factory
+        self._engine = factory.engine
+        self._fresh = factory.provenance.fresh
+        self._ports = ports
+        self._target = target
+        self._action = action
+        self._record = Record(action.phase, end=action.end)
+        self._original = original
+        self._times = factory.engine.run_times
+        self._callbacks = factory.engine.registry.interest_of_users(action.phase)
 
-    def wrap_operator(self, original: Any) -> Any:
-        """`execute_engine(input_tensors, engine)`: where nobody wants to know, little more than the bare call."""
-        closure, switch = self._hot.closure(
-            original,
-            lambda args, kwargs: self._observe(original, args, kwargs, args[1], args[0]),
-            self._wrapping.runs.fresh,
-        )
+    # --- what replaces it -------------------------------------------------------------------------------------
+    def of_function(self, arguments: Arguments) -> Any:
+        """A function of two arguments, one of them the engine: an operator, or a method of an execution context."""
+        original, excluded, clock = self._original, self._action.excluded_callers, time.perf_counter
+        engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
+        context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
+        times, callbacks, add_up = self._times, self._callbacks, self._times.collect
+        tensor, suppressed = _tensor_type(), Surroundings.SUPPRESSED
+        known: dict[int, tuple[Callable[[], Any], RunTally]] = {}
+        is_open = True
+        is_timed = counts_at_once = False
+        passed: TwoArguments = original
+        unmeasured: TwoArguments = original
+        quiet: Callable[[], Any] = _no_context
+        """The last context without a recording span, weakly: contexts do not change, so the verdict on it stands."""
 
-        is_traced, add, clock = self._is_traced, self._times.add, time.perf_counter
+        # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest.
+        def observed_run(first: Any, second: Any) -> Any:
+            nonlocal quiet
+            if is_open:
+                if fresh:
+                    return decide(first, second)
+                context = context_of()
+                if context is not quiet():
+                    state = known.get(id(context))
+                    if state is None or state[0]() is not context or not counts_at_once:
+                        surroundings = look(context)
+                        if surroundings is not Surroundings.QUIET:
+                            if surroundings is suppressed:
+                                return unmeasured(first, second)
+                            return decide(first, second)
+                        quiet = weakref.ref(context)
+                        return passed(first, second)
+                    tally = state[1]
+                    start = clock()
+                    if start >= tally.counted_until.get(id(first if engine_first else second), 0.0):
+                        return decide(first, second)
+                    if checks_inputs:
+                        if type(first) is not list:
+                            return decide(first, second)
+                        for each in first:
+                            if type(each) is not tensor:
+                                return decide(first, second)
+                    elif is_called_by(excluded, sys._getframe(1)):
+                        return original(first, second)
+                    try:
+                        result = original(first, second)
+                    except BaseException as error:
+                        self._counted(tally, clock() - start, type(error))
+                        raise
+                    duration_s = clock() - start
+                    held = tally.held
+                    held.append(duration_s)
+                    if len(held) >= tally.due:
+                        tally.sum_up()
+                    if is_timed:
+                        times.held.append(duration_s)
+                        if len(times.held) >= times.due:
+                            add_up()
+                    return result
+            return passed(first, second)
 
-        def timed_run(input_tensors: Any, engine: Any) -> Any:
-            if is_traced(input_tensors):
-                return original(input_tensors, engine)
+        def timed_run(first: Any, second: Any) -> Any:
+            if checks_inputs:
+                for each in first if type(first) is list else _values(first):
+                    if type(each) is not tensor and _dynamo_safety.is_symbolic(_values(first)):
+                        return original(first, second)
             start = clock()
             try:
-                result = original(input_tensors, engine)
+                result = original(first, second)
             except BaseException as error:
-                add(clock() - start, type(error))
+                times.add(clock() - start, type(error))
                 raise
-            add(clock() - start)
+            times.held.append(clock() - start)
+            if len(times.held) >= times.due:
+                add_up()
             return result
 
-        users, times, plain = self._users, self._times, original
+        def heard(run: TwoArguments) -> TwoArguments:
+            """`run` with user callbacks, as far as the next one is not still some runs away."""
 
-        def told_run(input_tensors: Any, engine: Any) -> Any:
-            countdown = users.countdown
-            for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run is let pass
-                return plain(input_tensors, engine)
-            return self._tell(original, plain, (input_tensors, engine), {}, engine, input_tensors)
+            def heard_run(first: Any, second: Any) -> Any:
+                countdown = callbacks.countdown
+                for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run passes
+                    return run(first, second)
+                if excluded and is_called_by(excluded, sys._getframe(2)):
+                    return original(first, second)
+                runner, inputs = (first, second) if engine_first else (second, first)
+                return self._for_callbacks(run, (first, second), {}, runner, inputs if checks_inputs else ())
 
-        # What is called where nobody wants a span is exchanged: while nobody wants anything else either, that costs nothing.
+            return heard_run
+
+        def decide(first: Any, second: Any) -> Any:
+            if excluded and is_called_by(excluded, sys._getframe(2)):  # above this and the closure
+                return original(first, second)
+            runner, inputs = (first, second) if engine_first else (second, first)
+            return self._decide((first, second), {}, runner, inputs if checks_inputs else (), known)
+
+        # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal plain
-            plain = timed_run if times.wanted else original
-            switch(plain if users.countdown is None else told_run)
+            nonlocal passed, unmeasured, is_timed, counts_at_once
+            if not is_open:
+                return
+            is_timed = times.wanted and self._action.is_timed
+            passed, unmeasured = timed_run if is_timed else original, original
+            counts_at_once = callbacks.countdown is None
+            if not counts_at_once:
+                passed, unmeasured = heard(passed), heard(unmeasured)
+
+        def close() -> None:
+            nonlocal is_open, passed
+            is_open, passed = False, original
+            known.clear()
 
         times.watch(choose)
-        users.watch(choose)
-        self._engine.at_close(lambda: switch(None))
-        return functools.wraps(original)(closure)
+        callbacks.watch(choose)
+        self._engine.at_close(close)
+        return functools.wraps(original)(_with_parameters(observed_run, arguments.names))
 
-    def wrap_module(self, original: Any) -> Any:
+    def of_module(self) -> Any:
         """`forward(self, *inputs)` of a module that runs its engine itself.
 
-        Dynamo looks inside, and must find the original there: it takes `is_compiling()` for True while it traces.
+        Dynamo looks inside, and must find the original there: it folds `is_tracing()` to True while it traces.
         """
-        is_compiling = sys.modules["torch"].compiler.is_compiling
+        original, parents = self._original, self._ports.parents
 
         @functools.wraps(original)
         def observed_forward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not args or not self._engine.active:
+            if _dynamo_safety.is_tracing() or not args or not self._engine.active:
                 return original(*args, **kwargs)
-            is_heard = self._times.wanted or self._users.countdown is not None
-            if not self._wrapping.runs.fresh and not self._hot.is_wanted() and not is_heard:
+            if (
+                not self._fresh.held
+                and not self._times.wanted
+                and self._callbacks.countdown is None
+                and parents.look(parents.context()) is Surroundings.QUIET
+            ):
                 return original(*args, **kwargs)
-            return self._observe(original, args, kwargs, args[0], args[1:])
+            return self._decide(args, kwargs, args[0], args[1:], None)
 
         return observed_forward
 
-    def wrap_context(self, original: Any) -> Any:
-        """`execute_async_v3(self, stream_handle)` of an execution context, unless the row's library calls it.
-
-        Who calls is asked only where a run is to become something.
-        """
-        library, parameters = self._probe.told_by, self._probe.parameters
-        if parameters is None:
-            raise ValueError(f"{self._probe.target} runs contexts and does not say what its arguments are called")
-
-        def observe(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            if is_called_by(library, sys._getframe(2)):  # above this and the closure
-                return original(*args, **kwargs)
-            return self._observe(original, args, kwargs, args[0], ())
-
-        closure, switch = self._hot.closure(original, observe, self._wrapping.runs.fresh)
-        users = self._users
-
-        def told_run(context: Any, argument: Any) -> Any:
-            countdown = users.countdown
-            for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run is let pass
-                return original(context, argument)
-            if is_called_by(library, sys._getframe(2)):
-                return original(context, argument)
-            return self._tell(original, original, (context, argument), {}, context, ())
-
-        users.watch(lambda: switch(original if users.countdown is None else told_run))
-        self._engine.at_close(lambda: switch(None))
-        return functools.wraps(original)(_with_parameters(closure, parameters))
-
-    def _observe(
-        self, original: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
-    ) -> Any:
-        if self._is_traced(tensors):
+    # --- what becomes of a run --------------------------------------------------------------------------------
+    def _decide(self, args: Any, kwargs: Any, runner: Any, inputs: Any, known: dict[int, Any] | None) -> Any:
+        """Make the call, as what the policy decides. known: gets contexts whose runs are counted without asking again."""
+        original, parents = self._original, self._ports.parents
+        if _dynamo_safety.is_symbolic(_values(inputs)):
             return original(*args, **kwargs)
-        due = self._engine.guard.call("deciding about a run", self._due, trt_engine)
-        if due is None or due is _Due.COUNT:
-            run = functools.partial(self._timed, original, None if due is None else self._hot.count)
-            return self._tell(original, run, args, kwargs, trt_engine, tensors)
-        event = self._start(original, args, kwargs, trt_engine, tensors, first=due is _Due.FIRST)
-        return self._run(original, args, kwargs, event)
+        context = parents.context()
+        surroundings = parents.look(context)
+        if surroundings is Surroundings.SUPPRESSED:
+            return self._for_callbacks(original, args, kwargs, runner, inputs)
+        parent = None if isinstance(surroundings, Surroundings) else surroundings
+        decision = self._engine.guard.call("deciding about a run", self._decision, runner, parent)
+        verdict = Verdict.PASS if decision is None else decision.verdict
+        if verdict is Verdict.PASS or (verdict is Verdict.COUNT and parent is None):
+            return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
+        if decision is not None and verdict is Verdict.COUNT and parent is not None:
+            tally = parent.tally(self._action.phase)
+            tally.counted_until[id(runner)] = decision.until_s
+            if known is not None:
+                if len(known) >= _KNOWN_CONTEXTS:
+                    known.clear()
+                known[id(context)] = (weakref.ref(context), tally)
+            return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
+        return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
 
-    def _due(self, trt_engine: Any) -> _Due | None:
-        """What the run is to become; None for nothing."""
-        runs, trace = self._wrapping.runs, self._hot.trace()
-        if runs.first(trt_engine):
-            return _Due.FIRST
-        if trace is None:
-            return None
-        return _Due.EVENT if runs.allow(trt_engine, trace) else _Due.COUNT
+    def _decision(self, runner: Any, parent: Parent | None) -> Decision:
+        return self._ports.run_policy.decide(runner, parent, is_first=self._fresh.take(runner))
 
-    def _tell(
-        self, original: Any, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trt_engine: Any, tensors: Any
-    ) -> Any:
-        """What `run` returns, which stands for `original`: no span, but an event for those of the user's who listen to runs."""
-        if self._users.countdown is None or self._is_traced(tensors):
+    def _recorded(self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool) -> Any:
+        event = self._open(args, kwargs, runner, inputs, is_first=is_first)
+        if event is None:
+            return self._original(*args, **kwargs)
+        companions = self._ports.companions
+        run = self._original if not companions else self._accompanied(RecordedRun(event, runner, inputs))
+        return self._factory.run(self._target, self._record, run, Call(None, args, kwargs), event)
+
+    def _accompanied(self, recorded: RecordedRun) -> Callable[..., Any]:
+        guard, companions = self._engine.guard, self._ports.companions
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            begun = [(each, guard.begin(f"companion {each!r}", each.begin, recorded)) for each in companions]
+            try:
+                return self._original(*args, **kwargs)
+            finally:
+                for each, token in reversed(begun):
+                    if token is not FAILED:
+                        guard.finish(f"companion {each!r}", each.end, token, recorded)
+
+        return run
+
+    def _for_callbacks(self, run: Any, args: Any, kwargs: Any, runner: Any, inputs: Any) -> Any:
+        """What `run` returns, which stands for the original: an event for user callbacks alone, if they want one."""
+        if self._callbacks.countdown is None or _dynamo_safety.is_symbolic(_values(inputs)):
             return run(*args, **kwargs)
-        event = self._start(original, args, kwargs, trt_engine, tensors, first=False, interest=self._users)
-        return self._run(run, args, kwargs, event)
-
-    def _run(self, run: Any, args: tuple[Any, ...], kwargs: dict[str, Any], event: Event | None) -> Any:
+        event = self._open(args, kwargs, runner, inputs, is_first=False, for_callbacks=True)
         if event is None:
             return run(*args, **kwargs)
-        return self._wrapping.run(self._probe, run, Call(None, args, kwargs), event)
+        return self._factory.run(self._target, self._record, run, Call(None, args, kwargs), event)
 
-    def _timed(self, original: Any, count: Callable[[float, Phase], None] | None, /, *args: Any, **kwargs: Any) -> Any:
-        """What `original` returns; its duration goes to `count`, and to those who want the durations of all runs."""
+    def _timed(self, tally: RunTally | None, /, *args: Any, **kwargs: Any) -> Any:
+        """What the original returns; the run is timed where a reader wants it, and counted in `tally`."""
         start = time.perf_counter()
         try:
-            result = original(*args, **kwargs)
+            result = self._original(*args, **kwargs)
         except BaseException as error:
-            self._note(time.perf_counter() - start, type(error), count)
+            self._counted(tally, time.perf_counter() - start, type(error))
             raise
-        self._note(time.perf_counter() - start, None, count)
+        self._counted(tally, time.perf_counter() - start, None)
         return result
 
-    def _note(
-        self, duration_s: float, error: type[BaseException] | None, count: Callable[[float, Phase], None] | None
-    ) -> None:
-        if self._is_timed and self._times.wanted:
+    def _counted(self, tally: RunTally | None, duration_s: float, error: type[BaseException] | None) -> None:
+        if self._action.is_timed and self._times.wanted:
             self._times.add(duration_s, error)
-        if count is not None:
-            self._engine.guard.call("counting a run", count, duration_s, self._phase)
+        if tally is not None:
+            self._engine.guard.call("counting a run", tally.add, duration_s)
 
-    def _start(
-        self,
-        original: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        trt_engine: Any,
-        tensors: Any,
-        *,
-        first: bool,
-        interest: Interest | None = None,
+    def _open(
+        self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool, for_callbacks: bool = False
     ) -> Event | None:
-        describe = execution.RUNS[self._phase]
-        described = self._engine.guard.call("describing a run", describe, trt_engine, tensors, first)
-        facts = {**self._wrapping.fixed_facts(self._phase), **(described or {})}
-        identity = self._wrapping.ids.get(trt_engine)
-        if identity is not None:
-            facts[semconv.ENGINE_ID] = identity
-        origin = self._wrapping.origin(trt_engine)
+        facts = self._engine.guard.call("describing a run", self._facts, runner, inputs, is_first) or {}
+        origin = self._factory.provenance.origin(runner)
         return self._engine.start(
-            self._phase,
+            self._action.phase,
             facts,
             links=() if origin is None else (origin,),
-            observed=Observed(original, args, kwargs),
-            interest=interest,
+            observed=Observed(self._original, args, kwargs),
+            interest=self._callbacks if for_callbacks else None,
         )
+
+    def _facts(self, runner: Any, inputs: Any, is_first: bool) -> dict[str, Any]:
+        facts = self._factory.fixed_facts(self._action.phase)
+        described = self._engine.guard.call(
+            "describing a run's engine", self._action.describe, runner, inputs, is_first
+        )
+        facts.update(described or {})
+        identity = self._factory.provenance.ids.get(runner)
+        if identity is not None:
+            facts[semconv.ENGINE_ID] = identity
+        return facts
+
+
+def _values(inputs: Iterable[Any]) -> tuple[Any, ...]:
+    """The inputs, as far as they can be looked at: a call with others fails in its own way."""
+    try:
+        return tuple(inputs)
+    except Exception:
+        return ()
+
+
+def _tensor_type() -> Any:
+    """The type of inputs that hold data; other types are looked at more closely."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
 def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
@@ -222,29 +323,5 @@ def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
     return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
 
 
-def _tracing_test() -> Callable[[Any], bool]:
-    """A test of a run's inputs: whether it is no run but torch.export or Dynamo asking for shapes.
-
-    Those call with fake tensors, or while compiling. What cannot be looked at is a run: it fails in its own way.
-    """
-    fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
-    compiler = getattr(sys.modules.get("torch"), "compiler", None)
-    is_compiling = getattr(compiler, "is_compiling", None) or _never
-
-    def is_traced(tensors: Any) -> bool:
-        if is_compiling():
-            return True
-        try:
-            for each in tensors:
-                if isinstance(each, fake):
-                    return True
-        except Exception:
-            return False
-        return False
-
-    return is_traced
-
-
-def _never() -> bool:
-    """Without torch nothing is compiling."""
-    return False
+def _no_context() -> None:
+    """What a weak reference to nothing returns."""

@@ -8,7 +8,8 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
-from torchspan.engine import Engine, Event, Observed, Occurrence, Runs, Undo
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.engine import Engine, Event, Observed, Occurrence, RunTally, Surroundings, Undo, Verdict
 from torchspan.phase import OBSERVED
 from torchspan.subscribers.registry import Entry
 
@@ -24,10 +25,11 @@ _KEPT = "observers"
 
 
 class Begun(NamedTuple):
-    """A call that has begun. event: its event, None where it is counted only. start_s: when that was."""
+    """A call that has begun. event: its event. tally: where a call without one is counted, which began at `start_s`."""
 
     event: Event | None
-    start_s: float
+    tally: RunTally | None = None
+    start_s: float = 0.0
 
 
 class Observations:
@@ -37,26 +39,32 @@ class Observations:
     and fifty a trace, because nobody knows how often it runs: what exceeds that is counted on the span around it.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
-        self._runs = Runs()
+        self._ports = ports
         self._names: set[str] = set()
 
     # --- calls ------------------------------------------------------------------------------------------------
     def begin(self, name: str, module: str, call: Observed, *, scoped: bool = True) -> Begun | None:
         """A call begins. name, module: of the function; scoped: whether what runs inside is below its event."""
-        engine, hot = self._engine, self._engine.hot
+        engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None
-        if hot is not None and not _is_rare(engine.current):
-            trace = hot.trace()
-            if not self._runs.allow(call.function, trace):
-                return Begun(None, time.perf_counter()) if trace is not None else None
+        if not _is_rare(engine.current):
+            surroundings = self._ports.parents.look(self._ports.parents.context())
+            if surroundings is Surroundings.SUPPRESSED:
+                return None
+            parent = None if isinstance(surroundings, Surroundings) else surroundings
+            verdict = self._ports.call_policy.decide(call.function, parent, is_first=False).verdict
+            if verdict is Verdict.PASS:
+                return None
+            if verdict is Verdict.COUNT and parent is not None:
+                return Begun(None, parent.tally(OBSERVED), time.perf_counter())
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
         if isinstance(code := getattr(call.function, "__code__", None), CodeType):
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.start(OBSERVED, facts, target=self._bounded(name), scoped=scoped, observed=call)
-        return None if event is None else Begun(event, 0.0)
+        return None if event is None else Begun(event)
 
     def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
         """The call that `begin` began has ended."""
@@ -64,8 +72,8 @@ class Observations:
             return
         if begun.event is not None:
             self._engine.finish(begun.event, error, result)
-        elif self._engine.hot is not None:
-            self._engine.hot.count(time.perf_counter() - begun.start_s, OBSERVED)
+        elif begun.tally is not None:
+            begun.tally.add(time.perf_counter() - begun.start_s)
 
     def _bounded(self, name: str) -> str | None:
         if name not in self._names and len(self._names) < NAMES_LIMIT:
@@ -77,7 +85,9 @@ class Observations:
         """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
         name = str(name)
         if event is None:
-            self._engine.note(semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1})
+            self._ports.annotate_current(
+                semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
+            )
             return
         kept: dict[str, dict[str, Any]] = event.tally.setdefault(_KEPT, {})
         if name in kept:
@@ -96,9 +106,8 @@ def _is_rare(event: Event | None) -> bool:
     return event is not None
 
 
-def install(engine: Engine) -> Undo:
+def install(engine: Engine, observations: Observations) -> Undo:
     """Have each call of an observed function be an event of `engine`, and each observer that fires an occurrence."""
-    observations = Observations(engine)
 
     def call_begins(call: Any) -> Begun | None:
         site = call.site

@@ -49,12 +49,15 @@ class ProbesCommand:
 
 
 def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
-    """Three parts a row: what became of it and the target, what is done there, why."""
+    """Three parts a probe: what became of it and the target, what is done there, why."""
+    from torchspan import probes
+
     for row in resolved:
         probe = row.probe
         status = row.status if row.status == "resolved" else f"{row.status}{f': {row.detail}' if row.detail else ''}"
         yield [(printable(probe.target), Style.STRONG)]
-        done = f"{probe.action.value} {', '.join(phase.name for phase in probe.phases)}".rstrip()
+        phases = ", ".join(phase.name for phase in probes.phases_of(probe.action))
+        done = f"{type(probe.action).__name__.lower()} {phases}".rstrip()
         detail = f" (at detail {probe.detail})" if probe.detail != "stages" else ""
         yield [
             ("  ", Style.PLAIN),

@@ -4,24 +4,45 @@
 from torchspan.engine.active import ActiveWork
 from torchspan.engine.dispatch import Engine, Undo
 from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurrence, Steps
-from torchspan.engine.hot import HotPath, Switch
 from torchspan.engine.pipeline import Callback
+from torchspan.engine.rate_limits import RateLimits
+from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes
-from torchspan.engine.runs import Runs
+from torchspan.engine.runs import (
+    Companion,
+    FreshObjects,
+    LimitedCalls,
+    LimitedRuns,
+    Parent,
+    ParentProbe,
+    RecordedRun,
+    RunPolicy,
+    Surroundings,
+    Verdict,
+)
 
 __all__ = [
     "ActiveWork",
     "Anchor",
     "Attributes",
     "Callback",
+    "Companion",
     "Engine",
     "Event",
-    "HotPath",
+    "FreshObjects",
+    "LimitedCalls",
+    "LimitedRuns",
     "Observed",
     "Occurrence",
+    "Parent",
+    "ParentProbe",
+    "RateLimits",
+    "RecordedRun",
+    "RunPolicy",
+    "RunTally",
     "RunTimes",
-    "Runs",
     "Steps",
-    "Switch",
+    "Surroundings",
     "Undo",
+    "Verdict",
 ]

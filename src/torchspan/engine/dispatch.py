@@ -10,7 +10,6 @@ from typing import Any
 
 from torchspan._base.errors import FAILED, Guard
 from torchspan.engine.event import Attributes, Event, Observed
-from torchspan.engine.hot import HotPath
 from torchspan.engine.pipeline import Callback
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import BUILD_PHASE, FAILED_CHILD, PHASES, Phase
@@ -19,14 +18,6 @@ from torchspan.subscribers.registry import Entry, Interest, Registry
 from torchspan.subscribers.sampling import CURRENT_TREE
 
 Undo = Callable[[], None]
-
-
-def _nothing_of(_text: str) -> str:
-    return ""
-
-
-def _not_noted(_name: str, _attributes: Attributes) -> None:
-    pass
 
 
 class Engine:
@@ -43,12 +34,6 @@ class Engine:
         self.guard = Guard()
         self.active = True
         """False once closed: wrappers that could not be removed pass straight through."""
-        self.hot: HotPath | None = None
-        """Decides about frequent events; the privileged listener brings it."""
-        self.tell: Callable[[str], str] = _nothing_of
-        """What may be told of a text that a library wrote; the privileged listener brings it. Without one: nothing."""
-        self.note: Callable[[str, Attributes], None] = _not_noted
-        """Keeps what happened at this moment, outside any event; the privileged listener brings it. Without one: nowhere."""
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
         self._at_close: list[Undo] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long frequent work took that is no event: kept cheaply until somebody adds it up."""
+"""Durations of frequent work that is no event: held cheaply until a metric adds them up."""
 
 from __future__ import annotations
 
@@ -13,63 +13,72 @@ from torchspan._base.errors import Guard
 RunTime = tuple[float, type[BaseException] | None]
 """Seconds, and the class of the exception that ended the run, if one did."""
 
-HELD = 8192
-"""Durations held until they are taken away: by the one who asked for them, or `AT_ONCE` by a run that finds so many."""
+Collect = Callable[[], None]
 
-AT_ONCE = 16
-"""Few: a run that took all of them away would be milliseconds late, and somebody waits for it."""
+HELD = 8192
+"""Durations that may come together before the collector is called, unless it asks to be called earlier."""
 
 
 class RunTimes:
-    """Durations of runs, held from the run to whoever wants them; nothing is measured while nobody does.
+    """Durations of runs, held from the run to the collector; nothing is measured while there is none.
 
     Adding takes no lock: appending to a deque is one step of the interpreter, and each duration is taken out once,
-    whoever takes. A forked child starts with none: they are its parent's.
+    by whichever thread. A forked child starts with none: they are its parent's.
+
+    held: what hot paths append to: seconds, or a `RunTime` for a run that failed. due: when that many are held, a hot path
+    calls `collect`. wanted: whether durations are measured.
     """
 
     def __init__(self, guard: Guard) -> None:
+        self.held: deque[float | RunTime] = deque(maxlen=2 * HELD)  # a bound for a collector that fails
+        self.due = HELD
         self.wanted = False
         self._guard = guard
-        self._held: deque[RunTime] = deque(maxlen=2 * HELD)  # a bound for the case that nobody can take them away
-        self._collect: Callable[[int | None], None] | None = None
+        self._collect: Collect | None = None
         self._watchers: list[Callable[[bool], None]] = []
         _ALL.add(self)
 
-    def want(self, collect: Callable[[int | None], None] | None) -> None:
-        """From now on durations are measured; None: no more.
+    def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
+        """Measure durations from now on; None: measure no more.
 
-        `collect` is called when `HELD` have come together, with the number that it is to take.
+        collect: takes durations; called by a run that finds at least `batch` of them held, and at most `HELD`.
         """
         self._collect, self.wanted = collect, collect is not None
+        self.due = min(batch, HELD)
         for watcher in self._watchers:
             watcher(self.wanted)
         if collect is None:
             self.forget()
 
     def watch(self, watcher: Callable[[bool], None]) -> None:
-        """Have `watcher` told now, and at each change, whether durations are wanted."""
+        """Call `watcher` now, and at each change, with whether durations are wanted."""
         self._watchers.append(watcher)
         watcher(self.wanted)
 
     def add(self, duration_s: float, error: type[BaseException] | None = None) -> None:
         """Hold one run's duration in seconds and, if one ended it, the class of the exception."""
-        held = self._held
-        held.append((duration_s, error))
-        if len(held) >= HELD and self._collect is not None:
-            self._guard.call("adding up runs", self._collect, AT_ONCE)
+        self.held.append(duration_s if error is None else (duration_s, error))
+        if len(self.held) >= self.due:
+            self.collect()
+
+    def collect(self) -> None:
+        """Have the collector take what is held."""
+        if self._collect is not None:
+            self._guard.call("adding up runs", self._collect)
 
     def take(self, at_most: int | None = None) -> Iterator[RunTime]:
         """Take out what is held, oldest first."""
-        held = len(self._held)
+        held = len(self.held)
         for _ in range(held if at_most is None else min(held, at_most)):
             try:
-                yield self._held.popleft()
+                each = self.held.popleft()
             except IndexError:  # another thread has taken it
                 return
+            yield each if isinstance(each, tuple) else (each, None)
 
     def forget(self) -> None:
         """Hold nothing any more."""
-        self._held.clear()
+        self.held.clear()
 
 
 _ALL: weakref.WeakSet[RunTimes] = weakref.WeakSet()

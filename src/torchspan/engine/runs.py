@@ -1,60 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits for frequent events: which run of which object gets an event of its own."""
+"""What becomes of one run of frequent work, an engine's above all: the decision, and its two seams.
+
+A `RunPolicy` decides. A `Companion` works beside the runs that were decided to be recorded. What surrounds a run is what a
+`ParentProbe` sees; the writer supplies it, because the parents are spans.
+"""
 
 from __future__ import annotations
 
-import time
 import weakref
-from collections import OrderedDict
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple, Protocol
 
-PER_SECOND = 10
-"""Events a second and object."""
-
-PER_TRACE = 50
-"""Events a trace."""
-
-REMEMBERED = 1024
-"""Traces, and objects, whose events are counted; the oldest is forgotten."""
+from torchspan.engine.event import Event
+from torchspan.engine.rate_limits import RateLimits
+from torchspan.engine.run_tally import RunTally
+from torchspan.phase import Phase
 
 
-class Runs:
-    """Counts runs by the object that runs and by trace. Not exact under races: a limit may be passed by one."""
+# --- what surrounds a run ---------------------------------------------------------------------------------------------
+class Surroundings(Enum):
+    """What surrounds a run below which nothing is recorded."""
+
+    QUIET = "nothing is recorded here"
+    SUPPRESSED = "nothing may be recorded, counted or measured here"
+
+
+class Parent(Protocol):
+    """A recording span around a run."""
+
+    @property
+    def trace(self) -> Hashable:
+        """Identifies the trace."""
+
+    def tally(self, phase: Phase) -> RunTally:
+        """Counts the runs of `phase` below this span that are no events: the same object for the same span."""
+
+
+class ParentProbe(Protocol):
+    """Looks at what surrounds a run.
+
+    context: returns the current context. It is the same object until another one becomes current, so a verdict on it stands
+    until the span in it ends.
+    """
+
+    context: Callable[[], Any]
+
+    def look(self, context: Any) -> Parent | Surroundings:
+        """What a run in this context lies in."""
+
+
+# --- what is decided --------------------------------------------------------------------------------------------------
+class Verdict(Enum):
+    """What becomes of a run."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    """No event, no count."""
+    COUNT = "count"
+    """It is counted on the span around it."""
+    RECORD = "record"
+    """It is an event."""
+    FIRST = "first"
+    """It is an event, the first run of its object."""
+
+
+class Decision(NamedTuple):
+    """A verdict. until_s: for COUNT, the `time.perf_counter` until which runs of the same object below the same span share it."""
+
+    verdict: Verdict
+    until_s: float = 0.0
+
+
+class RunPolicy(Protocol):
+    """Decides about runs."""
+
+    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
+        """What becomes of a run of `runner` below `parent`, the recording span around it if there is one."""
+
+
+class LimitedRuns:
+    """The default policy: runs below a recording span within `limits`, and the first run of each object anywhere."""
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._limits = limits
+
+    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
+        """See `RunPolicy`."""
+        if is_first:
+            return Decision(Verdict.FIRST)
+        if parent is None:
+            return Decision(Verdict.PASS)
+        until_s = self._limits.refused_until(runner, parent.trace)
+        return Decision(Verdict.RECORD) if until_s is None else Decision(Verdict.COUNT, until_s)
+
+
+class LimitedCalls:
+    """The default policy for calls of observed functions: within `limits`, below a recording span or not.
+
+    What exceeds the limits is counted on the span around it; without one it passes.
+    """
+
+    def __init__(self, limits: RateLimits) -> None:
+        self._limits = limits
+
+    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:  # noqa: ARG002 - see `RunPolicy`
+        """See `RunPolicy`."""
+        until_s = self._limits.refused_until(runner, None if parent is None else parent.trace)
+        if until_s is None:
+            return Decision(Verdict.RECORD)
+        return Decision(Verdict.PASS) if parent is None else Decision(Verdict.COUNT, until_s)
+
+
+# --- what goes beside a recorded run ------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run that is an event. runner: the object that runs. inputs: its inputs, empty where they are no arguments."""
+
+    event: Event
+    runner: Any
+    inputs: Any
+
+
+class Companion(Protocol):
+    """Works beside recorded runs, inside their events: records shapes, measures time on the device, and the like.
+
+    What it raises is caught and counted like a callback's.
+    """
+
+    def begin(self, run: RecordedRun) -> Any:
+        """Called immediately before the run. Returns what `end` receives."""
+
+    def end(self, token: Any, run: RecordedRun) -> None:
+        """Called immediately after the run, however it ended. It may add facts to the event, or defer its end."""
+
+
+class FreshObjects:
+    """Objects that have not run since they were made. It keeps none of them alive.
+
+    held: the objects by address. It is mostly empty, which is all that a hot path asks.
+    """
 
     def __init__(self) -> None:
-        self.fresh: dict[int, Any] = {}
-        """Addresses of objects that were made and have not run. Mostly empty, which is all a hot path asks."""
-        self._windows: OrderedDict[int, list[float]] = OrderedDict()
-        self._traces: OrderedDict[Hashable, int] = OrderedDict()
+        self.held: dict[int, Any] = {}
 
-    def made(self, thing: Any) -> None:
-        """`thing` has been made: its next run is its first."""
-        key = id(thing)
+    def add(self, made: Any) -> None:
+        """`made` has been made: its next run is its first."""
+        key = id(made)
         try:
-            self.fresh[key] = weakref.ref(thing, lambda _gone: self.fresh.pop(key, None))
-        except TypeError:  # no weak references: if it goes unrun, its address may be taken for a later object's
-            self.fresh[key] = None
+            self.held[key] = weakref.ref(made, lambda _gone: self.held.pop(key, None))
+        except TypeError:  # no weak references: if it never runs, its address may be taken for a later object's
+            self.held[key] = None
 
-    def first(self, thing: Any) -> bool:
-        """Whether this is the first run of `thing` since it was made; from now on it is not."""
-        return self.fresh.pop(id(thing), self) is not self  # one step: two threads may run it at once
-
-    def allow(self, thing: Any, trace: Hashable | None) -> bool:
-        """Whether one more event fits the limits; if so it is counted. trace: None where the event would begin one."""
-        count = 0 if trace is None else self._traces.get(trace, 0)
-        if count >= PER_TRACE:
-            return False
-        window = self._windows.setdefault(id(thing), [0.0, 0])
-        now_s = time.monotonic()
-        if now_s - window[0] >= 1:
-            window[:] = [now_s, 0]
-        if window[1] >= PER_SECOND:
-            return False
-        window[1] += 1
-        if trace is not None:
-            self._traces[trace] = count + 1
-        for counted in (self._traces, self._windows):
-            if len(counted) > REMEMBERED:
-                counted.popitem(last=False)
-        return True
+    def take(self, runner: Any) -> bool:
+        """Whether this is the first run of `runner` since it was made; from now on it is not."""
+        return self.held.pop(id(runner), self) is not self  # one step: two threads may run it at once

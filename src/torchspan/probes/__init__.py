@@ -1,11 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where we hook, as data: one row a place, with its reason, its versions and what describes it."""
+"""Where torchspan hooks, as data: one row a place, with its reason, its versions and what is done there."""
 
 from torchspan.probes import tensorrt, torch_tensorrt
+from torchspan.probes._actions import (
+    Action,
+    Annotate,
+    Arguments,
+    Creates,
+    Record,
+    Run,
+    Shares,
+    Step,
+    Tally,
+    Tap,
+    Watch,
+    phases_of,
+)
 from torchspan.probes._call import RAISED, Call, signature_of
-from torchspan.probes._probe import SUPPORTED, Action, Probe, parse_version
+from torchspan.probes._probe import SUPPORTED, Probe, parse_version
+from torchspan.probes._target import Constant, Function, Member, Method, Operator, Target
 
 PROBES: tuple[Probe, ...] = torch_tensorrt.PROBES + tensorrt.PROBES
-"""Every row."""
+"""Every probe."""
 
-__all__ = ["PROBES", "RAISED", "SUPPORTED", "Action", "Call", "Probe", "parse_version", "signature_of"]
+__all__ = [
+    "PROBES",
+    "RAISED",
+    "SUPPORTED",
+    "Action",
+    "Annotate",
+    "Arguments",
+    "Call",
+    "Constant",
+    "Creates",
+    "Function",
+    "Member",
+    "Method",
+    "Operator",
+    "Probe",
+    "Record",
+    "Run",
+    "Shares",
+    "Step",
+    "Tally",
+    "Tap",
+    "Target",
+    "Watch",
+    "parse_version",
+    "phases_of",
+    "signature_of",
+]

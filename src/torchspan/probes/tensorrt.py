@@ -9,92 +9,104 @@ from __future__ import annotations
 from functools import partial
 
 from torchspan import phase
-from torchspan.probes._probe import Action, Probe
+from torchspan.probes._actions import Arguments, DescribeStart, Record, Run, Tap
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Method
 from torchspan.probes.describe import build, execution, parse
 
 _row = partial(Probe, library="tensorrt")
-_of_torch_tensorrt = partial(_row, told_by="torch_tensorrt")
-_build = partial(
-    _row,
-    action=Action.BUILD,
-    phases=(phase.BUILD_ENGINE, phase.BUILD_PHASE),
-    start=build.builder_config,
-    end=build.built,
-)
-_parse = partial(_row, action=Action.PARSE, phases=(phase.PARSE,), end=parse.parsed)
+_TORCH_TENSORRT = ("torch_tensorrt",)
+"""Its runs are those of its operator, and its contexts are a step of an engine's first run."""
+
+
+def _parse(start: DescribeStart | None = None) -> Record:
+    return Record(phase.PARSE, start=start, end=parse.parsed, around="parser")
+
+
+_BUILD_ENGINE = Record(phase.BUILD_ENGINE, start=build.builder_config, end=build.built, around="build")
 
 _PARSER = (
     _row(
-        target="tensorrt:OnnxParser.__init__",
-        action=Action.PARSER,
-        phases=(phase.PARSE,),
+        target=Method("tensorrt:OnnxParser.__init__"),
+        action=Tap("parser:made"),
         why="tells which network a parser fills, to count its layers; the parser itself does not",
     ),
-    _parse(
-        target="tensorrt:OnnxParser.parse",
-        start=parse.model_size,
+    _row(
+        target=Method("tensorrt:OnnxParser.parse"),
+        action=_parse(parse.model_size),
         why="from the bytes of an ONNX model to a network; a failure is a False and a list of errors",
     ),
-    _parse(
-        target="tensorrt:OnnxParser.parse_from_file",
-        start=parse.file_size,
+    _row(
+        target=Method("tensorrt:OnnxParser.parse_from_file"),
+        action=_parse(parse.file_size),
         why="the same from a file, with the weights that lie beside it",
     ),
-    _parse(
-        target="tensorrt:OnnxParser.parse_model_proto",
+    _row(
+        target=Method("tensorrt:OnnxParser.parse_model_proto"),
+        action=_parse(),
         package="tensorrt_rtx",  # of TensorRT it depends on the version
         why="the same after load_model_proto and load_initializer, for weights that the program has in memory",
     ),
 )
 
 _BUILD = (
-    _build(
-        target="tensorrt:Builder.build_serialized_network",
+    _row(
+        target=Method("tensorrt:Builder.build_serialized_network"),
+        action=_BUILD_ENGINE,
         why="the engine build, on TensorRT-RTX and for version-compatible engines",
     ),
-    _build(
-        target="tensorrt:Builder.build_serialized_network_to_stream",
+    _row(
+        target=Method("tensorrt:Builder.build_serialized_network_to_stream"),
+        action=_BUILD_ENGINE,
         package="tensorrt_rtx",  # of TensorRT it depends on the version
         why="the engine build for engines that are written while they are built",
     ),
-    _build(
-        target="tensorrt:Builder.build_engine_with_config",
+    _row(
+        target=Method("tensorrt:Builder.build_engine_with_config"),
+        action=_BUILD_ENGINE,
         package="tensorrt",
         why="the engine build on TensorRT; TensorRT-RTX does not have it",
     ),
 )
 
+
+def _run(second: str) -> Run:
+    """A run of a context: `second` is the name of the argument after the context."""
+    return Run(
+        phase=phase.RUN_CONTEXT,
+        describe=execution.run_context,
+        end=execution.context_ran,
+        arguments=Arguments(names=("self", second), engine=0, inputs=None),
+        excluded_callers=_TORCH_TENSORRT,
+    )
+
+
 _RUN = (
     _row(
-        target="tensorrt:Runtime.deserialize_cuda_engine",
-        phases=(phase.DESERIALIZE_ENGINE,),
-        start=build.serialized_engine,
-        end=build.deserialized,
+        target=Method("tensorrt:Runtime.deserialize_cuda_engine"),
+        action=Record(phase.DESERIALIZE_ENGINE, start=build.serialized_engine, end=build.deserialized),
         why="reading an engine: after a build, from the cache, at load",
     ),
-    _of_torch_tensorrt(
-        target="tensorrt:ICudaEngine.create_execution_context",
-        action=Action.CONTEXT,
-        phases=(phase.CREATE_CONTEXT,),
-        start=execution.new_context,
-        end=execution.context_created,
+    _row(
+        target=Method("tensorrt:ICudaEngine.create_execution_context"),
+        action=Record(
+            phase.CREATE_CONTEXT,
+            start=execution.new_context,
+            end=execution.context_created,
+            excluded_callers=_TORCH_TENSORRT,
+            around="contexts",
+        ),
         why="allocates the memory that runs need; Torch-TensorRT's own contexts are a step of its first run",
     ),
-    _of_torch_tensorrt(
-        target="tensorrt:IExecutionContext.execute_async_v3",
-        action=Action.EXECUTE,
-        phases=(phase.RUN_CONTEXT,),
-        end=execution.context_ran,
-        parameters=("self", "stream_handle"),
-        why="one run, on a stream; hooked once somebody but Torch-TensorRT has made a context, whose own runs "
+    _row(
+        target=Method("tensorrt:IExecutionContext.execute_async_v3"),
+        action=_run("stream_handle"),
+        why="one run, on a stream; hooked once a program other than Torch-TensorRT has made a context, whose own runs "
         "are those of its operator",
     ),
-    _of_torch_tensorrt(
-        target="tensorrt:IExecutionContext.execute_v2",
-        action=Action.EXECUTE,
-        phases=(phase.RUN_CONTEXT,),
-        end=execution.context_ran,
-        parameters=("self", "bindings"),
+    _row(
+        target=Method("tensorrt:IExecutionContext.execute_v2"),
+        action=_run("bindings"),
         why="one run that is over when the call returns",
     ),
 )

@@ -4,7 +4,17 @@
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import memory_callbacks
 from torchspan.writer._metrics import MetricWriter
+from torchspan.writer._notes import CurrentSpanNotes
+from torchspan.writer._parents import SpanParents
 from torchspan.writer._progress import ProgressWriter
 from torchspan.writer._spans import SpanWriter
 
-__all__ = ["Heartbeats", "MetricWriter", "ProgressWriter", "SpanWriter", "memory_callbacks"]
+__all__ = [
+    "CurrentSpanNotes",
+    "Heartbeats",
+    "MetricWriter",
+    "ProgressWriter",
+    "SpanParents",
+    "SpanWriter",
+    "memory_callbacks",
+]

@@ -9,8 +9,9 @@ from typing import Any
 from opentelemetry.trace import Span, get_current_span
 
 from torchspan import semconv
-from torchspan.engine import Event, HotPath, Occurrence
+from torchspan.engine import Event, Occurrence, Surroundings
 from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._parents import SpanParents
 
 OCCURRENCES = 128
 """Occurrences that one event takes over from those folded into it: what the SDK keeps on a span."""
@@ -22,8 +23,8 @@ class Folding:
     capture_text: whether exception messages are recorded whole.
     """
 
-    def __init__(self, hot: HotPath, *, capture_text: bool) -> None:
-        self._hot = hot
+    def __init__(self, parents: SpanParents, *, capture_text: bool) -> None:
+        self._parents = parents
         self._capture_text = capture_text
         self._outside: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
 
@@ -32,7 +33,7 @@ class Folding:
         if event.parent is not None:
             self._fold_into(event.parent, event)
         elif event.phase in semconv.RUNS_FOLDED:
-            self._hot.count(_seconds(event), event.phase)
+            self._count(event)
         else:
             self._count_on_the_users_span()
 
@@ -54,6 +55,11 @@ class Folding:
             outer.additions.setdefault(semconv.ERROR_TYPE, event.additions[semconv.ERROR_TYPE])
         outer.occurrences += taken_over
         del outer.occurrences[: max(len(outer.occurrences) - OCCURRENCES, 0)]
+
+    def _count(self, event: Event) -> None:
+        surroundings = self._parents.look(self._parents.context())
+        if not isinstance(surroundings, Surroundings):
+            surroundings.tally(event.phase).add(_seconds(event))
 
     def _details(self, error: BaseException) -> dict[str, Any]:
         return exception_attributes(error, capture_text=self._capture_text)

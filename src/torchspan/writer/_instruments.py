@@ -13,6 +13,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, NoOpMeter, Obs
 from torchspan import semconv
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
+from torchspan.writer._otel_private import merge_into_histogram
 
 
 class Source(Protocol):
@@ -61,6 +62,12 @@ class Instruments:
     def record(self, metric: Metric, value: float, attributes: dict[str, Any]) -> None:
         """One value of a histogram."""
         self._made[metric].record(value, attributes)
+
+    def record_all(self, metric: Metric, values: list[float]) -> bool:
+        """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
+        meter = getattr(self._meter, "_real_meter", None) or self._meter
+        instrument = getattr(self._made[metric], "_real_instrument", None) or self._made[metric]
+        return merge_into_histogram(meter, instrument, sorted(values))
 
     def add(self, metric: Metric, number: int, attributes: dict[str, Any]) -> None:
         """`number` more of a counter."""

@@ -13,8 +13,15 @@ from opentelemetry.metrics import MeterProvider
 
 from torchspan import phase, semconv
 from torchspan.engine import ActiveWork, Callback, Engine, Event
+from torchspan.engine.run_times import HELD
 from torchspan.semconv import Metric
 from torchspan.writer._instruments import Instruments, instruments_of
+
+AT_ONCE = 16
+"""Durations that one run records at most, where recording each takes microseconds."""
+
+BATCH = 1024
+"""Durations that one run adds up at once, where the provider can take many at a time: about 0.1 µs each."""
 
 _LOOKED_UP = "looked_up"
 """Tally key: the lookup of this conversion has been counted."""
@@ -42,6 +49,7 @@ class MetricWriter:
         self._instruments: Instruments | None = None
         self._active = active
         self._closed = False
+        self._adds_up_at_once = True
         self._lock = threading.Lock()
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
             (semconv.METRIC_SPANS_DROPPED, {str(semconv.DROPPED_REASON): semconv.BUDGET}, dropped),
@@ -76,7 +84,7 @@ class MetricWriter:
         is_read = instruments is not None and instruments.is_read()
         times = self._engine.run_times
         if is_read != times.wanted and not self._closed:
-            times.want(self._collect_runs if is_read else None)
+            self._want_runs() if is_read else times.want(None)
         return instruments if is_read else None
 
     def _change_to(self, instruments: Instruments) -> None:
@@ -86,6 +94,7 @@ class MetricWriter:
             self._collect_runs()
             self._instruments.detach(self)
         self._instruments = instruments
+        self._adds_up_at_once = True  # until this provider is seen not to
         instruments.attach(self)
 
     # --- what is held -----------------------------------------------------------------------------------------
@@ -94,12 +103,28 @@ class MetricWriter:
             self._collect_runs()
             self._collect_counts()
 
+    def _collect_batch(self) -> None:
+        """For a run that finds a batch held: add it up at once, or only a few where each takes microseconds."""
+        self._collect_runs(None if self._adds_up_at_once else AT_ONCE)
+
     def _collect_runs(self, at_most: int | None = None) -> None:
         instruments = self._instruments
-        if instruments is not None:
-            for duration_s, error in self._engine.run_times.take(at_most):
-                attributes = {} if error is None else {str(semconv.ERROR_TYPE): semconv.class_name(error)}
-                instruments.record(semconv.METRIC_EXECUTE_DURATION, duration_s, attributes)
+        if instruments is None:
+            return
+        runs = list(self._engine.run_times.take(at_most))
+        durations_s = [duration_s for duration_s, error in runs if error is None]
+        if durations_s and self._adds_up_at_once:
+            self._adds_up_at_once = instruments.record_all(semconv.METRIC_EXECUTE_DURATION, durations_s)
+            if self._adds_up_at_once:
+                runs = [each for each in runs if each[1] is not None]
+            else:
+                self._want_runs()
+        for duration_s, error in runs:
+            attributes = {} if error is None else {str(semconv.ERROR_TYPE): semconv.class_name(error)}
+            instruments.record(semconv.METRIC_EXECUTE_DURATION, duration_s, attributes)
+
+    def _want_runs(self) -> None:
+        self._engine.run_times.want(self._collect_batch, batch=BATCH if self._adds_up_at_once else HELD)
 
     def _collect_counts(self) -> None:
         instruments = self._instruments

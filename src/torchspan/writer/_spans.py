@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import weakref
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +14,20 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
 
 from torchspan import phase, semconv
-from torchspan._base.bounds import VALUE_LIMIT, bounded
+from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
 from torchspan._base.readiness import is_ready
-from torchspan.engine import Attributes, Callback, Event
+from torchspan.engine import Callback, Event
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
-from torchspan.writer._hot import SpanHotPath
 from torchspan.writer._log_records import RecordMarker
+from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerSource
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
-
-NOTES_LIMIT = 20
-"""Events of ours on one span of the user's."""
 
 
 @dataclass(slots=True)
@@ -50,6 +46,7 @@ class SpanWriter:
     of its own, with a link to that span. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.
+    parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
     """
@@ -58,34 +55,22 @@ class SpanWriter:
         self,
         tracer_provider: TracerProvider | None = None,
         *,
+        parents: SpanParents | None = None,
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
     ) -> None:
         self._tracers = TracerSource(tracer_provider)
+        parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
         """Spans started that record."""
         self.unsampled = 0
         """Spans started that the sampler refused."""
-        self.hot = SpanHotPath()
         self._budget = Budget(spans_per_trace)
-        self._noted: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
-        self._folding = Folding(self.hot, capture_text=capture_text)
+        self._folding = Folding(parents, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end)
-
-    def tell(self, text: str) -> str:
-        """What may be told of a line of a library's log: see `redact_log_line`; with `capture_text` the line itself."""
-        return text[:VALUE_LIMIT] if self._capture_text else redact_log_line(text)
-
-    def note(self, name: str, attributes: Attributes) -> None:
-        """Keep what happened at this moment, outside any event of ours: on the user's span, if that records."""
-        span = trace.get_current_span()
-        noted = self._noted.get(span, 0)
-        if span.is_recording() and noted < NOTES_LIMIT:
-            self._noted[span] = noted + 1
-            span.add_event(name, bounded(dict(attributes)))
 
     @property
     def dropped(self) -> int:

@@ -1,61 +1,113 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From rows that resolved to names that are replaced."""
+"""From probes that resolved to names that are replaced."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchspan._base.patches import Patches
 from torchspan.adapters._machinery.resolve import ResolvedProbe
+from torchspan.adapters._machinery.wrap import WrapperFactory, ignoring
 from torchspan.engine import Engine
-from torchspan.probes import Action, Probe
+from torchspan.probes import (
+    Annotate,
+    Function,
+    Member,
+    Method,
+    Operator,
+    Probe,
+    Record,
+    Run,
+    Step,
+    Tally,
+    Tap,
+    Target,
+    Watch,
+)
 
 logger = logging.getLogger("torchspan")
 
-Maker = Callable[[Probe, Any], Any]
-"""Given a row and the original: what takes its place."""
+Wrap = Callable[[Probe, Any], Any]
+"""Given a probe and the original: what takes its place."""
 
 
-def apply_rows(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], makers: Mapping[Action, Maker]) -> None:
-    """Replace the target of each row that resolved and whose action has a maker; the others are one debug line each."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wrappers:
+    """What makes the wrappers of one library's probes: the factory, and the adapter's own by name.
+
+    around: for `Record.around`. taps: for `Tap.handler`. run: for `Run`.
+    """
+
+    factory: WrapperFactory
+    around: Mapping[str, Callable[[Target, Record, Any], Any]] = field(default_factory=dict)
+    taps: Mapping[str, Callable[[Target, Any], Any]] = field(default_factory=dict)
+    run: Callable[[Target, Run, Any], Any]
+
+    def __call__(self, probe: Probe, original: Any) -> Any:
+        """What takes the place of `original`."""
+        target, action = probe.target, probe.action
+        match action:
+            case Record():
+                wrap = self.factory.record if action.around is None else self.around[action.around]
+                return ignoring(action.excluded_callers, wrap(target, action, original), original)
+            case Annotate():
+                return self.factory.annotate(target, action, original)
+            case Step():
+                return self.factory.step(target, action, original)
+            case Tally():
+                return self.factory.tally(target, action, original)
+            case Tap():
+                return self.taps[action.handler](target, original)
+            case Run():
+                return self.run(target, action, original)
+            case Watch():
+                return original
+
+
+def apply_probes(engine: Engine, patches: Patches, probes: Iterable[ResolvedProbe], wrap: Wrap) -> None:
+    """Replace the target of each probe that resolved and does something; the others are one debug line each."""
     functions = _Functions([], [])
-    for resolved in rows:
+    for resolved in probes:
         probe = resolved.probe
         if resolved.status != "resolved":
             reason = ", ".join(filter(None, (resolved.status, resolved.detail)))
             logger.debug("Not hooked: %s (%s)", probe.target, reason)
-        elif probe.action in makers:
-            maker = partial(makers[probe.action], probe)
-            engine.guard.call(f"hooking {probe.target}", _replace, patches, functions, resolved, maker)
+        elif not isinstance(probe.action, Watch):
+            name = f"hooking {probe.target}"
+            engine.guard.call(name, _replace, patches, functions, resolved, partial(wrap, probe))
     patches.replace_functions(functions.of_library)
     patches.replace_functions(functions.of_torch, everywhere=True)
 
 
-class _Functions(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Functions:
     """Pairs (original, wrapper) of functions, which are replaced together."""
 
     of_library: list[tuple[Any, Any]]
     of_torch: list[tuple[Any, Any]]
 
 
-def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, maker: Callable[[Any], Any]) -> None:
-    """Replace a method, or what a module of others holds, at once; a function is added to `functions`."""
-    probe = resolved.probe
-    if probe.module == "torch.ops":
-        # The packet and its overload hold the entry each; loaded programs call the overload.
-        for holder in (resolved.holder, resolved.holder.default):
-            patches.replace_attribute(holder, resolved.name, maker)
-    elif isinstance(resolved.holder, ModuleType) and len(probe.path) > 1:
-        inner, name = probe.path
-        patches.replace_in_module(sys.modules[probe.module], inner, name, maker)
-    elif len(probe.path) > 1:
-        patches.replace_attribute(resolved.holder, resolved.name, maker)
-    else:
-        of_torch = probe.module.partition(".")[0] == "torch"
-        found = functions.of_torch if of_torch else functions.of_library
-        found.append((resolved.original, maker(resolved.original)))
+def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, wrap: Callable[[Any], Any]) -> None:
+    """Replace everything but functions at once; a function is added to `functions`."""
+    target = resolved.probe.target
+    match target:
+        case Operator():
+            # The packet and its overload hold the entry each; loaded programs call the overload.
+            for holder in (resolved.holder, resolved.holder.default):
+                patches.replace_attribute(holder, resolved.name, wrap)
+        case Member():
+            inner, name = target.path
+            patches.replace_in_module(sys.modules[target.module], inner, name, wrap)
+        case Method():
+            patches.replace_attribute(resolved.holder, resolved.name, wrap)
+        case Function():
+            of_torch = target.module.partition(".")[0] == "torch"
+            found = functions.of_torch if of_torch else functions.of_library
+            found.append((resolved.original, wrap(resolved.original)))
+        case _:
+            raise TypeError(f"{target} cannot be replaced: it is a {type(target).__name__}")

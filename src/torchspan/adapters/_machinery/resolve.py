@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a row to the object it names in the libraries that are loaded."""
+"""From a probe to the object it names in the libraries that are loaded."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from torchspan.probes import Probe
+from torchspan.probes import Operator, Probe
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProbe:
-    """A row and what became of it here.
+    """A probe and what became of it here.
 
     status: `resolved`, `absent` (the version should have it and does not), `out of range` (not expected in this
         version or package), `library not installed`.
@@ -30,14 +30,14 @@ class ResolvedProbe:
 
 
 def resolve(probe: Probe, version: str | None, package: str | None, module: ModuleType | None = None) -> ResolvedProbe:
-    """Find the row's target. `version` is None where the library is not loaded; nothing is imported here.
+    """Find the probe's target. `version` is None where the library is not loaded; nothing is imported here.
 
-    module: where to look, for a row whose library goes by several names.
+    module: where to look, for a probe whose library goes by several names.
     """
     if version is None:
         return ResolvedProbe(probe, "library not installed")
     try:
-        holder, name, original = _find(probe, module or sys.modules.get(probe.module))
+        holder, name, original = _find(probe, module or sys.modules.get(probe.target.module))
     except LookupError as missing:
         if probe.holds_for(version, package):
             return ResolvedProbe(probe, "absent", f"{missing.args[0]} is not there")
@@ -61,12 +61,12 @@ def version_of(module: Any) -> str | None:
 
 def _find(probe: Probe, holder: Any) -> tuple[Any, str, Any]:
     if holder is None:
-        raise LookupError(probe.module)
-    if probe.module == "torch.ops":  # namespaces and operators are made when asked for, by __getattr__
+        raise LookupError(probe.target.module)
+    if isinstance(probe.target, Operator):  # namespaces and operators are made when asked for, by __getattr__
         return _find_operator(holder, probe)
-    for name in probe.path[:-1]:
+    for name in probe.target.path[:-1]:
         holder = _attribute(holder, name)
-    last = probe.path[-1]
+    last = probe.target.path[-1]
     return holder, last, _attribute(holder, last)
 
 
@@ -77,7 +77,7 @@ def _attribute(holder: Any, name: str) -> Any:
 
 
 def _find_operator(operators: Any, probe: Probe) -> tuple[Any, str, Any]:
-    namespace, name = probe.path
+    namespace, name = probe.target.path
     packet = getattr(getattr(operators, namespace), name, None)
     if packet is None or not hasattr(packet, "_op") or not hasattr(getattr(packet, "default", None), "_op"):
         raise LookupError(f"torch.ops.{namespace}.{name}._op")

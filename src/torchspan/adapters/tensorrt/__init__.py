@@ -12,16 +12,18 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.patches import Patches
-from torchspan.adapters._machinery.apply import Maker, apply_rows
+from torchspan.adapters._machinery.apply import Wrappers, apply_probes
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.adapters.engine_runs import Execution
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context
-from torchspan.adapters.tensorrt.parser import Networks, wrap_parse, wrap_parser
+from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
-from torchspan.probes import Action, Probe
+from torchspan.probes import Probe, Run
 from torchspan.probes.tensorrt import PROBES
 
 PACKAGES = ("tensorrt", "tensorrt_rtx")
@@ -49,7 +51,16 @@ def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
     return [resolve(probe, version_of(module), package, module) for probe in probes for package, module in packages]
 
 
-def install(engine: Engine, package: str, *, hooked: Hooked, build_phases: bool = False, late: bool = False) -> Undo:
+def install(
+    engine: Engine,
+    provenance: Provenance,
+    ports: Ports,
+    package: str,
+    *,
+    hooked: Hooked,
+    build_phases: bool = False,
+    late: bool = False,
+) -> Undo:
     """Hook into a package that has been imported, except where `hooked` says that it is done. Returns the undo.
 
     hooked: gets what is hooked here.
@@ -57,24 +68,37 @@ def install(engine: Engine, package: str, *, hooked: Hooked, build_phases: bool 
     late: execution contexts may have been made already.
     """
     patches = Patches(package)
-    engine.guard.call(f"hooking into {package}", _hook, engine, patches, package, hooked, build_phases, late)
+    engine.guard.call(
+        f"hooking into {package}", _hook, engine, provenance, ports, patches, package, hooked, build_phases, late
+    )
     return patches.undo
 
 
-def _hook(engine: Engine, patches: Patches, package: str, hooked: Hooked, build_phases: bool, late: bool) -> None:
-    rows = [each for each in _resolved_in(package) if _claim(each, hooked)]
-    wrapping = Wrapping(engine, {}, _version_facts(package))
-    runs = [each for each in rows if each.probe.action is Action.EXECUTE]
-    hook_runs = _Once(partial(apply_rows, engine, patches, runs, {Action.EXECUTE: partial(_wrap_run, wrapping)}))
-    networks = Networks()
-    makers: dict[Action, Maker] = {
-        Action.EVENT: wrapping.event,
-        Action.BUILD: partial(wrap_build, wrapping, phases=build_phases),
-        Action.PARSER: partial(wrap_parser, wrapping, networks),
-        Action.PARSE: partial(wrap_parse, wrapping, networks),
-        Action.CONTEXT: partial(wrap_create_context, wrapping, hook_runs),
-    }
-    apply_rows(engine, patches, rows, makers)
+def _hook(
+    engine: Engine,
+    provenance: Provenance,
+    ports: Ports,
+    patches: Patches,
+    package: str,
+    hooked: Hooked,
+    build_phases: bool,
+    late: bool,
+) -> None:
+    probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
+    runs = [each for each in probes if isinstance(each.probe.action, Run)]
+    factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
+    hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))
+    wrappers = Wrappers(
+        factory=factory,
+        around={
+            "build": partial(wrap_build, factory, phases=build_phases),
+            "parser": partial(wrap_parse, factory),
+            "contexts": partial(wrap_create_context, factory, hook_runs),
+        },
+        taps={"parser:made": partial(tap_parser, factory)},
+        run=partial(wrap_run, factory, ports),
+    )
+    apply_probes(engine, patches, [each for each in probes if each not in runs], wrappers)
     if build_phases:
         engine.at_close(engine.registry.add_source((BUILD_PHASE,)))
     if late:
@@ -94,11 +118,6 @@ def _claim(resolved: ResolvedProbe, hooked: Hooked) -> bool:
     if resolved.status == "resolved":
         hooked.add(key)
     return True
-
-
-def _wrap_run(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
-    hot = wrapping.engine.hot
-    return original if hot is None else Execution(wrapping, probe, hot).wrap_context(original)
 
 
 class _Once:

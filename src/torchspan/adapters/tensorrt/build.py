@@ -7,38 +7,40 @@ import functools
 import sys
 from typing import Any
 
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt.phases import monitor_for
 from torchspan.engine import Event
-from torchspan.probes import Call, Probe
+from torchspan.probes import Call, Record, Target
 
 
-def wrap_build(wrapping: Wrapping, probe: Probe, original: Any, *, phases: bool) -> Any:
+def wrap_build(factory: WrapperFactory, target: Target, action: Record, original: Any, *, phases: bool) -> Any:
     """`Builder.build_serialized_network(network, config)` as an event, with TensorRT's phases if `phases`.
 
-    With them the configuration has our monitor for the length of the build, chained to the one that was there, and
+    With them the configuration has torchspan's monitor for the length of the build, chained to the one that was there, and
     that one again afterwards. Without them the configuration is not touched.
     """
 
     @functools.wraps(original)
     def observed_build(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
-        event = wrapping.begin(probe, call, original)
+        event = factory.open(target, action, call, original)
         if event is None:
             return original(*args, **kwargs)
         config = call.get("config", position=2) if phases else None
         if config is None:
-            return wrapping.run(probe, original, call, event)
-        return _run_monitored(wrapping, probe, original, call, event, config)
+            return factory.run(target, action, original, call, event)
+        return _run_monitored(factory, target, action, original, call, event, config)
 
     return observed_build
 
 
-def _run_monitored(wrapping: Wrapping, probe: Probe, original: Any, call: Call, event: Event, config: Any) -> Any:
+def _run_monitored(
+    factory: WrapperFactory, target: Target, action: Record, original: Any, call: Call, event: Event, config: Any
+) -> Any:
     inner = config.progress_monitor
-    chained = wrapping.engine.guard.call("making a progress monitor", _chain, wrapping, event, config, inner)
+    chained = factory.engine.guard.call("making a progress monitor", _chain, factory, event, config, inner)
     if chained is None:
-        return wrapping.run(probe, original, call, event)
+        return factory.run(target, action, original, call, event)
     monitor, build_phases = chained
 
     def build_and_restore(*args: Any, **kwargs: Any) -> Any:
@@ -49,11 +51,11 @@ def _run_monitored(wrapping: Wrapping, probe: Probe, original: Any, call: Call, 
             if config.progress_monitor is monitor:
                 config.progress_monitor = inner
 
-    return wrapping.run(probe, build_and_restore, call, event)
+    return factory.run(target, action, build_and_restore, call, event)
 
 
-def _chain(wrapping: Wrapping, event: Event, config: Any, inner: Any) -> Any:
+def _chain(factory: WrapperFactory, event: Event, config: Any, inner: Any) -> Any:
     bindings = sys.modules[type(config).__module__]  # of the very TensorRT that builds: there may be two
-    monitor, build_phases = monitor_for(bindings, wrapping.engine, event, inner)
+    monitor, build_phases = monitor_for(bindings, factory.engine, event, inner)
     config.progress_monitor = monitor
     return monitor, build_phases

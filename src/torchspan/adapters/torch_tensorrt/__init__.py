@@ -10,28 +10,41 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan._base.patches import Patches
-from torchspan.adapters._machinery.apply import Maker, apply_rows
+from torchspan.adapters._machinery.apply import Wrappers, apply_probes
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import Wrapping
-from torchspan.adapters.engine_runs import Execution
-from torchspan.adapters.torch_tensorrt.log import wrap_log
-from torchspan.adapters.torch_tensorrt.observers import wrap_observe
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.observed_functions import Observations
+from torchspan.adapters.torch_tensorrt.engines import tap_engine
+from torchspan.adapters.torch_tensorrt.log import tap_log
+from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.engine import Engine, Undo
-from torchspan.probes import SUPPORTED, Action, Probe, parse_version
+from torchspan.probes import SUPPORTED, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
 
 LIBRARY = "torch_tensorrt"
 
 
-def install(engine: Engine, *, detail: str = "stages", late: bool = False) -> Undo:
+def install(
+    engine: Engine,
+    provenance: Provenance,
+    ports: Ports,
+    observations: Observations,
+    *,
+    detail: str = "stages",
+    late: bool = False,
+) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
     detail: `stages`, or `passes`: each lowering pass is recorded, rather than told to those of the user's who listen.
     late: other modules may have taken names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
-    engine.guard.call("hooking into Torch-TensorRT", _hook, engine, patches, detail)
+    name = "hooking into Torch-TensorRT"
+    engine.guard.call(name, _hook, engine, provenance, ports, observations, patches, detail)
     return patches.undo
 
 
@@ -53,30 +66,21 @@ def is_supported(version: str) -> bool:
     return number is not None and SUPPORTED[0] <= number <= SUPPORTED[1]
 
 
-def _hook(engine: Engine, patches: Patches, detail: str) -> None:
-    wrapping = Wrapping(engine, dict.fromkeys(phase.ENTRIES, _version_facts()))
-    apply_rows(engine, patches, resolve_probes(), _makers(wrapping, records_passes=detail == "passes"))
-
-
-def _makers(wrapping: Wrapping, *, records_passes: bool) -> dict[Action, Maker]:
-    return {
-        Action.EVENT: wrapping.event,
-        Action.FACTS: wrapping.facts,
-        Action.STEP: wrapping.step,
-        Action.TALLY: wrapping.tally,
-        Action.PASSES: partial(wrap_pass_manager, wrapping, recorded=records_passes),
-        Action.MAKES: wrapping.makes,
-        Action.LINES: partial(wrap_log, wrapping),
-        Action.OBSERVES: partial(wrap_observe, wrapping),
-        Action.EXECUTE: partial(_wrap_execution, wrapping),
-    }
-
-
-def _wrap_execution(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
-    if wrapping.engine.hot is None:
-        return original
-    execution = Execution(wrapping, probe, wrapping.engine.hot)
-    return execution.wrap_operator(original) if probe.module == "torch.ops" else execution.wrap_module(original)
+def _hook(
+    engine: Engine, provenance: Provenance, ports: Ports, observations: Observations, patches: Patches, detail: str
+) -> None:
+    factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()))
+    wrappers = Wrappers(
+        factory=factory,
+        around={"passes": partial(wrap_pass_manager, factory, recorded=detail == "passes")},
+        taps={
+            "engines:made": partial(tap_engine, factory),
+            "log:line": partial(tap_log, factory, ports.redact),
+            "observers:observe": partial(tap_observe, factory, observations),
+        },
+        run=partial(wrap_run, factory, ports),
+    )
+    apply_probes(engine, patches, resolve_probes(), wrappers)
 
 
 def _version_facts() -> dict[str, Any]:

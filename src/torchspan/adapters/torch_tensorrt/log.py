@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Event, Occurrence
-from torchspan.probes import Probe
-from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, skipped_tactic
+from torchspan.probes import Target
+from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, skipped_tactic, tensorrt_line
 
 LINES_LIMIT = 20
 """Different lines an event; the others are counted."""
@@ -19,21 +20,19 @@ _KEPT = "log"
 _SKIPPED = "skipped"
 
 
-def wrap_log(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Target, original: Any) -> Any:
     """A method that a library calls for each line of its log, thousands of times a build and mostly for nothing.
 
     What is to be kept is kept before the original runs, because it raises for an internal error. A line outside any
     event is nobody's; one on a thread of the library's own is outside.
     """
-    engine, peek, read = wrapping.engine, wrapping.engine.peek, probe.line
-    guard, name = engine.guard, f"keeping lines of {probe.target}"
-    if read is None:
-        raise ValueError(f"{probe.target} is a LINES row that does not say how a line is read")
+    engine, peek, read = factory.engine, factory.engine.peek, tensorrt_line
+    guard, name = engine.guard, f"keeping lines of {target}"
 
     def keep(line: Line) -> None:
         event = engine.current
         if event is not None:
-            keep_line(event, line, engine.tell(line.text))
+            keep_line(event, line, redact(line.text))
 
     @functools.wraps(original)
     def observed_log(*args: Any, **kwargs: Any) -> Any:

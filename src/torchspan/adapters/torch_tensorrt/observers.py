@@ -10,10 +10,10 @@ from types import FrameType
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Begun, Observations
 from torchspan.engine import Observed
-from torchspan.probes import Probe
+from torchspan.probes import Target
 
 CALLING = "observed_func"
 """What the library calls the function that it makes of a decorated one; it calls `pre.observe` and then `post.observe`."""
@@ -26,15 +26,15 @@ class _Calls(threading.local):
         self.open: list[tuple[FrameType, Begun | None]] = []
 
 
-def wrap_observe(wrapping: Wrapping, probe: Probe, original: Any) -> Any:
+def tap_observe(factory: WrapperFactory, observations: Observations, target: Target, original: Any) -> Any:
     """`Observer.observe(*args, **kwargs)`: an occurrence, or the start or the end of a decorated function's call.
 
     The pair of a function decorated before the bridge came is known by the frame that calls: both are fired from one. So a
     call that never comes to its end (an interrupt between the two) is found once its frame has been left.
     """
-    engine, guard = wrapping.engine, wrapping.engine.guard
-    observations, calls = Observations(engine), _Calls()
-    module = vars(sys.modules[probe.module])
+    engine, guard = factory.engine, factory.engine.guard
+    calls = _Calls()
+    module = vars(sys.modules[target.module])
     guard.call("keeping out of what torch.compile traces", _dynamo_safety.torch_arrived)
 
     def begin(frame: FrameType, context: Any) -> None:

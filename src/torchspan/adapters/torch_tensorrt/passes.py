@@ -8,14 +8,14 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from torchspan.adapters._machinery.wrap import Wrapping
+from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Observed
-from torchspan.probes import Call, Probe
+from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import lowering
 from torchspan.subscribers.registry import Interest
 
 
-def wrap_pass_manager(wrapping: Wrapping, probe: Probe, original: Any, *, recorded: bool) -> Any:
+def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
     """`DynamoPassManager.__call__` whose every pass is an event of its own.
 
     recorded: for everybody; otherwise for those of the user's who listen to passes, while somebody does.
@@ -24,15 +24,15 @@ def wrap_pass_manager(wrapping: Wrapping, probe: Probe, original: Any, *, record
     runs on a shallow copy of the manager with a list of wrapped passes, so that other threads, the user's own
     passes and the Debugger's (which swaps the list) are served alike.
     """
-    engine = wrapping.engine
-    interest = None if recorded else engine.registry.interest_of_users(probe.phases[0])
+    engine = factory.engine
+    interest = None if recorded else engine.registry.interest_of_users(action.phase)
 
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
         if engine.current is None or (interest is not None and interest.countdown is None):
             return original(self, *args, **kwargs)
         observed = copy.copy(self)
-        observed.passes = [_wrap_pass(wrapping, probe, interest, each) for each in self.passes]
+        observed.passes = [_wrap_pass(factory, target, action, interest, each) for each in self.passes]
         result = original(observed, *args, **kwargs)
         if hasattr(observed, "_validated"):  # validating is done once and remembered on the manager
             self._validated = observed._validated
@@ -42,16 +42,22 @@ def wrap_pass_manager(wrapping: Wrapping, probe: Probe, original: Any, *, record
 
 
 def _wrap_pass(
-    wrapping: Wrapping, probe: Probe, interest: Interest | None, lowering_pass: Callable[..., Any]
+    factory: WrapperFactory,
+    target: Target,
+    action: Record,
+    interest: Interest | None,
+    lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
-    engine, name = wrapping.engine, getattr(lowering_pass, "__name__", type(lowering_pass).__name__)
+    engine, name = factory.engine, getattr(lowering_pass, "__name__", type(lowering_pass).__name__)
 
     @functools.wraps(lowering_pass)
     def observed_pass(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         facts = engine.guard.call("describing a lowering pass", lowering.lowering_pass, name, call) or {}
         observed = Observed(lowering_pass, args, kwargs)
-        event = engine.start(probe.phases[0], facts, target=name, observed=observed, interest=interest)
-        return lowering_pass(*args, **kwargs) if event is None else wrapping.run(probe, lowering_pass, call, event)
+        event = engine.start(action.phase, facts, target=name, observed=observed, interest=interest)
+        return (
+            lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
+        )
 
     return observed_pass

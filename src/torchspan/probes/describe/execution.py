@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from torchspan import phase, semconv
-from torchspan.phase import Phase
+from torchspan import semconv
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, inputs, known, stand_in, tensorrt_dtype
 
@@ -77,6 +75,3 @@ def context_created(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
 
 CONTEXT_FAILED = "context_creation_failed"
 """`error.type` where no context was made."""
-
-RUNS: dict[Phase, Callable[[Any, Any, bool], Facts]] = {phase.EXECUTE: execute, phase.RUN_CONTEXT: run_context}
-"""What describes a run: given what runs, its inputs where they are known, and whether it is the first run."""

@@ -4,41 +4,45 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._probe import Action, Probe
+from torchspan.probes._actions import Annotate, Record, Step, Watch
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import artifacts, compilation, refit
 from torchspan.probes.torch_tensorrt._row import row
 
 _ENTRY = (
     row(
-        target="torch_tensorrt._compile:compile",
-        phases=(phase.COMPILE,),
-        start=compilation.of_module("torch_tensorrt.compile"),
-        end=compilation.torch_tensorrt_compiled,
-        uses=compilation.program_given("module"),
+        target=Function("torch_tensorrt._compile:compile"),
+        action=Record(
+            phase.COMPILE,
+            start=compilation.of_module("torch_tensorrt.compile"),
+            end=compilation.torch_tensorrt_compiled,
+            links_to=compilation.program_given("module"),
+        ),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
     row(
-        target="torch_tensorrt.dynamo._compiler:compile",
-        phases=(phase.COMPILE,),
-        start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
-        uses=compilation.program_given("exported_program"),
+        target=Function("torch_tensorrt.dynamo._compiler:compile"),
+        action=Record(
+            phase.COMPILE,
+            start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
+            links_to=compilation.program_given("exported_program"),
+        ),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend",
-        action=Action.WATCH,
+        target=Function("torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend"),
+        action=Watch(),
         why="what Dynamo's registry holds as 'tensorrt'; replacing it there would take its tags away",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend",
-        action=Action.WATCH,
+        target=Function("torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend"),
+        action=Watch(),
         why="hands every torch.compile graph to _pretraced_backend, directly or through aot_autograd",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:_pretraced_backend",
-        phases=(phase.COMPILE,),
-        start=compilation.torch_compile_backend,
-        end=compilation.torch_compile_result,
+        target=Function("torch_tensorrt.dynamo.backend.backends:_pretraced_backend"),
+        action=Record(phase.COMPILE, start=compilation.torch_compile_backend, end=compilation.torch_compile_result),
         why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
         "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",
     ),
@@ -46,103 +50,88 @@ _ENTRY = (
 
 _OTHER_ENTRIES = (
     row(
-        target="torch_tensorrt._compile:cross_compile_for_windows",
-        phases=(phase.COMPILE,),
-        start=compilation.of_module("torch_tensorrt.cross_compile_for_windows"),
+        target=Function("torch_tensorrt._compile:cross_compile_for_windows"),
+        action=Record(phase.COMPILE, start=compilation.of_module("torch_tensorrt.cross_compile_for_windows")),
         why="compiles and saves for Windows",
     ),
     row(
-        target="torch_tensorrt.dynamo._compiler:cross_compile_for_windows",
-        phases=(phase.COMPILE,),
-        start=compilation.of_exported_program("torch_tensorrt.dynamo.cross_compile_for_windows"),
+        target=Function("torch_tensorrt.dynamo._compiler:cross_compile_for_windows"),
+        action=Record(
+            phase.COMPILE, start=compilation.of_exported_program("torch_tensorrt.dynamo.cross_compile_for_windows")
+        ),
         why="the same for an exported program, without saving",
     ),
     row(
-        target="torch_tensorrt._compile:convert_method_to_trt_engine",
-        phases=(phase.CONVERT_TO_ENGINE,),
-        start=compilation.of_module("torch_tensorrt.convert_method_to_trt_engine"),
+        target=Function("torch_tensorrt._compile:convert_method_to_trt_engine"),
+        action=Record(
+            phase.CONVERT_TO_ENGINE, start=compilation.of_module("torch_tensorrt.convert_method_to_trt_engine")
+        ),
         why="a module becomes the bytes of one engine",
     ),
     row(
-        target="torch_tensorrt.dynamo._compiler:convert_exported_program_to_serialized_trt_engine",
-        phases=(phase.CONVERT_TO_ENGINE,),
-        start=compilation.of_exported_program(
-            "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
+        target=Function("torch_tensorrt.dynamo._compiler:convert_exported_program_to_serialized_trt_engine"),
+        action=Record(
+            phase.CONVERT_TO_ENGINE,
+            start=compilation.of_exported_program(
+                "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
+            ),
+            links_to=compilation.program_given("exported_program"),
         ),
-        uses=compilation.program_given("exported_program"),
         why="the same for an exported program; no partitioning, everything has to be supported",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile",
-        phases=(phase.COMPILE,),
-        start=compilation.mutable_compile,
+        target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile"),
+        action=Record(phase.COMPILE, start=compilation.mutable_compile),
         why="a module that compiles itself: exports first, then calls dynamo.compile",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm",
-        phases=(phase.REFIT,),
-        start=refit.mutable_refit,
+        target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm"),
+        action=Record(phase.REFIT, start=refit.mutable_refit),
         why="and refits itself when its weights were changed; a refit that fails is followed by a compilation",
     ),
     row(
-        target="torch_tensorrt.dynamo._refit:refit_module_weights",
-        phases=(phase.REFIT,),
-        start=refit.refit_module_weights,
-        end=refit.refitted,
+        target=Function("torch_tensorrt.dynamo._refit:refit_module_weights"),
+        action=Record(phase.REFIT, start=refit.refit_module_weights, end=refit.refitted),
         why="new weights for a compiled module: lowers and partitions the new program, then refits engine by engine",
     ),
     row(
-        target="torch_tensorrt.dynamo.utils:check_module_output",
-        action=Action.FACTS,
-        phases=(phase.REFIT,),
-        end=refit.outputs_match,
+        target=Function("torch_tensorrt.dynamo.utils:check_module_output"),
+        action=Annotate((phase.REFIT,), end=refit.outputs_match),
         why="verify_output: a difference is only logged",
     ),
     row(
-        target="torch_tensorrt._compile:save",
-        phases=(phase.SAVE,),
-        start=artifacts.save,
-        end=artifacts.saved,
+        target=Function("torch_tensorrt._compile:save"),
+        action=Record(phase.SAVE, start=artifacts.save, end=artifacts.saved),
         why="torch_tensorrt.save, every format",
     ),
     row(
-        target="torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program",
-        phases=(phase.SAVE,),
-        start=artifacts.save_cross_compiled,
-        end=artifacts.saved,
+        target=Function("torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program"),
+        action=Record(phase.SAVE, start=artifacts.save_cross_compiled, end=artifacts.saved),
         why="saving what was compiled for Windows",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save",
-        phases=(phase.SAVE,),
-        start=artifacts.save_mutable,
-        end=artifacts.saved,
+        target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save"),
+        action=Record(phase.SAVE, start=artifacts.save_mutable, end=artifacts.saved),
         why="saving a mutable module",
     ),
     row(
-        target="torch_tensorrt.dynamo._exporter:export",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo._exporter:export"),
+        action=Step(),
         why="the compiled module becomes an exported program: by surgery on its graph, or by exporting it again",
     ),
     row(
-        target="torch_tensorrt._compile:load",
-        phases=(phase.LOAD,),
-        start=artifacts.load,
-        end=artifacts.loaded,
+        target=Function("torch_tensorrt._compile:load"),
+        action=Record(phase.LOAD, start=artifacts.load, end=artifacts.loaded),
         why="torch_tensorrt.load: tries torch.export.load, then torch.jit.load",
     ),
     row(
-        target="torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program",
-        phases=(phase.LOAD,),
-        start=artifacts.load_cross_compiled,
-        end=artifacts.loaded,
+        target=Function("torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program"),
+        action=Record(phase.LOAD, start=artifacts.load_cross_compiled, end=artifacts.loaded),
         why="loading what was compiled for Windows, there",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load",
-        phases=(phase.LOAD,),
-        start=artifacts.load_mutable,
-        end=artifacts.loaded,
+        target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load"),
+        action=Record(phase.LOAD, start=artifacts.load_mutable, end=artifacts.loaded),
         why="loading a mutable module",
     ),
 )

@@ -4,117 +4,102 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._probe import Action, Probe
+from torchspan.probes._actions import Record, Step
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import compilation, lowering
 from torchspan.probes.torch_tensorrt._row import row
 
 _TRACE_AND_LOWER = (
     row(
-        target="torch_tensorrt.dynamo._tracer:trace",
-        phases=(phase.TRACE,),
-        start=compilation.trace,
-        end=compilation.exported,
-        remembered=True,
+        target=Function("torch_tensorrt.dynamo._tracer:trace"),
+        action=Record(phase.TRACE, start=compilation.trace, end=compilation.exported, remembers_result=True),
         why="from module to exported program",
     ),
     row(
-        target="torch.export:export",
-        phases=(phase.EXPORT,),
-        start=compilation.export,
-        end=compilation.exported,
-        remembered=True,
+        target=Function("torch.export:export"),
+        action=Record(phase.EXPORT, start=compilation.export, end=compilation.exported, remembers_result=True),
         why="from module to exported program, under whatever name somebody calls it: trace has its own, so may the "
         "program; the compilation of the program links to it",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:pre_export_lowering",
-        phases=(phase.LOWER_PRE_EXPORT,),
-        start=lowering.graph_in,
-        end=lowering.graph_out,
+        target=Function("torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:pre_export_lowering"),
+        action=Record(phase.LOWER_PRE_EXPORT, start=lowering.graph_in, end=lowering.graph_out),
         why="passes before decomposition",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering._decompositions:get_decompositions",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.lowering._decompositions:get_decompositions"),
+        action=Step(),
         why="collects the decomposition table; part of the time before decomposing",
     ),
     row(
-        target="torch.export:ExportedProgram.run_decompositions",
-        phases=(phase.DECOMPOSE,),
-        start=lowering.graph_in,
-        end=lowering.graph_out,
-        within=phase.LOWERING,
+        target=Method("torch.export:ExportedProgram.run_decompositions"),
+        action=Record(phase.DECOMPOSE, start=lowering.graph_in, end=lowering.graph_out, within=phase.LOWERING),
         why="decomposition, often the longest part before the build; a method of torch, so only where graphs are lowered",
     ),
     row(
-        target="torch.export:ExportedProgram.module",
-        action=Action.STEP,
+        target=Method("torch.export:ExportedProgram.module"),
+        action=Step(),
         why="unlifting the exported program into a graph module",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),
+        action=Step(),
         since=(2, 14),
         why="mutated buffers become engine inputs",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering._buffer_lifting:inline_lifted_buffers_into_gm",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:inline_lifted_buffers_into_gm"),
+        action=Step(),
         since=(2, 14),
         why="and are put back after conversion",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:fold_get_attr_item_calls",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.backend.backends:fold_get_attr_item_calls"),
+        action=Step(),
         since=(2, 12),
         why="torch.compile only: before AOT tracing",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:repair_input_aliasing",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.backend.backends:repair_input_aliasing"),
+        action=Step(),
         why="torch.compile only: before AOT tracing",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:remove_detach",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.backend.backends:remove_detach"),
+        action=Step(),
         why="torch.compile only: called directly, not through the pass manager",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:aot_export_joint_simple",
-        phases=(phase.DECOMPOSE,),
-        start=lowering.graph_in,
-        end=lowering.graph_out,
+        target=Function("torch_tensorrt.dynamo.backend.backends:aot_export_joint_simple"),
+        action=Record(phase.DECOMPOSE, start=lowering.graph_in, end=lowering.graph_out),
         why="torch.compile's decomposition: AOTAutograd traces the graph to ATen",
     ),
     row(
-        target="torch_tensorrt.dynamo.backend.backends:remove_sym_nodes",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.backend.backends:remove_sym_nodes"),
+        action=Step(),
         why="torch.compile only: after AOT tracing",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:post_lowering",
-        phases=(phase.LOWER,),
-        start=lowering.graph_in,
-        end=lowering.graph_out,
+        target=Function("torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:post_lowering"),
+        action=Record(phase.LOWER, start=lowering.graph_in, end=lowering.graph_out),
         why="passes after decomposition, constant folding among them",
     ),
     row(
-        target="torch_tensorrt.dynamo.lowering.passes.pass_manager:DynamoPassManager.__call__",
-        action=Action.PASSES,
-        phases=(phase.PASS,),
-        end=lowering.graph_out,
+        target=Method("torch_tensorrt.dynamo.lowering.passes.pass_manager:DynamoPassManager.__call__"),
+        action=Record(phase.PASS, end=lowering.graph_out, around="passes"),
         detail="passes",
         why="runs the passes from lists made at import, so patching a pass by name does nothing; each call gets a "
         "copy of the manager, the user's own passes and the Debugger's included",
     ),
     row(
-        target="torch_tensorrt.dynamo.utils:deallocate_module",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.utils:deallocate_module"),
+        action=Step(),
         why="moving weights off the GPU and collecting garbage: up to a third of a small compile",
     ),
     row(
-        target="torch_tensorrt.dynamo.utils:release_host_and_device_memory",
-        action=Action.STEP,
+        target=Function("torch_tensorrt.dynamo.utils:release_host_and_device_memory"),
+        action=Step(),
         why="collecting garbage once per engine",
     ),
 )

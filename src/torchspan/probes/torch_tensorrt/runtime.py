@@ -4,67 +4,74 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._probe import Action, Probe
-from torchspan.probes.describe import conversion
+from torchspan.probes._actions import Arguments, Creates, Record, Run, Step, Tap, Watch
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Method, Operator
+from torchspan.probes.describe import conversion, execution
 from torchspan.probes.torch_tensorrt._row import row
 
 _RUN = (
     row(
-        target="torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.setup_engine",
-        phases=(phase.SETUP_ENGINE,),
-        start=conversion.setup,
-        end=conversion.was_set_up,
-        produces=conversion.engine_of_module,
-        serialized=conversion.serialized_of,
+        target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.setup_engine"),
+        action=Record(
+            phase.SETUP_ENGINE,
+            start=conversion.setup,
+            end=conversion.was_set_up,
+            creates=Creates(made=conversion.engine_of_module, serialized=conversion.serialized_of),
+        ),
         why="a serialized engine becomes one that runs",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine",
-        phases=(phase.SETUP_ENGINE,),
-        start=conversion.setup,
-        end=conversion.was_set_up,
-        produces=conversion.module_itself,
-        serialized=conversion.serialized_of,
+        target=Method(
+            "torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine"
+        ),
+        action=Record(
+            phase.SETUP_ENGINE,
+            start=conversion.setup,
+            end=conversion.was_set_up,
+            creates=Creates(made=conversion.module_itself, serialized=conversion.serialized_of),
+        ),
         until=(2, 12),
         why="the same in the older Python runtime",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine",
-        action=Action.MAKES,
-        produces=conversion.module_itself,
-        serialized=conversion.serialized_of,
+        target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine"),
+        action=Tap("engines:made"),
         since=(2, 13),
         why="every engine of the Python runtime is made here, a loaded one too; its first run is worth seeing",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute",
-        action=Action.WATCH,
+        target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute"),
+        action=Watch(),
         since=(2, 13),
         why="what the operator calls in the Python runtime; the C++ one has no such place, so the operator is hooked",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context",
-        action=Action.STEP,
+        target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context"),
+        action=Step(),
         since=(2, 13),
         why="made late, at the first run: part of why that is slow",
     ),
     row(
-        target="torch.ops:tensorrt.execute_engine",
-        action=Action.EXECUTE,
-        phases=(phase.EXECUTE,),
-        since=(2, 13),  # before, only where the C++ runtime is loaded
+        target=Operator("torch.ops:tensorrt.execute_engine"),
+        action=Run(
+            phase=phase.EXECUTE,
+            describe=execution.execute,
+            arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
+            is_timed=True,
+        ),
+        since=(2, 13),
         why="one run of one engine: the operator that modules, recompiled and reloaded programs all call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.forward",
-        action=Action.WATCH,
+        target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.forward"),
+        action=Watch(),
         why="calls that operator; a wrapper here would break graphs, and count each run twice",
     ),
     row(
-        target="torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward",
-        action=Action.EXECUTE,
-        phases=(phase.EXECUTE,),
+        target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
+        action=Run(phase=phase.EXECUTE, describe=execution.execute, is_timed=True),
         until=(2, 12),
         why="the older Python runtime runs engines itself, without the operator",
     ),

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What adapters need of the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan.engine import Attributes, Companion, Parent, ParentProbe, RunPolicy, Surroundings
+from torchspan.engine.runs import Decision, Verdict
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ports:
+    """What adapters need of the outside; the bridge makes it once.
+
+    redact: reduces a text that a library wrote to what may be recorded. annotate_current: records something that happens
+    now, outside every event, by name and attributes. parents: looks at what surrounds frequent work. run_policy: decides
+    about runs of engines. call_policy: decides about calls of observed functions. companions: work beside recorded runs.
+    """
+
+    redact: Callable[[str], str]
+    annotate_current: Callable[[str, Attributes], None]
+    parents: ParentProbe
+    run_policy: RunPolicy
+    call_policy: RunPolicy
+    companions: tuple[Companion, ...] = ()
+
+    @classmethod
+    def closed(cls) -> Ports:
+        """Ports without a bridge: texts become empty, nothing surrounds a run, and first runs alone are recorded."""
+        policy = _FirstRuns()
+        return cls(
+            redact=lambda _text: "",
+            annotate_current=lambda _name, _attributes: None,
+            parents=_NoParents(),
+            run_policy=policy,
+            call_policy=policy,
+        )
+
+
+class _NoParents:
+    def __init__(self) -> None:
+        context = _NoContext()
+        self.context: Callable[[], Any] = lambda: context
+
+    def look(self, _context: Any) -> Parent | Surroundings:
+        return Surroundings.QUIET
+
+
+class _NoContext:
+    """Stands for the one context there is."""
+
+
+class _FirstRuns:
+    def decide(self, _runner: Any, _parent: Parent | None, *, is_first: bool) -> Decision:
+        return Decision(Verdict.FIRST if is_first else Verdict.PASS)

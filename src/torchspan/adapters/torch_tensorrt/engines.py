@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines that are made where nothing is recorded: their first run is worth seeing."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.probes import Call, Creates, Target, signature_of
+from torchspan.probes.describe import conversion
+
+_CREATES = Creates(made=conversion.module_itself, serialized=conversion.serialized_of)
+
+
+def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
+    """`TRTEngine._setup_engine(self)`: the engine and its bytes are remembered, in whatever event that is."""
+    signature, engine, provenance = signature_of(original), factory.engine, factory.provenance
+
+    @functools.wraps(original)
+    def observed_making(*args: Any, **kwargs: Any) -> Any:
+        result = original(*args, **kwargs)
+        if engine.active:
+            call = Call(signature, args, kwargs)
+            engine.guard.call(f"remembering {target}", provenance.created, _CREATES, call, engine.current)
+        return result
+
+    return observed_making

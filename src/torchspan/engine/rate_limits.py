@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rate limits for frequent events: which run of which object gets an event of its own."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+PER_SECOND = 10
+"""Events a second and object."""
+
+PER_TRACE = 50
+"""Events a trace."""
+
+REMEMBERED = 1024
+"""Traces whose events are counted; the oldest is forgotten."""
+
+
+class _Window:
+    """One second of one object: when it began, in seconds of `time.perf_counter`, and the events in it."""
+
+    __slots__ = ("began_s", "count", "owner")
+
+    def __init__(self, owner: Any) -> None:
+        self.began_s = -math.inf
+        self.count = 0
+        self.owner = owner
+
+
+class RateLimits:
+    """Counts events by object and by trace. Under races a limit may be passed by one event for each thread.
+
+    An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero.
+    """
+
+    def __init__(self) -> None:
+        self._windows: dict[int, _Window] = {}
+        self._traces: OrderedDict[Hashable, int] = OrderedDict()
+
+    def refused_until(self, thing: Any, trace: Hashable | None) -> float | None:
+        """Count one more event of `thing`; None if it fits the limits.
+
+        trace: None where the event would begin one. Otherwise returns the `time.perf_counter`, in seconds, until which
+        further events of `thing` in this trace do not fit either; infinity where the trace has all of its events.
+        """
+        count = 0 if trace is None else self._traces.get(trace, 0)
+        if count >= PER_TRACE:
+            return math.inf
+        window = self._window(thing)
+        now_s = time.perf_counter()
+        if now_s - window.began_s >= 1:
+            window.began_s, window.count = now_s, 0
+        if window.count >= PER_SECOND:
+            return window.began_s + 1
+        window.count += 1
+        if trace is not None:
+            self._traces[trace] = count + 1
+            if len(self._traces) > REMEMBERED:
+                self._traces.popitem(last=False)
+        return None
+
+    def _window(self, thing: Any) -> _Window:
+        key = id(thing)
+        window = self._windows.get(key)
+        if window is None:
+            try:
+                owner: Any = weakref.ref(thing, lambda _gone: self._windows.pop(key, None))
+            except TypeError:  # no weak references: its address may be taken for a later object's
+                owner = None
+            window = self._windows.setdefault(key, _Window(owner))
+        return window

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts runs that are no events, exactly and from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+HELD = 8192
+"""Durations that are held at most before they are summed up."""
+
+
+class RunTally:
+    """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
+
+    A hot path appends to `held`, one step of the interpreter that needs no lock, and calls `sum_up` when `due` durations
+    are held. So `write` receives the totals whenever the number has doubled: in between, what it has received lags by a
+    factor of two. `close` writes what is left.
+
+    write: receives number, sum and maximum; called by one thread at a time.
+    counted_until: objects by address whose runs are counted here without asking again, until which `time.perf_counter`.
+    """
+
+    __slots__ = ("_lock", "_write", "count", "counted_until", "due", "held", "longest_s", "total_s")
+
+    def __init__(self, write: Callable[[int, float, float], None]) -> None:
+        self.held: deque[float] = deque()
+        self.counted_until: dict[int, float] = {}
+        self.due = 1
+        self.count = 0
+        self.total_s = 0.0
+        self.longest_s = 0.0
+        self._write = write
+        self._lock = threading.Lock()
+
+    def add(self, duration_s: float) -> None:
+        """Count one run."""
+        self.held.append(duration_s)
+        if len(self.held) >= self.due:
+            self.sum_up()
+
+    def sum_up(self) -> None:
+        """Write the totals, unless another thread is at it: what is held stays for the next time."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sum_up()
+            finally:
+                self._lock.release()
+
+    def close(self) -> None:
+        """Write the totals of all runs that have been counted: the span ends."""
+        self.counted_until.clear()
+        with self._lock:
+            if self.held:
+                self._sum_up()
+
+    def _sum_up(self) -> None:
+        held = self.held
+        durations_s = [held.popleft() for _ in range(len(held))]
+        if durations_s:
+            self.count += len(durations_s)
+            self.total_s += sum(durations_s)
+            self.longest_s = max(self.longest_s, *durations_s)
+            self.due = min(self.count, HELD)
+            self._write(self.count, self.total_s, self.longest_s)

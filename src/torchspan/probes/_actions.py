@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done at a hook point: each kind is a type with exactly the fields it needs.
+
+The functions in these fields describe and select. They are pure: they look at a call and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan.phase import Phase
+from torchspan.probes._call import Call
+
+Facts = Mapping[str, Any]
+Counts = dict[str, Any]
+"""What is counted in an event until it ends."""
+DescribeStart = Callable[[Call], Facts]
+DescribeEnd = Callable[[Call, Any, Counts], Facts]
+DescribeFailure = Callable[[Call, BaseException, Counts], Facts]
+Select = Callable[[Call], Any]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Creates:
+    """The call makes an object that runs later and belongs to the compilation around the call.
+
+    made: selects the object. serialized: selects the bytes from which it was made.
+    """
+
+    made: Select
+    serialized: Select
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shares:
+    """Described facts that the nearest outer event of one of `phases` carries too, by their `keys`."""
+
+    keys: tuple[str, ...]
+    phases: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The call is an event of `phase`.
+
+    start, end: describe the call, and its result. failed: describes a call that raised; it keeps nothing of the exception.
+    within: the call is recorded only inside an event of one of these phases (a method of torch that others call as well).
+    links_to: selects the object that the call works on; the event links to the one that made it, if that was seen.
+    remembers_result: the result is remembered with the event, for the links of events that use it.
+    creates: the call makes an object that runs later. shares: facts that an outer event carries too.
+    excluded_callers: calls made by these libraries are ignored; they have probes of their own.
+    around: the adapter's wrapper that runs the call, where recording it takes more than calling it.
+    """
+
+    phase: Phase
+    start: DescribeStart | None = None
+    end: DescribeEnd | None = None
+    failed: DescribeFailure | None = None
+    within: tuple[Phase, ...] = ()
+    links_to: Select | None = None
+    remembers_result: bool = False
+    creates: Creates | None = None
+    shares: Shares | None = None
+    excluded_callers: tuple[str, ...] = ()
+    around: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotate:
+    """The call adds facts to the nearest event of one of `phases`; at least one of `start` and `end` describes it."""
+
+    phases: tuple[Phase, ...]
+    start: DescribeStart | None = None
+    end: DescribeEnd | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The call is counted in the nearest event of one of `phases`.
+
+    count: adds one call, with its result and its duration in seconds. before: looks at the call before it runs; what it
+    returns is `call.before`. counts_failures: calls that raise are counted too, with `RAISED` for a result.
+    """
+
+    phases: tuple[Phase, ...]
+    count: Callable[[Counts, Call, Any, float], None]
+    before: Select | None = None
+    counts_failures: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The call is counted with its duration in the innermost event.
+
+    annotate: it adds facts as well. tally: it is counted in a second way as well. invalidates: selects TensorRT's engine
+    that the call changes in place, inside an event or not: the engine's id does not hold from then on.
+    """
+
+    annotate: Annotate | None = None
+    tally: Tally | None = None
+    invalidates: Select | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arguments:
+    """The two positional arguments of a frequent function: their names, and where its engine and its inputs are.
+
+    inputs: None where the inputs are no argument.
+    """
+
+    names: tuple[str, str]
+    engine: int
+    inputs: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Run:
+    """The call is one run of an engine, which happens thousands of times a second: an event only within rate limits.
+
+    describe: describes a run from the object that runs, its inputs, and whether this is its first run. end: describes the
+    result. arguments: of a function with two; None for `forward(self, *inputs)` of a module. excluded_callers: as in
+    `Record`. is_timed: every run's duration is in the metric of the phase.
+    """
+
+    phase: Phase
+    describe: Callable[[Any, Any, bool], Facts]
+    end: DescribeEnd | None = None
+    arguments: Arguments | None = None
+    excluded_callers: tuple[str, ...] = ()
+    is_timed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tap:
+    """The adapter's handler receives the arguments; the original runs unchanged and the call itself is no event.
+
+    handler: its name in the adapter, `file:purpose`.
+    """
+
+    handler: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Nothing is done. The probe is here so that a version without the target is noticed."""
+
+
+Action = Record | Annotate | Step | Tally | Run | Tap | Watch
+
+
+def phases_of(action: Action) -> tuple[Phase, ...]:
+    """The phases that an action opens, or that receive what it finds."""
+    match action:
+        case Record() | Run():
+            return (action.phase,)
+        case Annotate() | Tally():
+            return action.phases
+        case _:
+            return ()

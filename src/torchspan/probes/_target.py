@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a probe names: each kind of target is a type, which is also its text, `module:name`."""
+
+from __future__ import annotations
+
+
+class Target(str):
+    """`module:name` or `module:Class.name`. A subclass says what kind of thing that is."""
+
+    __slots__ = ()
+
+    @property
+    def module(self) -> str:
+        """The module in which the target is looked up."""
+        return self.partition(":")[0]
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names below the module: `("Class", "name")` or `("name",)`."""
+        return tuple(self.partition(":")[2].split("."))
+
+
+class Function(Target):
+    """`module:name`: a function, replaced in every module of its library that holds it."""
+
+    __slots__ = ()
+
+
+class Method(Target):
+    """`module:Class.name`: a method, replaced on its class."""
+
+    __slots__ = ()
+
+
+class Member(Target):
+    """`module:inner.name`: a name of another module `inner`, replaced as `module` alone sees it."""
+
+    __slots__ = ()
+
+
+class Operator(Target):
+    """`torch.ops:namespace.name`: a custom operator, whose Python entry is replaced (torch._ops)."""
+
+    __slots__ = ()
+
+
+class Constant(Target):
+    """`module:name`: an object that is not called. It can only be watched."""
+
+    __slots__ = ()

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens outside every event of torchspan: events on the user's current span."""
+
+from __future__ import annotations
+
+import weakref
+
+from opentelemetry import trace
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
+from opentelemetry.trace import Span
+
+from torchspan._base.bounds import bounded
+from torchspan.engine import Attributes
+
+NOTES_LIMIT = 20
+"""Events of torchspan on one span of the user."""
+
+
+class CurrentSpanNotes:
+    """Adds events to the user's current span, up to `NOTES_LIMIT` on each."""
+
+    def __init__(self) -> None:
+        self._added: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
+
+    def add(self, name: str, attributes: Attributes) -> None:
+        """Record something that happens now, if the current span records and instrumentation is not suppressed."""
+        span = trace.get_current_span()
+        added = self._added.get(span, 0)
+        if span.is_recording() and added < NOTES_LIMIT and is_instrumentation_enabled():
+            self._added[span] = added + 1
+            span.add_event(name, bounded(dict(attributes)))

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every use of OpenTelemetry's private names, each with what is done where the name is missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry import context as context_api
+from opentelemetry.trace.propagation import _SPAN_KEY
+
+SPAN_KEY = _SPAN_KEY
+"""The context key of the current span. The public getter costs more than the budget of a hot path."""
+
+_SUPPRESS_KEY = getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
+SUPPRESS_KEYS: tuple[str, ...] = tuple({_SUPPRESS_KEY, "suppress_instrumentation"})
+"""The context keys that `opentelemetry.instrumentation.utils.suppress_instrumentation` sets."""
+
+
+def context_reader() -> Callable[[], Any]:
+    """The cheapest way to the current context: the context variable itself where the API has one."""
+    variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
+    return getattr(variable, "get", None) or context_api.get_current
+
+
+def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bool:
+    """Add all `values`, which are sorted, to a histogram of the SDK at once, without attributes.
+
+    The API takes one value at a time, at some microseconds each. Returns False where that cannot be done, with nothing added:
+    another SDK, or a view with an aggregation other than explicit buckets. The result is what `record` gives for each value
+    (opentelemetry/sdk/metrics/_internal/aggregation.py), exemplars apart.
+    """
+    try:
+        storages = meter._measurement_consumer._reader_storages.values()
+        matches = [each for storage in storages for each in storage._get_or_init_view_instrument_match(instrument)]
+        if any(not _is_explicit(each._aggregation) for each in matches) or not matches:
+            return False
+    except Exception:  # another version of the SDK, or no SDK
+        return False
+    first, *others = values
+    instrument.record(first, {})  # makes the aggregations where there are none yet
+    for match in matches:
+        for aggregation in list(match._attributes_aggregation.values()):
+            if not aggregation._attributes and others:
+                _add_sorted(aggregation, others)
+    return True
+
+
+_EXPLICIT_NAMES = (
+    "_boundaries",
+    "_get_empty_bucket_counts",
+    "_lock",
+    "_max",
+    "_min",
+    "_record_min_max",
+    "_sum",
+    "_value",
+)
+
+
+def _is_explicit(aggregation: Any) -> bool:
+    is_class = type(aggregation).__name__ == "_ExplicitBucketHistogramAggregation"
+    return is_class and all(hasattr(aggregation, name) for name in _EXPLICIT_NAMES)
+
+
+def _add_sorted(aggregation: Any, values: list[float]) -> None:
+    bounds = aggregation._boundaries
+    ends = [*(bisect_right(values, bound) for bound in bounds), len(values)]
+    with aggregation._lock:
+        if aggregation._value is None:
+            aggregation._value = aggregation._get_empty_bucket_counts()
+        begin = 0
+        for index, end in enumerate(ends):
+            aggregation._value[index] += end - begin
+            begin = end
+        aggregation._sum += sum(values)
+        if aggregation._record_min_max:
+            aggregation._min = min(aggregation._min, values[0])
+            aggregation._max = max(aggregation._max, values[-1])

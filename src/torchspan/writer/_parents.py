@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What surrounds frequent work: the current span, and the counts of runs on it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from opentelemetry.trace import Span
+
+from torchspan import semconv
+from torchspan._base.span_ends import SpanEnds
+from torchspan.engine.run_tally import RunTally
+from torchspan.engine.runs import Parent, Surroundings
+from torchspan.phase import Phase
+from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
+
+
+class SpanParents:
+    """The `ParentProbe` of spans.
+
+    ends: sees spans end, so that counts are exact on every span that has ended.
+    """
+
+    def __init__(self, ends: SpanEnds | None = None) -> None:
+        self.context: Callable[[], Any] = context_reader()
+        self._ends = ends or SpanEnds()
+        self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
+        self._lock = threading.Lock()
+
+    def look(self, context: Any) -> Parent | Surroundings:
+        """See `torchspan.engine.runs.ParentProbe`."""
+        for key in SUPPRESS_KEYS:
+            if context.get(key):
+                return Surroundings.SUPPRESSED
+        span = context.get(SPAN_KEY)
+        if not isinstance(span, Span) or not span.is_recording():
+            return Surroundings.QUIET
+        return self.of(span)
+
+    def of(self, span: Span) -> RecordingSpan:
+        """What is kept for a recording span: the same object while the span lives."""
+        known = self._known.get(span)
+        if known is None:
+            with self._lock:
+                known = self._known.get(span)
+                if known is None:
+                    known = self._known[span] = RecordingSpan(span)
+                    self._ends.watch(span, self._ended)
+        return known
+
+    def close(self) -> None:
+        """Write all counts now, and see no more spans end."""
+        for known in list(self._known.values()):
+            known.close()
+        self._ends.undo()
+
+    def _ended(self, span: Span) -> None:
+        known = self._known.pop(span, None)
+        if known is not None:
+            known.close()
+
+
+class RecordingSpan:
+    """The `Parent` that a recording span is. It does not keep the span alive."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = weakref.ref(span)
+        self._trace = span.get_span_context().trace_id
+        self._tallies: dict[Phase, RunTally] = {}
+
+    @property
+    def trace(self) -> Hashable:
+        """The trace id."""
+        return self._trace
+
+    def tally(self, phase: Phase) -> RunTally:
+        """Counts runs of `phase` on the span: number, sum and maximum under the phase's own keys."""
+        tally = self._tallies.get(phase)
+        if tally is None:
+            tally = self._tallies.setdefault(phase, RunTally(self._writing(phase)))
+        return tally
+
+    def _writing(self, phase: Phase) -> Callable[[int, float, float], None]:
+        count_key, sum_key, max_key = semconv.RUNS_FOLDED[phase]
+
+        def write(count: int, total_s: float, longest_s: float) -> None:
+            span = self._span()
+            if span is not None:
+                span.set_attributes({count_key: count, sum_key: total_s, max_key: longest_s})
+
+        return write
+
+    def close(self) -> None:
+        """Write all counts: the span ends."""
+        for tally in list(self._tallies.values()):
+            tally.close()

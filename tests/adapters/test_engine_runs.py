@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hot path without a library: what becomes of a run, and the seams beside it."""
+
+import dataclasses
+import threading
+from types import SimpleNamespace
+
+import pytest
+from opentelemetry import context as context_api
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+from torchspan import phase, semconv
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.engine import Callback, Engine, LimitedRuns, RateLimits
+from torchspan.probes import PROBES, Run
+from torchspan.subscribers.registry import Registry
+from torchspan.writer import SpanParents
+
+FOLDED = "torch_tensorrt.execute.folded.count"
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.is_timed)
+(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
+
+
+class TrtEngine:
+    """Stands for the engine that runs."""
+
+
+class Runs:
+    """A bridge's hot path over a function of this test's, without a writer of spans."""
+
+    def __init__(self, original, probe=OPERATOR, **ports):
+        self.engine = Engine(Registry())
+        self.events = []
+        self.engine.register(Callback("events", lambda event: event, lambda event, _: self.events.append(event)))
+        self.parents = SpanParents()
+        self.provenance = Provenance()
+        defaults = {"parents": self.parents, "run_policy": LimitedRuns(RateLimits())}
+        self.ports = dataclasses.replace(Ports.closed(), **{**defaults, **ports})
+        factory = WrapperFactory(self.engine, self.provenance)
+        self.run = wrap_run(factory, self.ports, probe.target, probe.action, original)
+
+    def close(self):
+        self.engine.close()
+        self.parents.close()
+
+
+@pytest.fixture
+def hooked():
+    """Makes the hot path; it is closed after the test."""
+    made = []
+
+    def make(original=lambda input_tensors, engine: input_tensors, **options):
+        made.append(Runs(original, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+
+
+# --- counts -------------------------------------------------------------------------------------------------------
+
+
+def test_folded_counts_are_exact_when_the_span_has_ended(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(1000):
+            runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert len(runs.events) == 10
+    assert request.attributes[FOLDED] == 990
+
+
+def test_in_between_folded_counts_lag_by_a_factor_of_two_at_most(hooked, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request") as request:
+        for number in range(1, 500):
+            runs.run([], trt_engine)
+            if number > 10:
+                assert (number - 10) / 2 <= request.attributes[FOLDED] <= number - 10
+
+
+@pytest.mark.parametrize("threads", [8, 16])
+def test_no_run_is_lost_when_threads_share_a_span(hooked, exporter, tracer, threads, frequent_switches):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        context = context_api.get_current()
+
+        def work():
+            token = context_api.attach(context)
+            for _ in range(2000):
+                runs.run([], trt_engine)
+            context_api.detach(token)
+
+        workers = [threading.Thread(target=work) for _ in range(threads)]
+        for each in workers:
+            each.start()
+        for each in workers:
+            each.join()
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] + len(runs.events) == threads * 2000
+
+
+@pytest.fixture
+def frequent_switches():
+    """The interpreter changes threads as often as it can."""
+    import sys
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_each_span_counts_its_own_runs_when_threads_work_below_different_ones(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+
+    def request(number):
+        with tracer.start_as_current_span(f"request {number}"):
+            for _ in range(200 * number):
+                runs.run([], trt_engine)
+
+    workers = [threading.Thread(target=request, args=(number,)) for number in range(1, 6)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    recorded = sum(1 for _ in runs.events)
+    folded = sum(span.attributes[FOLDED] for span in exporter.get_finished_spans())
+    assert recorded + folded == 200 * (1 + 2 + 3 + 4 + 5)
+
+
+def test_a_run_that_raises_is_counted_and_raises(hooked, exporter, tracer):
+    def fails(input_tensors, engine):
+        raise ValueError("the program's")
+
+    runs, trt_engine = hooked(fails), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(30):
+            with pytest.raises(ValueError, match="the program's"):
+                runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] == 20
+
+
+def test_a_span_that_has_ended_gets_no_more_runs_and_they_pass(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request", end_on_exit=False) as request:
+        for _ in range(100):
+            runs.run([], trt_engine)
+        request.end()
+        for _ in range(100):
+            runs.run([], trt_engine)
+    assert exporter.get_finished_spans()[0].attributes[FOLDED] == 90
+    assert len(runs.events) == 10
+
+
+def test_contexts_of_the_library_that_has_a_probe_of_its_own_are_not_counted(hooked, exporter, tracer):
+    runs = hooked(lambda self, stream_handle: True, probe=CONTEXT)
+    library = {"__name__": "torch_tensorrt.runtime", "run": runs.run, "context": TrtEngine()}
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            runs.run(library["context"], 0)
+        for _ in range(40):
+            exec("run(context, 0)", library)
+    (request,) = exporter.get_finished_spans()
+    assert len(runs.events) == 10
+    assert request.attributes["tensorrt.execute.folded.count"] == 30
+
+
+# --- suppression --------------------------------------------------------------------------------------------------
+
+
+def test_suppressed_runs_leave_no_event_no_count_and_no_duration_and_use_up_no_limit(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    runs.engine.run_times.want(lambda: None)
+    with tracer.start_as_current_span("request"):
+        with suppress_instrumentation():
+            for _ in range(100):
+                runs.run([], trt_engine)
+        assert list(runs.engine.run_times.take()) == []
+        for _ in range(5):
+            runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert FOLDED not in request.attributes
+    assert len(runs.events) == 5
+
+
+def test_a_suppressed_first_run_is_still_to_come(hooked):
+    runs, trt_engine = hooked(), TrtEngine()
+    runs.provenance.fresh.add(trt_engine)
+    with suppress_instrumentation():
+        runs.run([], trt_engine)
+    assert runs.events == []
+    runs.run([], trt_engine)
+    assert [event.attributes[semconv.EXECUTE_FIRST] for event in runs.events] == [True]
+
+
+# --- what the program gets ------------------------------------------------------------------------------------------
+
+
+def test_a_policy_that_raises_has_runs_pass(hooked, tracer, caplog):
+    def decide(*_args, **_kwargs):
+        raise KeyError("a policy's")
+
+    runs = hooked(run_policy=SimpleNamespace(decide=decide))
+    with tracer.start_as_current_span("request"):
+        assert [runs.run([number], TrtEngine()) for number in range(5)] == [[0], [1], [2], [3], [4]]
+    assert runs.events == []
+    assert "deciding about a run failed" in caplog.text
+
+
+def test_after_close_a_wrapper_that_stayed_bound_passes_runs_through(hooked, tracer):
+    runs = hooked()
+    runs.close()
+    with tracer.start_as_current_span("request"):
+        assert runs.run([1], TrtEngine()) == [1]
+    assert runs.events == []
+
+
+# --- companions ---------------------------------------------------------------------------------------------------
+
+
+class ShapeRecorder:
+    """A companion that records the shapes of inputs."""
+
+    def __init__(self):
+        self.shapes = []
+
+    def begin(self, run):
+        self.shapes.append([tuple(each.shape) for each in run.inputs])
+
+    def end(self, token, run):
+        pass
+
+
+class FakeGpuTimer:
+    """A companion that measures a time on a device that there is not."""
+
+    def begin(self, run):
+        return 10
+
+    def end(self, token, run):
+        run.event.additions["gpu_time"] = token + 5
+
+
+def test_a_companion_records_the_shapes_of_recorded_runs_alone(hooked, tracer):
+    recorder = ShapeRecorder()
+    runs, trt_engine = hooked(companions=(recorder,)), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for size in range(15):
+            runs.run([SimpleNamespace(shape=(size, 16))], trt_engine)
+    assert recorder.shapes == [[(size, 16)] for size in range(10)]
+
+
+def test_a_companion_adds_the_time_of_a_device_to_the_event(hooked, tracer):
+    runs = hooked(companions=(ShapeRecorder(), FakeGpuTimer()))
+    with tracer.start_as_current_span("request"):
+        runs.run([], TrtEngine())
+    assert [event.additions for event in runs.events] == [{"gpu_time": 15}]
+    assert [event.phase for event in runs.events] == [phase.EXECUTE]
+
+
+def test_companions_end_in_reverse_also_when_the_run_raises(hooked, tracer):
+    seen = []
+
+    def companion(name):
+        begin = lambda run: seen.append(f"{name} begins")
+        return SimpleNamespace(begin=begin, end=lambda token, run: seen.append(f"{name} ends"))
+
+    def fails(input_tensors, engine):
+        seen.append("run")
+        raise ValueError
+
+    runs = hooked(fails, companions=(companion("one"), companion("two")))
+    with tracer.start_as_current_span("request"), pytest.raises(ValueError):
+        runs.run([], TrtEngine())
+    assert seen == ["one begins", "two begins", "run", "two ends", "one ends"]
+
+
+def test_a_companion_that_raises_costs_its_record_alone(hooked, tracer, caplog):
+    class Broken:
+        def begin(self, run):
+            raise RuntimeError("a companion's")
+
+        def end(self, token, run):
+            raise AssertionError("it has not begun")
+
+    runs = hooked(companions=(Broken(), FakeGpuTimer()))
+    with tracer.start_as_current_span("request"):
+        assert runs.run([1], TrtEngine()) == [1]
+    assert runs.events[0].additions == {"gpu_time": 15}
+    assert "failed; the program goes on, with less telemetry" in caplog.text
