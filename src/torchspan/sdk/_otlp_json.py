@@ -89,12 +89,12 @@ def _scope_spans(scope: InstrumentationScope | None, spans: list[str]) -> str:
     members = f'"spans":[{",".join(spans)}]'
     if scope is None:
         return f'{{"scope":{{}},{members}}}'
-    said = (
+    fields = (
         (f',"name":{_text(scope.name)}' if scope.name else "")
         + (f',"version":{_text(scope.version)}' if scope.version else "")
         + _attributes(scope.attributes, {})
     )
-    return f'{{"scope":{{{said.removeprefix(",")}}},{members}{_schema_url(scope.schema_url)}}}'
+    return f'{{"scope":{{{fields.removeprefix(",")}}},{members}{_schema_url(scope.schema_url)}}}'
 
 
 def _schema_url(url: str | None) -> str:
@@ -136,13 +136,13 @@ def _trace_state(state: TraceState) -> str:
 
 
 def _event(event: Event, keys: dict[str, str]) -> str:
-    said = (
+    fields = (
         (f',"timeUnixNano":"{event.timestamp}"' if event.timestamp else "")
         + (f',"name":{_text(event.name)}' if event.name else "")
         + _attributes(event.attributes, keys)
         + (f',"droppedAttributesCount":{event.dropped_attributes}' if event.dropped_attributes else "")
     )
-    return f"{{{said.removeprefix(',')}}}"
+    return f"{{{fields.removeprefix(',')}}}"
 
 
 def _link(link: Link, keys: dict[str, str]) -> str:

@@ -69,17 +69,17 @@ class _UnreadableError(Exception):
 def read_file(path: str, *, offset: int = 0) -> TraceFile:
     """Read a file from a byte offset on. Raises OSError when it cannot be opened or read."""
     result = TraceFile()
-    read = _Read()
+    seen = _Seen()
     with Path(path).open("rb") as file:
         file.seek(offset)
         for number, line in enumerate(file, 1):
             if line.strip():
-                _read_line(line, f"line {number}", result, read)
+                _read_line(line, f"line {number}", result, seen)
     return result
 
 
 @dataclass(slots=True)
-class _Read:
+class _Seen:
     """What later lines of a file may repeat. resources: by their text, so that each is held once.
 
     Lines are parsed one by one, and so their equal texts are different objects: names, keys and ids are interned.
@@ -89,9 +89,9 @@ class _Read:
     resources: dict[str, Attributes] = field(default_factory=dict)
 
 
-def _read_line(line: bytes, place: str, result: TraceFile, read: _Read) -> None:
+def _read_line(line: bytes, place: str, result: TraceFile, seen: _Seen) -> None:
     try:
-        for where, raw, scope, resource in _raw_spans(_json(line), place, read.resources):
+        for where, raw, scope, resource in _raw_spans(_json(line), place, seen.resources):
             try:
                 span = _span(raw, scope, resource)
             except (_UnreadableError, RecursionError) as error:
@@ -99,7 +99,7 @@ def _read_line(line: bytes, place: str, result: TraceFile, read: _Read) -> None:
                 continue
             # An exporter that tries again writes a span twice. Equal ids alone prove nothing: a program that seeds
             # the global random generator gives the same ids to different spans.
-            twin = read.spans.setdefault((span.trace_id, span.span_id), span)
+            twin = seen.spans.setdefault((span.trace_id, span.span_id), span)
             if twin is span or (twin.name, twin.start_ns, twin.end_ns) != (span.name, span.start_ns, span.end_ns):
                 result.spans.append(span)
     except (_UnreadableError, RecursionError) as error:
