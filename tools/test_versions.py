@@ -60,7 +60,7 @@ ROWS = (
         "oldest OpenTelemetry of the bridge",
         (*CORE, f"opentelemetry-sdk=={CORE[0].partition('==')[2]}"),
         BRIDGE,
-        extras="dev",
+        extras="test",
     ),
     Row("py3.10", "Torch-TensorRT 2.14, Python 3.10", (RTX,), ALL, "3.10"),
     Row("py3.12", "Torch-TensorRT 2.14, Python 3.12", (RTX,), ALL, "3.12"),

@@ -279,6 +279,25 @@ Error     RuntimeError in convert: Conversion…planation of what to do about it
     )
 
 
+def test_what_a_failed_compilation_planned_is_called_planned_and_said_once(recording, torchspan):
+    planned = {s.OPERATORS_TOTAL: 89, "torch_tensorrt.operators.planned": 89}
+    root = recording.span("torch_tensorrt.compile", 0, 100, planned, error=("RuntimeError", None))
+    found = {s.OPERATORS_TOTAL: 89, s.OPERATORS_TENSORRT: 89, s.SUBGRAPHS_TENSORRT: 1, s.SUBGRAPHS_TORCH: 0}
+    recording.span("torch_tensorrt.partition", 0, 10, found, parent=root)
+
+    assert (
+        torchspan("show", recording.path)[1].partition("\n")[2]
+        == """\
+torch_tensorrt.compile                                ████████████████    100 ms
+│  89 of 89 ops planned for TensorRT · RuntimeError
+└─ torch_tensorrt.partition                           ██                 10.0 ms
+      subgraphs: 1 TensorRT, 0 PyTorch
+Own time  compile 90.0 ms 90 %, partition 10.0 ms 10 %
+Error     RuntimeError in compile
+"""
+    )
+
+
 def test_a_failed_build_tells_tensorrts_last_error_and_that_memory_was_short(recording, torchspan):
     recording.span(
         "tensorrt.build_engine",

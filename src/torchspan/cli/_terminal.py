@@ -62,18 +62,19 @@ def shorten(text: str, width: int) -> str:
     if cells(text) <= width:
         return text
     keep = max(width - 1, 0)
-    front = _take(text, keep - keep // 2)
-    back = _take(text[::-1], keep // 2)[::-1]
+    front = text[: cut(text, keep - keep // 2)]
+    back = text[::-1][: cut(text[::-1], keep // 2)][::-1]
     return f"{front}…{back}" if width > 0 else ""
 
 
-def _take(text: str, width: int) -> str:
+def cut(text: str, width: int, start: int = 0) -> int:
+    """The position up to which the text from `start` on takes at most `width` columns."""
     taken = 0
-    for position, char in enumerate(text):
-        taken += _char_cells(char)
+    for position in range(start, len(text)):
+        taken += _char_cells(text[position])
         if taken > width:
-            return text[:position]
-    return text
+            return position
+    return len(text)
 
 
 def pad(text: str, width: int) -> str:

@@ -54,8 +54,8 @@ def write_traces(found: Sequence[Trace], terminal: Terminal, *, limit: int | Non
         if index:
             terminal.write([[("", Style.PLAIN)]])
         terminal.write(waterfall(trace, terminal.width))
-    rest = [trace for trace in found if trace not in drawn]
-    if rest:
+    if len(drawn) < len(found):
+        rest = [trace for trace in found if trace not in drawn]
         terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
 
 

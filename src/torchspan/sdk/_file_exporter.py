@@ -3,31 +3,28 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Sequence
-from typing import Any
 
 try:
-    from opentelemetry.exporter.otlp.json.common.trace_encoder import encode_spans
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 except ImportError as error:
     raise ImportError(
-        f"torchspan's file exporter needs the OpenTelemetry SDK and its JSON encoder ({error}); "
-        "install them with: pip install 'torchspan[otlp]'"
+        f"torchspan's file exporter needs the OpenTelemetry SDK ({error}); "
+        "install it with: pip install 'torchspan[otlp]'"
     ) from error
 
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
+from torchspan.sdk._otlp_json import line
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
 DEFAULT_MAX_SIZE = 256 * 1024 * 1024
 """Bytes: about half a million spans; more is no longer pleasant to open in any viewer."""
 
-_INT64 = range(-(2**63), 2**63)
 _logger = logging.getLogger("torchspan.sdk")
 
 
@@ -69,7 +66,7 @@ class FileSpanExporter(SpanExporter):
         if not spans:
             return SpanExportResult.SUCCESS
         try:
-            self._file.append(_line(spans))
+            self._file.append(line(spans))
         except FileIsFullError:
             self._is_full = True
             self._warn(
@@ -101,29 +98,6 @@ class FileSpanExporter(SpanExporter):
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("%s", message)
-
-
-def _line(spans: Sequence[ReadableSpan]) -> bytes:
-    request = encode_spans(spans).to_dict()
-    _mend(request)
-    return json.dumps(request, separators=(",", ":")).encode("ascii") + b"\n"
-
-
-def _mend(value: Any) -> None:
-    """Turn integers beyond 64 bits into strings: OTLP has none, and one of them makes a reader refuse the line.
-
-    `torch.initial_seed()` is such a number every other time.
-    """
-    if isinstance(value, list):
-        for item in value:
-            _mend(item)
-    elif isinstance(value, dict):
-        number = value.get("intValue")
-        if number is not None and int(number) not in _INT64:
-            value["stringValue"] = str(value.pop("intValue"))
-        for item in value.values():
-            if isinstance(item, (dict, list)):
-                _mend(item)
 
 
 def _from_environment() -> tuple[str, int]:

@@ -12,7 +12,7 @@ from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Part, Why, settings_of
 from torchspan.cli.waterfall._cache_answer import cache_answers
 from torchspan.cli.waterfall._reader import Span
-from torchspan.cli.waterfall._tree import Node, Trace
+from torchspan.cli.waterfall._tree import Node, Trace, at_or_below
 from torchspan.cli.waterfall._units import duration, plural, share, times
 
 MOST_ANSWERS = 5
@@ -50,35 +50,25 @@ def answers(trace: Trace) -> list[Answer]:
 
 def _time(nodes: list[Node]) -> list[Answer]:
     spent: Counter[str] = Counter()
-    for node, name, ns in _pieces(nodes):
-        if not _has_stand_in(node):
-            spent[name] += round(ns)
+    left_out = at_or_below(nodes, lambda node: node.is_stand_in)
+    for name, ns in _pieces(node for node in nodes if id(node) not in left_out):
+        spent[name] += round(ns)
     total = spent.total()
     if len(nodes) < 2 or not total:
         return []
     largest = tuple(Part(name, f"{duration(ns)} {share(ns, total)}") for name, ns in spent.most_common(_LARGEST) if ns)
-    stand_in = any(node.is_stand_in for node in nodes)
-    return [Answer("Own time", largest, note="; stand-in left out" if stand_in else "")]
+    return [Answer("Own time", largest, note="; stand-in left out" if left_out else "")]
 
 
-def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[Node, str, float]]:
+def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
     """Every span's own time, divided into the steps that it names and the rest."""
     for node in nodes:
         own: float = node.self_ns()
         for step in _labels.steps(node.span):
             ns = min(step.ns, own)
             own -= ns
-            yield node, step.name, ns
-        yield node, _short(node.span), own
-
-
-def _has_stand_in(node: Node) -> bool:
-    above: Node | None = node
-    while above is not None:
-        if above.is_stand_in:
-            return True
-        above = above.parent
-    return False
+            yield step.name, ns
+        yield _short(node.span), own
 
 
 def _short(span: Span) -> str:
@@ -88,9 +78,12 @@ def _short(span: Span) -> str:
 
 def _fallback(nodes: list[Node]) -> list[Answer]:
     by_reason: dict[str, Counter[str]] = {}
+    said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON in node.span.attributes)
     for node in nodes:
-        if not _is_outermost_fallback(node):
-            continue
+        if id(node) not in said or id(node.parent) in said:
+            continue  # a compilation repeats what its partition found: the outermost counts
+        if node.span.name == phase.CACHE_LOOKUP.name:
+            continue  # what a lookup passed over is built, in TensorRT
         reasons = _labels.strings(node.span.attributes, semconv.FALLBACK_REASON)
         for reason, name, count in _fallen(node):
             by_reason.setdefault(reason, Counter())[name] += count
@@ -107,18 +100,6 @@ def _fallback(nodes: list[Node]) -> list[Answer]:
         )
         for reason, operators in sorted(by_reason.items(), key=lambda item: -item[1].total())
     ]
-
-
-def _is_outermost_fallback(node: Node) -> bool:
-    """Whether no span above says the same: a compilation repeats what its partition found."""
-    if semconv.FALLBACK_REASON not in node.span.attributes or node.span.name == phase.CACHE_LOOKUP.name:
-        return False  # what a lookup passed over is built, in TensorRT
-    above = node.parent
-    while above is not None:
-        if semconv.FALLBACK_REASON in above.span.attributes:
-            return False
-        above = above.parent
-    return True
 
 
 def _fallen(node: Node) -> list[tuple[str, str, int]]:

@@ -43,7 +43,12 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
         return _by_settings(nodes)
     if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
         return [Answer("Cache", (), _OFF)]
-    texts = [_outcome(result, reason, count, nodes) for (result, reason), count in sorted((looked + stored).items())]
+    differing = sorted(
+        {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
+    )
+    texts = [
+        _outcome(result, reason, count, differing) for (result, reason), count in sorted((looked + stored).items())
+    ]
     remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
     return [Answer("Cache", (), "; ".join([", ".join(texts), *filter(None, remedies)]))]
 
@@ -58,13 +63,10 @@ def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
     )
 
 
-def _outcome(result: str, reason: str, count: int, nodes: list[Node]) -> str:
+def _outcome(result: str, reason: str, count: int, differing: list[str]) -> str:
     text = plural(count, result, _PLURALS.get(result, result))
     if not reason:
         return text
-    differing = sorted(
-        {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
-    )
     names = f" {', '.join(differing)}" if reason == _C.SETTINGS and differing else ""
     return f"{text} ({WHY[reason].reason if reason in WHY else reason}{names})"
 

@@ -15,6 +15,7 @@ from torchspan.cli.waterfall._units import duration, plural, size, times
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
+_PLANNED = "torch_tensorrt.operators.planned"
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
 _SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
 
@@ -114,7 +115,7 @@ def _facts(node: Node) -> list[Fact]:
     span = node.span
     found = [
         Fact(text)
-        for text in (*_operators(span), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
+        for text in (*_operators(node), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
     ]
     found += [*_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
@@ -124,11 +125,15 @@ def _facts(node: Node) -> list[Fact]:
     return found + _error(span)
 
 
-def _operators(span: Span) -> list[str]:
-    a = span.attributes
+def _operators(node: Node) -> list[str]:
+    a = node.span.attributes
     found = []
-    total, inside = number(a, semconv.OPERATORS_TOTAL), number(a, semconv.OPERATORS_TENSORRT)
-    if total is not None and inside is not None:
+    total, inside, planned = (number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, _PLANNED))
+    if inside is not None and node.parent is not None and _PLANNED in node.parent.span.attributes:
+        planned = inside  # what the partition of a compilation that failed found remained a plan
+    if total is not None and planned is not None:
+        found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
+    elif total is not None and inside is not None:
         found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
     elif total is not None:
         found.append(plural(int(total), "op"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,7 +69,7 @@ class _UnreadableError(Exception):
 def read_file(path: str, *, offset: int = 0) -> TraceFile:
     """Read a file from a byte offset on. Raises OSError when it cannot be opened or read."""
     result = TraceFile()
-    seen: dict[tuple[str, str], Span] = {}
+    seen = _Seen()
     with Path(path).open("rb") as file:
         file.seek(offset)
         for number, line in enumerate(file, 1):
@@ -77,21 +78,36 @@ def read_file(path: str, *, offset: int = 0) -> TraceFile:
     return result
 
 
-def _read_line(line: bytes, place: str, result: TraceFile, seen: dict[tuple[str, str], Span]) -> None:
+@dataclass(slots=True)
+class _Seen:
+    """What later lines of a file may repeat. resources: by their text, so that each is held once.
+
+    Lines are parsed one by one, and so their equal texts are different objects: names, keys and ids are interned.
+    """
+
+    spans: dict[tuple[str, str], Span] = field(default_factory=dict)
+    resources: dict[str, Attributes] = field(default_factory=dict)
+
+
+def _read_line(line: bytes, place: str, result: TraceFile, seen: _Seen) -> None:
     try:
-        for where, raw, scope, resource in _raw_spans(_json(line), place):
+        for where, raw, scope, resource in _raw_spans(_json(line), place, seen.resources):
             try:
                 span = _span(raw, scope, resource)
-            except _UnreadableError as error:
-                result.problems.append(f"{where}: {error}")
+            except (_UnreadableError, RecursionError) as error:
+                result.problems.append(f"{where}: {_reason(error)}")
                 continue
             # An exporter that tries again writes a span twice. Equal ids alone prove nothing: a program that seeds
             # the global random generator gives the same ids to different spans.
-            twin = seen.setdefault((span.trace_id, span.span_id), span)
+            twin = seen.spans.setdefault((span.trace_id, span.span_id), span)
             if twin is span or (twin.name, twin.start_ns, twin.end_ns) != (span.name, span.start_ns, span.end_ns):
                 result.spans.append(span)
-    except _UnreadableError as error:
-        result.problems.append(f"{place}: {error}")
+    except (_UnreadableError, RecursionError) as error:
+        result.problems.append(f"{place}: {_reason(error)}")
+
+
+def _reason(error: Exception) -> str:
+    return "nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _json(line: bytes) -> Any:
@@ -100,24 +116,25 @@ def _json(line: bytes) -> Any:
         return json.loads(line.decode("utf-8"))
     except UnicodeDecodeError:
         raise _UnreadableError("not UTF-8 text") from None
-    except RecursionError:
-        raise _UnreadableError("nested too deeply") from None
     except ValueError:
         if is_torn and line.lstrip().startswith(b"{"):
             raise _UnreadableError("cut off (the program was stopped while writing, or still writes)") from None
         raise _UnreadableError("not JSON") from None
 
 
-def _raw_spans(document: Any, place: str) -> Iterator[tuple[str, Any, str, Attributes]]:
+def _raw_spans(
+    document: Any, place: str, resources: dict[str, Attributes]
+) -> Iterator[tuple[str, Any, str, Attributes]]:
     if not isinstance(document, dict) or not isinstance(document.get("resourceSpans"), list):
         keys = document.keys() if isinstance(document, dict) else ()
         kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
         raise _UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
     number = 0
     for resource_spans in _mappings(document["resourceSpans"]):
-        resource = _attributes(_mapping(resource_spans.get("resource")).get("attributes"))
+        attributes = _mapping(resource_spans.get("resource")).get("attributes")
+        resource = resources.setdefault(repr(attributes), _attributes(attributes))
         for scope_spans in _mappings(resource_spans.get("scopeSpans")):
-            scope = _text(_mapping(scope_spans.get("scope")).get("name"))
+            scope = sys.intern(_text(_mapping(scope_spans.get("scope")).get("name")))
             spans = scope_spans.get("spans")
             for raw in spans if isinstance(spans, list) else ():
                 number += 1
@@ -132,7 +149,7 @@ def _span(raw: Any, scope: str, resource: Attributes) -> Span:
         trace_id=_id(raw, "traceId"),
         span_id=_id(raw, "spanId"),
         parent_id=_id(raw, "parentSpanId") if raw.get("parentSpanId") else "",
-        name=_text(raw.get("name")) or "(no name)",
+        name=sys.intern(_text(raw.get("name"))) or "(no name)",
         start_ns=_time(raw, "startTimeUnixNano"),
         end_ns=_time(raw, "endTimeUnixNano"),
         attributes=_attributes(raw.get("attributes")),
@@ -152,7 +169,7 @@ def _id(raw: Mapping[str, Any], key: str) -> str:
     if not isinstance(value, str) or not value:
         raise _UnreadableError(f"no {key}")
     try:
-        return bytes.fromhex(value).hex()
+        return sys.intern(bytes.fromhex(value).hex())
     except ValueError:
         raise _UnreadableError(f"{key} is not hexadecimal") from None
 
@@ -168,7 +185,7 @@ def _time(raw: Mapping[str, Any], key: str) -> int:
 
 
 def _attributes(items: Any) -> Attributes:
-    return {_text(item.get("key")): _value(_mapping(item.get("value"))) for item in _mappings(items)}
+    return {sys.intern(_text(item.get("key"))): _value(_mapping(item.get("value"))) for item in _mappings(items)}
 
 
 def _value(value: Mapping[str, Any]) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan import semconv
-from torchspan.cli._terminal import Line, Style, cells, pad, shorten
+from torchspan.cli._terminal import Line, Style, cells, cut, pad, shorten
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Part
 from torchspan.cli.waterfall._answers import answers
@@ -85,8 +85,9 @@ def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line
     name, subject = _fold_label(row.item) if isinstance(row.item, Fold) else _labels.label(row.item)
     facts = _fold_facts(row.item) if isinstance(row.item, Fold) else _labels.facts(row.item)
     nodes = row.nodes
-    if row.hidden_below():
-        facts.append(Fact(f"{plural(row.hidden_below(), 'span')} inside"))
+    hidden = row.hidden_below()
+    if hidden:
+        facts.append(Fact(f"{plural(hidden, 'span')} inside"))
     is_stand_in = all(node.is_stand_in for node in nodes)
     failed = any(_labels.error(node.span)[0] for node in nodes)
     first, rest = _left(name, subject, facts, guide, scale.left, Style.ERROR if failed else Style.STRONG)
@@ -150,16 +151,15 @@ def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
 
 
 def _broken(text: str, width: int) -> list[str]:
-    pieces = []
-    while cells(text) > width:
-        cut = width
-        while cells(text[:cut]) > width:
-            cut -= 1
-        space = text.rfind(" ", 1, cut + 1)
-        cut = space if space > 0 else cut
-        pieces.append(text[:cut])
-        text = text[cut:].lstrip(" ")
-    return [*pieces, text]
+    pieces, start = [], 0
+    while (end := cut(text, width, start)) < len(text):
+        space = text.rfind(" ", start + 1, end + 1)
+        end = space if space > 0 else end
+        pieces.append(text[start:end])
+        start = end
+        while text.startswith(" ", start):
+            start += 1
+    return [*pieces, text[start:]]
 
 
 def _bar(nodes: Sequence[Node], scale: _Scale) -> str:
@@ -205,7 +205,9 @@ def _answer(answer: Answer, width: int) -> Line:
 
 def _fitted(answer: Answer, room: int) -> str:
     """The parts with shortened names; fewer parts, the rest counted, where that leaves names too short to know."""
-    for count in range(len(answer.parts), 0, -1):
+    # Names that are omitted to keep the others known: no more than that many of them fit.
+    most = len(answer.parts) if answer.omitted is None else min(len(answer.parts), max(room // _KNOWN, 1))
+    for count in range(most, 0, -1):
         kept, left = answer.parts[:count], len(answer.parts) - count
         more = f", {plural(left, *answer.omitted)}" if left and answer.omitted else ""
         fixed = sum(cells(f" {part.number}") if part.number else 0 for part in kept) + 2 * (count - 1) + cells(more)
@@ -217,7 +219,8 @@ def _fitted(answer: Answer, room: int) -> str:
 
 def _shared(parts: Sequence[Part], room: int) -> list[str]:
     """The names within `room` columns together, the longest shortened first."""
-    limit = max((cells(part.name) for part in parts), default=0)
-    while limit > 1 and sum(min(cells(part.name), limit) for part in parts) > room:
+    widths = [cells(part.name) for part in parts]
+    limit = min(max(widths, default=0), max(room, 1))
+    while limit > 1 and sum(min(width, limit) for width in widths) > room:
         limit -= 1
     return [shorten(part.name, limit) for part in parts]

@@ -6,7 +6,7 @@ Nothing here recurses: a file may hold a chain of thousands of spans.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import semconv
@@ -66,6 +66,15 @@ class Trace:
     @property
     def end_ns(self) -> int:
         return max(node.span.start_ns + node.span.duration_ns for node in self.nodes())
+
+
+def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[int]:
+    """Ids of the nodes for which `is_meant` holds and of every node below them. nodes: each after its parent."""
+    found: set[int] = set()
+    for node in nodes:
+        if id(node.parent) in found or is_meant(node):
+            found.add(id(node))
+    return found
 
 
 def traces(spans: Iterable[Span]) -> list[Trace]:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it costs to write spans to a file and to draw them: how it compares with OTLP, and how it grows.
+
+Export: processor time of the exporting thread, the file exporter and OpenTelemetry's OTLP exporter (http/protobuf, to a
+receiver in this process that answers at once) in turns with the same spans. Show: processor time a span to read a file and
+to draw it, of a small file and one four times as large in turns. Of each the fastest round counts.
+"""
+
+import gc
+import io
+import json
+import tempfile
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from opentelemetry.exporter.otlp.proto.http import Compression
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SpanExportResult
+
+from noise import noise_of
+from table import Row, write
+from torchspan import semconv
+from torchspan.cli._terminal import Terminal
+from torchspan.cli.show import write_traces
+from torchspan.cli.waterfall import read_file, traces
+from torchspan.sdk import FileSpanExporter
+
+BATCHES, EXPORTS = (64, 512, 2048), 20
+MOST_OF_OTLP = 1.0
+SIZES, DRAWINGS = {"wide": (10_000, 40_000), "deep": (4_000, 16_000)}, 5
+MOST_GROWTH = 1.3
+START_NS = 1_795_257_760_000_000_000
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """Reads each request and answers with success."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        """Silent."""
+
+
+def conversions(count):
+    """Ended spans like those of converted engines, below one span each; every eighth has failed."""
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer(semconv.SCOPE_NAME, "1.0")
+    made = []
+    for number in range(count):
+        with tracer.start_as_current_span("torch_tensorrt.compile"):
+            span = tracer.start_span("torch_tensorrt.convert")
+        span.set_attributes(
+            {
+                semconv.MODEL_CLASS: "ConvNet",
+                semconv.ENGINE_NAME: f"_run_on_acc_{number}",
+                semconv.ENGINE_SIZE: 9_255_086 + number,
+                semconv.ENGINE_OPERATORS: 29,
+                semconv.COVERAGE: 0.95 + number * 1e-9,
+                semconv.EXECUTE_FIRST: True,
+                semconv.STEP_NAMES: ["deallocate_module", "serialize"],
+                semconv.STEP_COUNTS: [1, 2],
+                semconv.STEP_DURATIONS: [0.15, 0.25],
+            }
+        )
+        if number % 8 == 0:
+            span.add_event("exception", {semconv.EXCEPTION_TYPE: "RuntimeError", semconv.EXCEPTION_MESSAGE: "failed"})
+        span.end()
+        made.append(span)
+    return made
+
+
+def export_rows(folder):
+    """The file exporter's processor time a span over that of OTLP, for each size of a batch."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    otlp = OTLPSpanExporter(f"http://127.0.0.1:{server.server_port}/v1/traces", compression=Compression.NoCompression)
+    file = FileSpanExporter(folder / "spans.jsonl")
+    for batch in BATCHES:
+        spans = conversions(batch)
+        rounds = [(export_us(otlp, spans), export_us(file, spans)) for _ in range(EXPORTS)]
+        otlp_us, file_us = (min(column) for column in zip(*rounds, strict=True))
+        ratio = file_us / otlp_us
+        yield Row(
+            f"a span to a file, batches of {batch} ({file_us:.1f} µs; OTLP {otlp_us:.1f} µs)",
+            f"{ratio:.2f} of OTLP",
+            f"≤ {MOST_OF_OTLP:.1f}",
+            ratio <= MOST_OF_OTLP,
+        )
+    otlp.shutdown()
+    file.shutdown()
+    server.shutdown()
+    server.server_close()
+
+
+def export_us(exporter, spans):
+    """Microseconds of this thread's processor time that a span takes."""
+    start = time.thread_time()
+    result = exporter.export(spans)
+    took = time.thread_time() - start
+    if result is not SpanExportResult.SUCCESS:
+        raise SystemExit(f"{type(exporter).__name__} has failed")
+    return took / len(spans) * 1e6
+
+
+def show_rows(folder):
+    """How much more processor time a span takes in a file that is four times as large."""
+    for shape, sizes in SIZES.items():
+        paths = [written(folder / f"{shape}-{count}.jsonl", shape, count) for count in sizes]
+        rounds = [[show_us(path, count) for path, count in zip(paths, sizes, strict=True)] for _ in range(DRAWINGS)]
+        columns = list(zip(*rounds, strict=True))
+        (small_us, large_us), (small, large) = (min(column) for column in columns), sizes
+        growth, noise = large_us / small_us, max(noise_of(column, lambda a, b: abs(a / b - 1)) for column in columns)
+        is_noise = growth > MOST_GROWTH >= growth * (1 - noise)
+        yield Row(
+            f"show, a {shape} trace: a span of {large:,} over one of {small:,} ({small_us:.0f} µs; noise {noise:.0%})",
+            f"{growth:.2f}",
+            f"≤ {MOST_GROWTH:.1f}",
+            None if is_noise else growth <= MOST_GROWTH,
+        )
+
+
+def written(path, shape, count):
+    """The path of a new file with one trace: all spans below the first, or each below the one before."""
+    spans = []
+    for number in range(count):
+        parent = 0 if shape == "wide" else number - 1
+        spans.append(
+            {
+                "traceId": "ab" * 16,
+                "spanId": f"{number + 1:016x}",
+                **({"parentSpanId": f"{parent + 1:016x}"} if number else {}),
+                "name": f"work {number % 50}",
+                "startTimeUnixNano": str(START_NS + number),
+                "endTimeUnixNano": str(START_NS + 2 * count - number),
+                "attributes": [
+                    {"key": semconv.ENGINE_NAME, "value": {"stringValue": f"engine {number % 50}"}},
+                    {"key": semconv.NODES, "value": {"intValue": str(number)}},
+                    {"key": semconv.FALLBACK_REASON, "value": {"arrayValue": {"values": [{"stringValue": "why"}]}}},
+                ],
+            }
+        )
+    with path.open("w") as file:
+        for first in range(0, count, 512):
+            scopes = [{"scope": {"name": semconv.SCOPE_NAME}, "spans": spans[first : first + 512]}]
+            file.write(json.dumps({"resourceSpans": [{"resource": {}, "scopeSpans": scopes}]}) + "\n")
+    return path
+
+
+def show_us(path, count):
+    """Microseconds of processor time that a span takes from the file to the drawing."""
+    gc.collect()
+    start = time.process_time()
+    write_traces(traces(read_file(str(path)).spans), Terminal(io.StringIO()), limit=10)
+    return (time.process_time() - start) / count * 1e6
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="torchspan-bench-") as name:
+        rows = [*export_rows(Path(name)), *show_rows(Path(name))]
+    return write("Spans to a file, and a file to a drawing: processor time", rows)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans to one line of OTLP JSON, written directly as text.
+
+OpenTelemetry's JSON encoder builds a message object and a dictionary for each value before it writes the text, which
+takes several times as long as the text itself. The result is the same, byte for byte, except for what would make a
+reader refuse the whole line: integers beyond 64 bits and lone surrogates.
+Format: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring_ascii as quoted
+from typing import Any
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, TraceState
+
+_KINDS = {
+    SpanKind.INTERNAL: "1",
+    SpanKind.SERVER: "2",
+    SpanKind.CLIENT: "3",
+    SpanKind.PRODUCER: "4",
+    SpanKind.CONSUMER: "5",
+}
+_FLAGS = {False: "256", True: "768"}
+"""Whether a parent or a linked span is remote is known (0x100), and whether it is (0x200)."""
+
+_LARGEST = 2**63
+_ESCAPES = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)")
+"""Each escape of a JSON text: a surrogate pair, a lone surrogate, any other."""
+
+_logger = logging.getLogger("torchspan.sdk")
+
+_Groups = dict[Resource, dict[InstrumentationScope | None, list[str]]]
+
+
+def line(spans: Iterable[ReadableSpan]) -> bytes:
+    """The spans as one request of OTLP JSON with a newline, ASCII alone.
+
+    An integer beyond 64 bits becomes a string, with it every integer of its array: OTLP has none, and
+    `torch.initial_seed()` is one every other time. A lone surrogate becomes `?`: it has no UTF-8. An attribute whose
+    value OTLP cannot hold is left out and logged.
+    """
+    groups = _grouped(spans)
+    resources = ",".join(_resource_spans(resource, scopes) for resource, scopes in groups.items())
+    text = f'{{"resourceSpans":[{resources}]}}\n'
+    if "\\ud" in text:
+        text = _ESCAPES.sub(_without_lone_surrogate, text)
+    return text.encode("ascii")
+
+
+def _without_lone_surrogate(escape: re.Match[str]) -> str:
+    found = escape[0]
+    return "?" if len(found) == 6 and found.startswith("\\ud") else found
+
+
+def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
+    """The spans as text by resource and scope, equal ones together."""
+    groups: _Groups = {}
+    # Hashing a resource takes longer than writing a span, and nearly all spans share one: look up its identity first.
+    # The objects are kept beside their lists, so that no other object gets the same identity meanwhile.
+    seen: dict[tuple[int, int], tuple[list[str], Resource, InstrumentationScope | None]] = {}
+    keys: dict[str, str] = {}
+    for span in spans:
+        resource, scope = span.resource, span.instrumentation_scope or None
+        identity = (id(resource), id(scope))
+        found = seen.get(identity)
+        if found is None:
+            members = groups.setdefault(resource, {}).setdefault(scope, [])
+            found = seen[identity] = (members, resource, scope)
+        found[0].append(_span(span, keys))
+    return groups
+
+
+def _resource_spans(resource: Resource, scopes: dict[InstrumentationScope | None, list[str]]) -> str:
+    attributes = _attributes(resource.attributes, {}).removeprefix(",")
+    members = ",".join(_scope_spans(scope, spans) for scope, spans in scopes.items())
+    return f'{{"resource":{{{attributes}}},"scopeSpans":[{members}]{_schema_url(resource.schema_url)}}}'
+
+
+def _scope_spans(scope: InstrumentationScope | None, spans: list[str]) -> str:
+    members = f'"spans":[{",".join(spans)}]'
+    if scope is None:
+        return f'{{"scope":{{}},{members}}}'
+    fields = (
+        (f',"name":{_text(scope.name)}' if scope.name else "")
+        + (f',"version":{_text(scope.version)}' if scope.version else "")
+        + _attributes(scope.attributes, {})
+    )
+    return f'{{"scope":{{{fields.removeprefix(",")}}},{members}{_schema_url(scope.schema_url)}}}'
+
+
+def _schema_url(url: str | None) -> str:
+    return f',"schemaUrl":{_text(url)}' if url else ""
+
+
+def _span(span: ReadableSpan, keys: dict[str, str]) -> str:
+    context, parent = span.get_span_context(), span.parent
+    start, end = span.start_time, span.end_time
+    events, links = span.events, span.links
+    dropped_attributes, dropped_events, dropped_links = span.dropped_attributes, span.dropped_events, span.dropped_links
+    return (
+        f"{{{_ids(context)}"
+        + (_trace_state(context.trace_state) if context is not None and context.trace_state else "")
+        + (f',"parentSpanId":"{parent.span_id.to_bytes(8, "big").hex()}"' if parent else "")
+        + f',"flags":{_FLAGS[bool(parent and parent.is_remote)]}'
+        + (f',"name":{_text(span.name)}' if span.name else "")
+        + f',"kind":{_KINDS[span.kind]}'
+        + (f',"startTimeUnixNano":"{start}"' if start else "")
+        + (f',"endTimeUnixNano":"{end}"' if end else "")
+        + _attributes(span.attributes, keys)
+        + (f',"droppedAttributesCount":{dropped_attributes}' if dropped_attributes else "")
+        + (f',"events":[{",".join([_event(event, keys) for event in events])}]' if events else "")
+        + (f',"droppedEventsCount":{dropped_events}' if dropped_events else "")
+        + (f',"links":[{",".join([_link(link, keys) for link in links])}]' if links else "")
+        + (f',"droppedLinksCount":{dropped_links}' if dropped_links else "")
+        + _status(span.status)
+        + "}"
+    )
+
+
+def _ids(context: SpanContext | None) -> str:
+    trace_id, span_id = (context.trace_id, context.span_id) if context is not None else (0, 0)
+    return f'"traceId":"{trace_id.to_bytes(16, "big").hex()}","spanId":"{span_id.to_bytes(8, "big").hex()}"'
+
+
+def _trace_state(state: TraceState) -> str:
+    return f',"traceState":{quoted(",".join(f"{key}={value}" for key, value in state.items()))}'
+
+
+def _event(event: Event, keys: dict[str, str]) -> str:
+    fields = (
+        (f',"timeUnixNano":"{event.timestamp}"' if event.timestamp else "")
+        + (f',"name":{_text(event.name)}' if event.name else "")
+        + _attributes(event.attributes, keys)
+        + (f',"droppedAttributesCount":{event.dropped_attributes}' if event.dropped_attributes else "")
+    )
+    return f"{{{fields.removeprefix(',')}}}"
+
+
+def _link(link: Link, keys: dict[str, str]) -> str:
+    dropped = link.dropped_attributes
+    return (
+        f"{{{_ids(link.context)}{_attributes(link.attributes, keys)}"
+        + (f',"droppedAttributesCount":{dropped}' if dropped else "")
+        + f',"flags":{_FLAGS[bool(link.context.is_remote)]}}}'
+    )
+
+
+def _status(status: Status | None) -> str:
+    if status is None:
+        return ""
+    message = f'"message":{_text(status.description)}' if status.description else ""
+    code = f'"code":{status.status_code.value}' if status.status_code.value else ""
+    return f',"status":{{{message}{"," if message and code else ""}{code}}}'
+
+
+def _attributes(attributes: Mapping[str, Any] | None, keys: dict[str, str]) -> str:
+    """`,"attributes":[...]`, or nothing where there are none.
+
+    keys: what a key looks like in the text, filled here; one dictionary for all spans of a line.
+    """
+    if not attributes:
+        return ""
+    # The SDK's mapping looks up each value through Python; its copy is a dictionary.
+    copy = getattr(attributes, "copy", None)
+    items = attributes if copy is None else copy()
+    written = []
+    for key, value in items.items():
+        head = keys.get(key)
+        if head is None:
+            head = keys[key] = _key(key)
+        try:
+            written.append(f"{head}{_value(value)}}}")
+        except Exception as error:
+            _logger.warning("torchspan: attribute %s is left out (%s: %s).", key, type(error).__name__, error)
+    return f',"attributes":[{",".join(written)}]' if written else ""
+
+
+def _key(key: str) -> str:
+    return f'{{"key":{_text(key)},"value":' if key else '{"value":'
+
+
+def _value(value: Any) -> str:
+    """An AnyValue. Raises TypeError for what is none."""
+    kind = type(value)
+    if kind is str:
+        return f'{{"stringValue":{quoted(value)}}}'
+    if kind is bool:
+        return '{"boolValue":true}' if value else '{"boolValue":false}'
+    if kind is int and -_LARGEST <= value < _LARGEST:
+        return f'{{"intValue":"{value}"}}'
+    if kind is float and math.isfinite(value):
+        return f'{{"doubleValue":{value!r}}}'
+    return _rare_value(value)
+
+
+def _rare_value(value: Any) -> str:
+    """An AnyValue of any type; in the order of OpenTelemetry's encoder, which decides what a subclass of two is."""
+    if value is None:
+        return "{}"
+    if isinstance(value, str):
+        return f'{{"stringValue":{quoted(value)}}}'
+    if isinstance(value, int):
+        # Through int: the text of an enum's member may be its name.
+        kind = "intValue" if -_LARGEST <= value < _LARGEST else "stringValue"
+        return f'{{"{kind}":"{int(value)}"}}'
+    if isinstance(value, float):
+        return f'{{"doubleValue":{_double(float(value))}}}'
+    if isinstance(value, bytes):
+        return f'{{"bytesValue":"{base64.b64encode(value).decode("ascii")}"}}'
+    if isinstance(value, Sequence):
+        return _array(value)
+    if isinstance(value, Mapping):
+        members = ",".join(f"{_key(str(key))}{_value(member)}}}" for key, member in value.items())
+        return f'{{"kvlistValue":{{"values":[{members}]}}}}' if members else '{"kvlistValue":{}}'
+    raise TypeError(f"OTLP has no value of type {type(value).__name__}")
+
+
+def _double(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
+def _array(values: Sequence[Any]) -> str:
+    if any(_is_integer(value) and not -_LARGEST <= value < _LARGEST for value in values):
+        values = [str(int(value)) if _is_integer(value) else value for value in values]
+    members = ",".join([_value(value) for value in values])
+    return f'{{"arrayValue":{{"values":[{members}]}}}}' if members else '{"arrayValue":{}}'
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    return quoted(value if isinstance(value, str) else str(value))

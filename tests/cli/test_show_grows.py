@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the work of `torchspan show` and what it holds grow with a file: in proportion. Counted, not timed."""
+
+import io
+import json
+import sys
+import tracemalloc
+
+import pytest
+
+from torchspan.cli._terminal import Terminal
+from torchspan.cli.show import write_traces
+from torchspan.cli.waterfall import read_file, traces
+
+TRACE = "ab" * 16
+START_NS = 1_795_257_760_000_000_000
+RESOURCE = [{"key": f"resource.key.{number}", "value": {"stringValue": f"value {number}"}} for number in range(10)]
+FALLBACK = {
+    "key": "torch_tensorrt.fallback.reason",
+    "value": {"arrayValue": {"values": [{"stringValue": "no_converter"}]}},
+}
+
+
+def strings(key, values):
+    return {"key": key, "value": {"arrayValue": {"values": [{"stringValue": value} for value in values]}}}
+
+
+def span(number, parent=None, attributes=(), *, ends=1_000_000, trace=TRACE):
+    """The span with this number, counted from 1; it starts that many nanoseconds after START_NS."""
+    return {
+        "traceId": trace,
+        "spanId": f"{number:016x}",
+        **({} if parent is None else {"parentSpanId": f"{parent:016x}"}),
+        "name": "work",
+        "startTimeUnixNano": str(START_NS + number),
+        "endTimeUnixNano": str(START_NS + ends),
+        "attributes": list(attributes),
+    }
+
+
+def chain(count):
+    """Each span is the parent of the next; all of them say the same fallback."""
+    return [span(number, number - 1 or None, [FALLBACK], ends=2_000_000 - number) for number in range(1, count + 1)]
+
+
+def siblings(count):
+    return [span(1), *(span(number, 1, [FALLBACK]) for number in range(2, count + 1))]
+
+
+def long_text(count):
+    return [span(1, None, [{"key": "error.type", "value": {"stringValue": "é" * count}}])]
+
+
+def kinds_of_fallback(count):
+    kinds = [
+        strings("torch_tensorrt.fallback.operators", [f"operator {number}" for number in range(count)]),
+        strings("torch_tensorrt.fallback.reasons", ["no_converter"] * count),
+        {
+            "key": "torch_tensorrt.fallback.counts",
+            "value": {"arrayValue": {"values": [{"intValue": "1"} for _ in range(count)]}},
+        },
+    ]
+    return [span(1), span(2, 1, [FALLBACK, *kinds])]
+
+
+def one_span_each(count):
+    """Traces of one span."""
+    return [span(number, trace=f"{number:032x}") for number in range(1, count + 1)]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Write spans to a file, so many a line: its path."""
+
+    def call(spans, *, a_line=100):
+        path = tmp_path / f"{len(spans)}-{a_line}.jsonl"
+        with path.open("w") as file:
+            for first in range(0, len(spans), a_line):
+                scopes = [{"scope": {"name": "torchspan"}, "spans": spans[first : first + a_line]}]
+                resource_spans = {"resource": {"attributes": RESOURCE}, "scopeSpans": scopes}
+                file.write(json.dumps({"resourceSpans": [resource_spans]}) + "\n")
+        return str(path)
+
+    return call
+
+
+def shown(path, *, limit=None):
+    out = io.StringIO()
+    write_traces(traces(read_file(path).spans), Terminal(out), limit=limit)
+    return out.getvalue().splitlines()
+
+
+def lines_run(function, *arguments):
+    """How many lines of Python run in the function."""
+    count = 0
+
+    def trace(_frame, event, _argument):
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function(*arguments)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.parametrize("shape", [chain, siblings, long_text, kinds_of_fallback, one_span_each])
+def test_four_times_as_much_takes_about_four_times_as_many_steps(written, shape):
+    small, large = (lines_run(shown, written(shape(count))) for count in (300, 1_200))
+    assert large < 4.5 * small
+
+
+def test_a_chain_of_60000_spans_is_drawn(written):
+    lines = shown(written(chain(60_000)))
+
+    assert lines[0].endswith(" · 60000 spans")
+    assert lines[-3].strip(" …") == "59979 spans inside"
+    assert lines[-1] == "Fallback  no converter; register one, or replace the op"
+
+
+def held_bytes(path):
+    """Bytes that the spans of a file hold."""
+    read_file(path)  # what is made once
+    tracemalloc.start()
+    try:
+        file = read_file(path)
+        return tracemalloc.get_traced_memory()[0] if file.spans else 0
+    finally:
+        tracemalloc.stop()
+
+
+def test_spans_in_lines_of_their_own_take_as_much_memory_as_those_of_one_line(written):
+    spans = siblings(500)
+    assert held_bytes(written(spans, a_line=1)) < 1.1 * held_bytes(written(spans, a_line=500))
+
+
+def test_processes_with_resources_of_their_own_keep_them(tmp_path):
+    first, second = ({"key": "process.pid", "value": {"intValue": f"{number}"}} for number in (1, 2))
+    lines = [
+        json.dumps({"resourceSpans": [{"resource": {"attributes": [pid]}, "scopeSpans": [{"spans": [span(number)]}]}]})
+        for number, pid in enumerate([first, second, first], 1)
+    ]
+    path = tmp_path / "three.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+
+    assert [read.resource for read in read_file(str(path)).spans] == [
+        {"process.pid": 1},
+        {"process.pid": 2},
+        {"process.pid": 1},
+    ]
