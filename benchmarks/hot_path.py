@@ -17,7 +17,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 from table import NO_TARGET, Row, write
 from torchspan.adapters._machinery.wrap import Wrapping
 from torchspan.adapters.engine_runs import Execution
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import ActiveWork, Engine, Pipeline
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Action
 from torchspan.writer import MetricWriter, SpanWriter
@@ -54,7 +54,7 @@ def one_pass():
     """(what, nanoseconds over the bare call, target in nanoseconds or why there is none) of each row, measured once."""
     # As the session puts them together.
     engine, writer = Engine(), SpanWriter()
-    engine.register(writer.callback, privileged=True)
+    engine.pipeline = Pipeline([writer.callback])
     engine.hot = writer.hot
     wrapping = Wrapping(engine, {})
     execute = Execution(wrapping, EXECUTE, engine.hot).wrap_operator(execute_engine)

@@ -26,6 +26,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
 
+from torchspan._base.readiness import mark_ready
 from torchspan._version import __version__
 from torchspan.instrumentor import TorchspanInstrumentor
 

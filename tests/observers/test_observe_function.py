@@ -330,5 +330,6 @@ def test_a_builtin_function_of_a_module_can_be_observed(seen):
 
 
 def test_the_package_says_which_pairs_there_are_where_one_is_misspelt():
-    with pytest.raises(AttributeError, match=r"torchspan\.observers has no 'bild_engine'; phases with .*build_engine"):
+    hint = r"torchspan\.observers has no 'bild_engine': did you mean observers\.tensorrt\.build_engine\? Official obs.*lower"
+    with pytest.raises(AttributeError, match=hint):
         _ = observers.bild_engine

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import torchspan
+from support.engines import extend
 from support.metrics import Metrics
 from torchspan import phase, semconv
 from torchspan.adapters._machinery.wrap import Wrapping
@@ -23,7 +24,7 @@ from torchspan.adapters.engine_runs import Execution
 from torchspan.engine import ActiveWork, Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Action
-from torchspan.writer import MetricWriter, SpanWriter
+from torchspan.writer import MetricWriter, SpanWriter, enrich_callback
 
 
 class Bridge:
@@ -33,11 +34,11 @@ class Bridge:
         self.engine = Engine()
         self.spans = SpanWriter(tracer_provider)
         self.engine.hot = self.spans.hot
-        self.engine.register(self.spans.callback, privileged=True)
+        extend(self.engine, enrich_callback(), self.spans.callback)
         active = ActiveWork()
-        self.engine.register(active.callback)
+        extend(self.engine, active.callback)
         self.metrics = MetricWriter(self.engine, meter_provider, active=active, dropped=lambda: self.spans.dropped)
-        self.engine.register(self.metrics.callback)
+        extend(self.engine, self.metrics.callback)
         self.wrapping = Wrapping(self.engine, {})
         probe = next(each for each in PROBES if each.action is Action.EXECUTE)
         self.operator = lambda original: Execution(self.wrapping, probe, self.engine.hot).wrap_operator(original)

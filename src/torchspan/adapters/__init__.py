@@ -9,7 +9,7 @@ import sys
 from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
-from torchspan.adapters.torch_tensorrt.loggers import mark_log_records
+from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:
@@ -25,9 +25,9 @@ def versions() -> dict[str, str]:
 
 
 __all__ = [
+    "LogMarker",
     "ResolvedProbe",
     "is_supported",
-    "mark_log_records",
     "resolve_probes",
     "versions",
 ]

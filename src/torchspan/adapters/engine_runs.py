@@ -18,7 +18,7 @@ from torchspan.engine import Event, HotPath, Observed
 from torchspan.phase import EXECUTE, Phase
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import execution
-from torchspan.subscribers.registry import Interest
+from torchspan.subscribers.interest import Interest
 
 _ENOUGH = (None,)
 """Lets one run pass, where nobody listens any more."""
@@ -43,7 +43,7 @@ class Execution:
         self._times = wrapping.engine.run_times
         self._is_timed = self._phase is EXECUTE  # the runs of a program's own contexts have no metric
         self._hot = hot
-        self._users = self._engine.registry.interest_of_users(self._phase)
+        self._users = self._engine.registry.interest(self._phase)
         self._is_traced = _tracing_test()
 
     def wrap_operator(self, original: Any) -> Any:
@@ -83,7 +83,7 @@ class Execution:
             switch(plain if users.countdown is None else told_run)
 
         times.watch(choose)
-        users.watch(choose)
+        self._engine.at_close(users.watch(choose))
         self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(closure)
 
@@ -130,7 +130,7 @@ class Execution:
                 return original(context, argument)
             return self._tell(original, original, (context, argument), {}, context, ())
 
-        users.watch(lambda: switch(original if users.countdown is None else told_run))
+        self._engine.at_close(users.watch(lambda: switch(original if users.countdown is None else told_run)))
         self._engine.at_close(lambda: switch(None))
         return functools.wraps(original)(_with_parameters(closure, parameters))
 

@@ -5,7 +5,7 @@ from torchspan.engine.active import ActiveWork
 from torchspan.engine.dispatch import Engine, Undo
 from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurrence, Steps
 from torchspan.engine.hot import HotPath, Switch
-from torchspan.engine.pipeline import Callback
+from torchspan.engine.pipeline import Callback, Pipeline
 from torchspan.engine.run_times import RunTimes
 from torchspan.engine.runs import Runs
 
@@ -19,6 +19,7 @@ __all__ = [
     "HotPath",
     "Observed",
     "Occurrence",
+    "Pipeline",
     "RunTimes",
     "Runs",
     "Steps",

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans and metrics: what the engine's events become. Knows OpenTelemetry's API and the tables, and no torch."""
 
+from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import memory_callbacks
 from torchspan.writer._metrics import MetricWriter
 from torchspan.writer._progress import ProgressWriter
 from torchspan.writer._spans import SpanWriter
 
-__all__ = ["Heartbeats", "MetricWriter", "ProgressWriter", "SpanWriter", "memory_callbacks"]
+__all__ = ["Heartbeats", "MetricWriter", "ProgressWriter", "SpanWriter", "enrich_callback", "memory_callbacks"]

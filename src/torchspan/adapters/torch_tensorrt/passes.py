@@ -12,7 +12,7 @@ from torchspan.adapters._machinery.wrap import Wrapping
 from torchspan.engine import Observed
 from torchspan.probes import Call, Probe
 from torchspan.probes.describe import lowering
-from torchspan.subscribers.registry import Interest
+from torchspan.subscribers.interest import Interest
 
 
 def wrap_pass_manager(wrapping: Wrapping, probe: Probe, original: Any, *, recorded: bool) -> Any:
@@ -25,7 +25,7 @@ def wrap_pass_manager(wrapping: Wrapping, probe: Probe, original: Any, *, record
     passes and the Debugger's (which swaps the list) are served alike.
     """
     engine = wrapping.engine
-    interest = None if recorded else engine.registry.interest_of_users(probe.phases[0])
+    interest = None if recorded else engine.registry.interest(probe.phases[0])
 
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
