@@ -196,7 +196,7 @@ def test_a_sampling_probability_outside_0_to_1_is_a_value_error(value):
 
 
 def test_a_sampling_mode_that_is_none_is_a_type_error():
-    with pytest.raises(TypeError, match="sampling_mode must be a SamplingMode .*, not .per root."):
+    with pytest.raises(TypeError, match=r"sampling_mode must be a SamplingMode .*, not 'per root'"):
         RecordFunctionCallback(print, sampling_mode="per root")
 
 

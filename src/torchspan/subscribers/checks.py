@@ -7,7 +7,8 @@ import difflib
 from collections.abc import Collection
 from typing import Any
 
-from torchspan.phase import PHASES, Phase
+from torchspan import phase
+from torchspan.phase import Phase
 from torchspan.subscribers.scope import RecordScope, Scope
 
 
@@ -33,45 +34,37 @@ def check_name(function: str, name: object) -> None:
 
 def check_record_scope(scope: object) -> None:
     """Raises TypeError for what is no `RecordScope`."""
+    if isinstance(scope, Phase):
+        raise TypeError(f"scope must be a RecordScope, not {scope!r} (phases are fired by torchspan itself)")
     if not isinstance(scope, RecordScope):
-        if isinstance(scope, Phase):
-            hint = " (a phase is fired by torchspan itself)"
-        else:
-            hint = _did_you_mean(scope, {each.name: f"RecordScope.{each.name}" for each in RecordScope})
-        raise TypeError(f"scope must be a RecordScope, not {scope!r}{hint}")
+        raise TypeError(f"scope must be a RecordScope, not {scope!r}{_did_you_mean(scope)}")
 
 
 def checked_scopes(scopes: Any) -> frozenset[Scope]:
     """The scopes of a callback. Raises TypeError for what is no collection of scopes."""
-    written = {each.name: f"RecordScope.{each.name}" for each in RecordScope}
-    written.update({each.name: f"phase.{name}" for each, name in _constants().items()})
     if isinstance(scopes, (Phase, RecordScope)):
-        one = (
-            f"RecordScope.{scopes.name}"
-            if isinstance(scopes, RecordScope)
-            else f"phase.{_constants().get(scopes, '…')}"
-        )
-        raise TypeError(f"scopes must be a collection of RecordScope and Phase: write scopes={{{one}}}")
+        raise TypeError(f"scopes must be a collection of RecordScope and Phase: write scopes={{{_written()[scopes]}}}")
     if isinstance(scopes, str) or not isinstance(scopes, Collection):
-        hint = _did_you_mean(scopes, written, "scopes={%s}")
+        hint = _did_you_mean(scopes, "scopes={%s}")
         raise TypeError(f"scopes must be a collection of RecordScope and Phase, not {scopes!r}{hint}")
     for scope in scopes:
         if not isinstance(scope, (RecordScope, Phase)):
-            hint = _did_you_mean(scope, written)
-            raise TypeError(f"scopes contains {scope!r}, which is neither a RecordScope nor a phase{hint}")
+            raise TypeError(f"scopes contains {scope!r}, which is neither a RecordScope nor a phase{_did_you_mean(scope)}")
     return frozenset(scopes)
 
 
-def _constants() -> dict[Phase, str]:
-    from torchspan import phase
+def _written() -> dict[Scope, str]:
+    """Each scope as a program writes it."""
+    phases = {value: f"phase.{name}" for name, value in vars(phase).items() if isinstance(value, Phase)}
+    return {**phases, **{each: f"RecordScope.{each.name}" for each in RecordScope}}
 
-    return {value: name for name, value in vars(phase).items() if isinstance(value, Phase) and value in PHASES}
 
-
-def _did_you_mean(value: object, written: dict[str, str], form: str = "%s") -> str:
+def _did_you_mean(value: object, form: str = "%s") -> str:
     """A hint for a text that is close to a scope's name, or to its last part."""
     if not isinstance(value, str):
         return ""
-    names = {**{name.rpartition(".")[2].lower(): name for name in written}, **{name.lower(): name for name in written}}
+    written = _written()
+    names = {each.name.rpartition(".")[2].lower(): each for each in written}
+    names.update({each.name.lower(): each for each in written})
     close = difflib.get_close_matches(value.lower(), names, 1)
     return f" (did you mean {form % written[names[close[0]]]}?)" if close else ""
