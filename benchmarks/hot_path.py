@@ -19,7 +19,7 @@ from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import ActiveWork, Engine, LimitedRuns, RateLimits
+from torchspan.engine import ActiveWork, Engine, LimitedRuns, Pipeline, RateLimits
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Operator, Step
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter
@@ -56,7 +56,7 @@ def one_pass():
     """(what, nanoseconds over the bare call, target in nanoseconds or why there is none) of each row, measured once."""
     # As the session puts them together.
     engine, writer = Engine(), SpanWriter()
-    engine.register(writer.callback, privileged=True)
+    engine.pipeline = Pipeline([writer.callback])
     factory = WrapperFactory(engine, Provenance())
     ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
     execute = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)

@@ -17,11 +17,12 @@ ALLOWED = {
     "phase": set(),
     "semconv": {"phase"},
     "_dynamo_safety": {"_base"},
+    "_server_span": {"_base"},
     "subscribers": {"_base", "_dynamo_safety", "engine", "phase"},
     "engine": {"_base", "phase", "subscribers"},
     "probes": VOCABULARY,
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
-    "writer": VOCABULARY | {"_base", "_version", "engine"},
+    "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_settings": {"environment_variables", "exceptions"},
     "_run_report": {"environment_variables"},
     "sdk": {"environment_variables"},
@@ -29,8 +30,9 @@ ALLOWED = {
     "propagation": {"_base"},
     "callbacks": {"_base", "_dynamo_safety", "phase", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-    "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "subscribers", "writer"},
-    "instrumentor": {"_base", "_bridge", "_run_report", "_settings", "propagation", "testing"},
+    "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "environment_variables"}
+    | {"phase", "subscribers", "writer"},
+    "instrumentor": {"_base", "_bridge", "_run_report", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
     | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "exceptions", "instrumentor"}
     | {"probes", "sdk", "testing"},

@@ -14,7 +14,9 @@ from torchspan._base.privacy import redactor
 from torchspan._run_report import RunReport
 from torchspan._settings import Config
 from torchspan.adapters import Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, RateLimits
+from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits
+from torchspan.environment_variables import TORCHSPAN_TENSORRT_PHASES
+from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     CurrentSpanNotes,
@@ -23,6 +25,7 @@ from torchspan.writer import (
     ProgressWriter,
     SpanParents,
     SpanWriter,
+    enrich_callback,
     memory_callbacks,
 )
 
@@ -60,18 +63,17 @@ class Bridge:
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
         self._writer = SpanWriter(tracer_provider, parents=self._parents, capture_text=capture_text)
-        self._engine.register(self._writer.callback, privileged=True)
         active = ActiveWork()
-        self._engine.register(active.callback)
         self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped)
-        self._engine.register(self._metrics.callback)
+        self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
+        callbacks = [enrich_callback(), self._writer.callback, active.callback, self._metrics.callback]
         if settings.heartbeat != 0:
             progress = ProgressWriter(tracer_provider, meter_provider)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
-            self._engine.register(heartbeats.callback)
+            callbacks.append(heartbeats.callback)
             self._engine.at_close(heartbeats.stop)
-        for callback in memory_callbacks():
-            self._engine.register(callback)
+        self._engine.pipeline = Pipeline((*callbacks, *memory_callbacks(), self._log_marker.callback))
+        self._engine.at_close(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.tensorrt_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []
         if report is not None:
@@ -94,7 +96,7 @@ class Bridge:
                 )
             )
             if self._settings.log_correlation:
-                self._undo.append(adapters.mark_log_records(self._engine, self._writer.mark_record))
+                self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
@@ -134,6 +136,14 @@ class Bridge:
         report.rows = len(resolved)
         report.resolved = sum(each.status == "resolved" for each in resolved)
         report.spans, report.unsampled = self._writer.recorded, self._writer.unsampled
+
+
+def _why_no_build_phases(setting: str) -> str:
+    """What is said to users who register for build phases where nothing fires them, though torchspan is instrumented."""
+    if setting == "on":
+        return "no TensorRT has been imported yet"
+    meaning = ", which is off outside `torchspan run` with TensorRT-RTX" if setting == "auto" else ""
+    return f"{TORCHSPAN_TENSORRT_PHASES} is `{setting}`{meaning}"
 
 
 def _warn_of_untested() -> None:

@@ -13,7 +13,6 @@ returns `INVALID_CALLBACK_HANDLE`, what asks says that nobody listens.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Callable, Collection
@@ -21,10 +20,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan import _dynamo_safety
-from torchspan.phase import Phase
 from torchspan.subscribers import sampling
+from torchspan.subscribers.checks import check_bool, check_callable, checked_scopes
+from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.local_state import (
-    WORK,
     DisableRecordFunctionGuard,
     RecordFunctionGuard,
     RecordFunctionTLS,
@@ -36,7 +35,7 @@ from torchspan.subscribers.local_state import (
 )
 from torchspan.subscribers.ranges import record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
-from torchspan.subscribers.registry import REGISTRY, Entry, probability
+from torchspan.subscribers.registry import REGISTRY, probability
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
 
@@ -73,8 +72,6 @@ __all__ = [
     "set_record_function_tls",
 ]
 
-logger = logging.getLogger("torchspan")
-
 CallbackHandle = int
 """Names a registered callback: unique, never given out again."""
 
@@ -108,18 +105,24 @@ class RecordFunctionCallback:
     sampling_mode: SamplingMode = SamplingMode.PER_EVENT
 
     def __post_init__(self) -> None:
+        check_callable("start", self.start)
+        check_callable("end", self.end, optional=True)
+        check_callable("should_run", self.should_run, optional=True)
+        for name in ("needs_inputs", "needs_outputs", "needs_ids"):
+            check_bool(name, getattr(self, name))
         probability(self.sampling_prob)
-        object.__setattr__(self, "scopes", frozenset(self.scopes))
-        for scope in self.scopes:
-            if not isinstance(scope, (RecordScope, Phase)):
-                raise TypeError(f"{scope!r} is neither a RecordScope nor a phase")
+        object.__setattr__(self, "scopes", checked_scopes(self.scopes))
         if not isinstance(self.sampling_mode, SamplingMode):
-            raise TypeError(f"{self.sampling_mode!r} is no SamplingMode")
+            modes = ", ".join(str(each) for each in SamplingMode)
+            raise TypeError(f"sampling_mode must be a SamplingMode ({modes}), not {self.sampling_mode!r}")
 
 
-# --- who listens ----------------------------------------------------------------------------------------------
+# --- registration ---------------------------------------------------------------------------------------------
 def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
-    """Have `callback` run for events of the whole process. Logs a warning where nobody fires a scope it names."""
+    """Have `callback` run for events of the whole process. Logs a warning if nothing fires a scope that it names.
+
+    Raises TypeError for what is no `RecordFunctionCallback`.
+    """
     return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=False)
 
 
@@ -127,41 +130,41 @@ def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandl
     """Have `callback` run for events of the work going on here, never sampled.
 
     It follows the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now on; elsewhere
-    `ThreadLocalState` takes it.
+    `ThreadLocalState` takes it. Raises TypeError for what is no `RecordFunctionCallback`.
     """
     return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=True)
 
 
 def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
+    if not isinstance(callback, RecordFunctionCallback):
+        hint = f": write RecordFunctionCallback({getattr(callback, '__name__', '…')})" if callable(callback) else ""
+        raise TypeError(f"callback must be a RecordFunctionCallback, not {callback!r}{hint}")
     scopes: frozenset[Scope] = frozenset(callback.scopes)
-    silent = sorted(getattr(each, "name", "?") for each in REGISTRY.silent(scopes))
+    silent = sorted(REGISTRY.silent(scopes), key=lambda each: each.name)
     if silent:
-        logger.warning(
-            "A callback was registered on %s, and nothing that is installed fires that yet: "
-            "phases come from the bridge while it is on, other scopes from record_function(…, scope=…).",
-            ", ".join(silent),
+        names = ", ".join(each.name for each in silent)
+        REGISTRY.warn(
+            f"A callback was registered on {names}, and nothing that is installed fires that yet: {REGISTRY.reason(silent)}."
         )
     if is_local and callback.sampling_prob != 1:
-        logger.warning("A thread-local callback is never sampled: its sampling_prob is not used.")
-    return REGISTRY.add(lambda handle: _entry(handle, callback, scopes, is_local=is_local)).handle
-
-
-def _entry(handle: int, callback: RecordFunctionCallback, scopes: frozenset[Scope], *, is_local: bool) -> Entry:
-    return Entry(
+        REGISTRY.warn("A thread-local callback is never sampled: its sampling_prob is not used.")
+    handle = REGISTRY.new_handle()
+    entry = Entry(
         handle,
         f"callback {handle} ({getattr(callback.start, '__qualname__', type(callback.start).__qualname__)})",
         callback.start,
         callback.end or _nothing,
-        lambda scope: not scopes or scope in scopes,
+        scopes,
         REGISTRY.guard,
-        held_in=WORK if is_local else None,
-        probability=float(callback.sampling_prob),
+        probability=1.0 if is_local else float(callback.sampling_prob),
         mode=callback.sampling_mode,
         should_run=callback.should_run,
         needs_inputs=callback.needs_inputs,
         needs_outputs=callback.needs_outputs,
         needs_ids=callback.needs_ids,
     )
+    (REGISTRY.add_local if is_local else REGISTRY.add)(entry)
+    return handle
 
 
 def remove_callback(handle: CallbackHandle) -> None:

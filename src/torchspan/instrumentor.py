@@ -17,6 +17,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base.import_hooks import when_imported
+from torchspan._server_span import note_server_spans
 
 if TYPE_CHECKING:
     from torchspan._bridge import Bridge
@@ -68,7 +69,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, report)
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
-        type(self)._undo = (*waiting, arrivals.close, stop_carrying, stop_reporting)
+        type(self)._undo = (*waiting, arrivals.close, stop_carrying, note_server_spans(), stop_reporting)
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()

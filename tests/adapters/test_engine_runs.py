@@ -9,6 +9,7 @@ import pytest
 from opentelemetry import context as context_api
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
+from support.engines import extend
 from torchspan import phase, semconv
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
@@ -33,7 +34,7 @@ class Runs:
     def __init__(self, original, probe=OPERATOR, **ports):
         self.engine = Engine(Registry())
         self.events = []
-        self.engine.register(Callback("events", lambda event: event, lambda event, _: self.events.append(event)))
+        extend(self.engine, Callback("events", lambda event: event, lambda event, _: self.events.append(event)))
         self.parents = SpanParents()
         self.provenance = Provenance()
         defaults = {"parents": self.parents, "run_policy": LimitedRuns(RateLimits())}

@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from support.engines import extend
 from torchspan.adapters import Ports, Provenance, tensorrt
 from torchspan.engine import Callback, Engine
 from torchspan.phase import BUILD_ENGINE
@@ -59,7 +60,7 @@ def engine():
     def start(event):
         engine.seen.append((event.attributes["tensorrt.package"], event.attributes["tensorrt.version"]))
 
-    engine.register(Callback("listening", start, lambda event, context: None, frozenset({BUILD_ENGINE})))
+    extend(engine, Callback("listening", start, lambda event, context: None, frozenset({BUILD_ENGINE})))
     return engine
 
 

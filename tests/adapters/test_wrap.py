@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from support.engines import extend
 from torchspan import phase, semconv
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
@@ -24,7 +25,7 @@ def engine():
 def ended(engine):
     """Events as they end."""
     found = []
-    engine.register(Callback("ended", lambda event: event, lambda event, _: found.append(event)))
+    extend(engine, Callback("ended", lambda event: event, lambda event, _: found.append(event)))
     return found
 
 

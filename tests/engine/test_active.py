@@ -3,6 +3,7 @@ import threading
 
 import pytest
 
+from support.engines import extend
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
 
@@ -15,7 +16,7 @@ def engine():
 @pytest.fixture
 def active(engine):
     active = ActiveWork()
-    engine.register(active.callback)
+    extend(engine, active.callback)
     return active
 
 

@@ -4,8 +4,9 @@ import threading
 
 import pytest
 
+from support.engines import extend
 from torchspan import phase
-from torchspan.engine import Callback, Engine
+from torchspan.engine import Callback, Engine, Pipeline
 from torchspan.subscribers.registry import Registry
 
 
@@ -27,10 +28,8 @@ def recorder(name, seen):
     )
 
 
-def test_the_privileged_callback_starts_first_and_ends_last(engine, seen):
-    engine.register(recorder("first", seen))
-    engine.register(recorder("second", seen))
-    engine.register(recorder("writer", seen), privileged=True)
+def test_the_pipeline_starts_in_order_and_ends_in_reverse(seen):
+    engine = Engine(pipeline=Pipeline([recorder("writer", seen), recorder("first", seen), recorder("second", seen)]))
     engine.finish(engine.start(phase.COMPILE, {}))
     assert seen == [
         "writer start torch_tensorrt.compile",
@@ -42,33 +41,32 @@ def test_the_privileged_callback_starts_first_and_ends_last(engine, seen):
     ]
 
 
-def test_a_second_privileged_callback_is_refused(engine, seen):
-    engine.register(recorder("writer", seen), privileged=True)
-    with pytest.raises(ValueError, match="writer is already"):
-        engine.register(recorder("other", seen), privileged=True)
+def test_a_pipeline_refuses_two_callbacks_of_one_name(seen):
+    with pytest.raises(ValueError, match="two callbacks of one name: writer"):
+        Pipeline([recorder("writer", seen), recorder("other", seen), recorder("writer", seen)])
 
 
 def test_a_callback_hears_of_its_phases_only(engine, seen):
     start = lambda event: seen.append(event.phase.name)
-    engine.register(Callback("builds", start, lambda *_: None, frozenset({phase.BUILD_ENGINE})))
+    extend(engine, Callback("builds", start, lambda *_: None, frozenset({phase.BUILD_ENGINE})))
     engine.finish(engine.start(phase.COMPILE, {}))
     engine.finish(engine.start(phase.BUILD_ENGINE, {}))
     assert seen == ["tensorrt.build_engine"]
 
 
 def test_the_end_gets_what_its_start_returned(engine, seen):
-    engine.register(Callback("pair", lambda _event: "from start", lambda _event, context: seen.append(context)))
+    extend(engine, Callback("pair", lambda _event: "from start", lambda _event, context: seen.append(context)))
     engine.finish(engine.start(phase.COMPILE, {}))
     assert seen == ["from start"]
 
 
-def test_a_pair_that_has_started_ends_after_its_callback_was_removed(engine, seen):
-    undo = engine.register(recorder("removed", seen))
+def test_a_pair_that_has_started_ends_after_the_engine_was_closed(engine, seen):
+    extend(engine, recorder("closed", seen))
     event = engine.start(phase.COMPILE, {})
-    undo()
+    engine.close()
     engine.finish(event)
-    engine.finish(engine.start(phase.COMPILE, {}))
-    assert seen == ["removed start torch_tensorrt.compile", "removed end torch_tensorrt.compile"]
+    assert engine.start(phase.COMPILE, {}) is None
+    assert seen == ["closed start torch_tensorrt.compile", "closed end torch_tensorrt.compile"]
 
 
 def test_an_event_is_current_until_it_ends(engine):
@@ -114,7 +112,7 @@ def test_events_fired_inside_a_callback_reach_no_callback(engine, seen):
         seen.append(event.phase.name)
         assert engine.start(phase.PARTITION, {}) is None
 
-    engine.register(Callback("fires", fire, lambda *_: None))
+    extend(engine, Callback("fires", fire, lambda *_: None))
     engine.finish(engine.start(phase.COMPILE, {}))
     assert seen == ["torch_tensorrt.compile"]
 
@@ -138,8 +136,8 @@ def test_a_callback_that_raises_fails_alone_and_is_disabled_after_the_third_time
     def fails(_event):
         raise RuntimeError("observer's own")
 
-    engine.register(Callback("broken", fails, lambda *_: None))
-    engine.register(recorder("healthy", seen))
+    extend(engine, Callback("broken", fails, lambda *_: None))
+    extend(engine, recorder("healthy", seen))
     for _ in range(5):
         engine.finish(engine.start(phase.COMPILE, {}))
     assert seen.count("healthy start torch_tensorrt.compile") == 5
@@ -154,19 +152,18 @@ def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_h
     def interrupted(_event):
         raise KeyboardInterrupt
 
-    engine.register(recorder("earlier", seen))
-    engine.register(Callback("interrupted", interrupted, lambda *_: None))
+    extend(engine, recorder("earlier", seen))
+    extend(engine, Callback("interrupted", interrupted, lambda *_: None))
     with pytest.raises(KeyboardInterrupt):
         engine.start(phase.COMPILE, {})
     assert engine.current is None
     assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]
 
 
-def test_closing_takes_the_engines_callbacks_out_of_the_registry_and_leaves_others(seen):
+def test_an_engine_runs_its_own_pipeline_beside_another_engine_of_the_same_registry(seen):
     registry = Registry()
-    first, second = Engine(registry), Engine(registry)
-    first.register(recorder("first", seen), privileged=True)
-    second.register(recorder("second", seen))
+    first = Engine(registry, Pipeline([recorder("first", seen)]))
+    second = Engine(registry, Pipeline([recorder("second", seen)]))
     open_event = first.start(phase.COMPILE, {})
     first.close()
     first.finish(open_event)
@@ -186,7 +183,7 @@ def test_a_start_that_raised_has_no_end(engine, seen):
     def fails(_event):
         raise RuntimeError("observer's own")
 
-    engine.register(Callback("broken", fails, lambda *_: seen.append("end")))
+    extend(engine, Callback("broken", fails, lambda *_: seen.append("end")))
     engine.finish(engine.start(phase.COMPILE, {}))
     assert seen == []
 
@@ -196,7 +193,7 @@ def test_an_end_runs_though_its_callback_has_been_disabled_since(engine, seen):
         seen.append("end")
         raise RuntimeError("observer's own")
 
-    engine.register(Callback("broken", lambda _event: None, fails))
+    extend(engine, Callback("broken", lambda _event: None, fails))
     outer = engine.start(phase.COMPILE, {})
     for _ in range(4):
         engine.finish(engine.start(phase.PARTITION, {}))

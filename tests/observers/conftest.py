@@ -4,16 +4,29 @@ import gc
 import pytest
 
 from torchspan import callbacks, observers
+from torchspan.observers import Observer
+from torchspan.observers._observable import Site
+from torchspan.observers._official import OFFICIAL
+from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
 
 
 def registered():
-    """Whoever is registered, for the process, a context or an observer alone."""
-    return [*REGISTRY._entries, *REGISTRY._local.values()]
+    """The callbacks of the user, and the observers that have any."""
+    parts = [each for pair in official() for each in (pair.pre, pair.post)]
+    parts += [each for site in RECORDING._recordable if isinstance(site, Site) for each in (site.pre, site.post)]
+    points = [each for each in RECORDING._recordable if isinstance(each, Observer)]
+    heard = [each for each in (*points, *parts) if each._callbacks().exist()]
+    return [*REGISTRY.users(), *REGISTRY._local.values(), *heard]
+
+
+def official():
+    """The official pairs."""
+    return [pair for _, pair in OFFICIAL.values()]
 
 
 def left():
-    """The names of those who still are when all that is garbage is gone."""
+    """The names of those that still are when all that is garbage is gone."""
     if registered():
         gc.collect()
         REGISTRY.update()
@@ -41,7 +54,11 @@ def _nobody_listens(request, monkeypatch, caplog):
     caplog.get_records("call").clear()
     remaining = left()
     for each in registered():
-        REGISTRY.remove(each)
+        if isinstance(each, Observer):
+            for added in [*each._callbacks()._of_process, *each._callbacks()._of_contexts.values()]:
+                each._remove(added)
+        else:
+            REGISTRY.remove(each)
     assert remaining == []
 
 

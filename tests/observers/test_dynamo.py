@@ -110,7 +110,7 @@ def adding_to_a_pair(x):
 
 
 def adding_to_an_official_pair(x):
-    with observers.build_engine.pre.add(listen), observers.pass_.post.add(listen):
+    with observers.tensorrt.build_engine.pre.add(listen), observers.torch_tensorrt.pass_.post.add(listen):
         return x + 1
 
 

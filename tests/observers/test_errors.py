@@ -81,7 +81,7 @@ def test_one_that_is_added_again_is_called_again():
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit])
-def test_what_belongs_to_the_program_passes_and_the_observer_goes_on_afterwards(error, note, seen):
+def test_what_belongs_to_the_program_passes_when_the_others_have_run(error, note, seen):
     observer = Observer()
 
     def interrupts():
@@ -89,10 +89,10 @@ def test_what_belongs_to_the_program_passes_and_the_observer_goes_on_afterwards(
 
     with observer.add(interrupts), observer.add(note("after")), pytest.raises(error):
         observer.observe()
-    assert seen == []
+    assert seen == [("after",)]
     with observer.add(note("later")):
         observer.observe()
-    assert seen == [("later",)]
+    assert seen == [("after",), ("later",)]
 
 
 # --- a policy -------------------------------------------------------------------------------------------------

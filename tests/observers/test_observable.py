@@ -349,7 +349,7 @@ def test_while_nobody_listens_nothing_is_done(observed, monkeypatch, note):
         raise AssertionError("somebody was asked")
 
     monkeypatch.setattr(Site, "_begun", refuse)
-    monkeypatch.setattr(Observer, "tell", refuse)
+    monkeypatch.setattr(Observer, "_call", refuse)
     other = Observer()
     other.add(note("another's"))
     consume(observed)

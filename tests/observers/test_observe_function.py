@@ -166,6 +166,13 @@ def test_it_ends_by_a_call_and_a_second_one_does_nothing(modules):
     assert modules.lib.function is len
 
 
+def test_it_ends_by_remove_as_a_registration_does(modules):
+    observation = observe_function("lib:function")
+    observation.remove()
+    assert [each is function for each in taken(modules)] == [True] * 4
+    observation.remove()
+
+
 def test_it_ends_with_the_statement_whatever_is_raised_there(modules):
     with pytest.raises(KeyError), observe_function("lib:function"):
         raise KeyError
@@ -330,5 +337,6 @@ def test_a_builtin_function_of_a_module_can_be_observed(seen):
 
 
 def test_the_package_says_which_pairs_there_are_where_one_is_misspelt():
-    with pytest.raises(AttributeError, match=r"torchspan\.observers has no 'bild_engine'; phases with .*build_engine"):
+    hint = r"torchspan\.observers has no 'bild_engine': did you mean observers\.tensorrt\.build_engine\? Official obs.*lower"
+    with pytest.raises(AttributeError, match=hint):
         _ = observers.bild_engine

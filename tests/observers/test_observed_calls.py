@@ -261,3 +261,38 @@ def test_an_observed_function_goes_with_its_callbacks_when_nobody_has_it_any_mor
     del observed
     gc.collect()
     assert [each() for each in alive] == [None, None]
+
+
+# --- interrupts -----------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
+def test_an_interrupt_in_one_post_callback_passes_when_the_others_have_run(error, seen):
+    @observable()
+    def observed():
+        return "result"
+
+    def interrupts(_call):
+        raise error
+
+    observed.observers.post.add(lambda call: seen.append("before"))
+    observed.observers.post.add(interrupts)
+    observed.observers.post.add(lambda call: seen.append("after"))
+    with pytest.raises(error):
+        observed()
+    assert seen == ["before", "after"]
+
+
+def test_an_interrupt_comes_before_what_a_policy_has_come_out(seen):
+    @observable(policy=ErrorPolicy(rethrow=True))
+    def observed():
+        return "result"
+
+    def fails(_call):
+        raise KeyError("the callback's")
+
+    def interrupts(_call):
+        raise KeyboardInterrupt
+
+    observed.observers.post.add(fails)
+    observed.observers.post.add(interrupts)
+    with pytest.raises(KeyboardInterrupt):
+        observed()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from torchspan import observers
+from torchspan import observers, phase
 from torchspan.callbacks import (
     DisableRecordFunctionGuard,
     RecordFunctionCallback,
@@ -33,8 +33,8 @@ def observer(request):
 # --- being called ---------------------------------------------------------------------------------------------
 def test_adding_to_one_observer_concerns_no_other_however_many_there_are(monkeypatch, observer):
     others, informed = [Observer(str(number)) for number in range(100)], []
-    inform = REGISTRY._inform
-    monkeypatch.setattr(REGISTRY, "_inform", lambda interest: (informed.append(interest.scope), inform(interest)))
+    changed = Observer._changed
+    monkeypatch.setattr(Observer, "_changed", lambda self: (informed.append(self), changed(self)))
     with observer.add(print):
         pass
     assert informed == [observer, observer]
@@ -386,14 +386,13 @@ def test_adding_and_removing_is_safe_while_other_threads_fire():
 
 
 def test_an_official_pair_tells_once_however_many_threads_add_to_it_at_once(seen):
-    barrier, pair = threading.Barrier(4), observers.compile
+    barrier, pair = threading.Barrier(4), observers.torch_tensorrt.compile
 
     def adds():
         barrier.wait(60)
         with pair.pre.add(seen.append), pair.post.add(seen.append):
             barrier.wait(60)
-            found = [each for each in REGISTRY._entries if "torchspan.observers.compile" in each.name]
-            seen.append(len(found))
+            seen.append(len(REGISTRY.interest(phase.COMPILE).observers))
             barrier.wait(60)
 
     threads = [threading.Thread(target=adds) for _ in range(4)]

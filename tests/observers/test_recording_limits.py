@@ -13,7 +13,7 @@ from torchspan import phase
 from torchspan.adapters import observed_functions
 from torchspan.engine import rate_limits
 from torchspan.observers import Observer, observable
-from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.recording import RECORDING
 
 
 @observable()
@@ -117,7 +117,7 @@ def test_without_a_span_around_it_a_function_begins_ten_traces_a_second_at_most(
 
 def test_inside_a_compilation_every_call_is_a_span(instrument, spans, clock):
     instrument()
-    engine = next(each.owner for each in REGISTRY._entries if each.name == "recording observed functions")
+    engine = RECORDING.recorder.engine
     compilation = engine.start(phase.COMPILE, {})
     calls(leaf, 25)
     engine.finish(compilation)

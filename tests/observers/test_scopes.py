@@ -4,6 +4,7 @@
 import asyncio
 import contextvars
 import gc
+import operator
 import os
 import sys
 import threading
@@ -184,7 +185,8 @@ def test_contexts_that_come_and_go_leave_nothing_behind(note):
     for _ in range(100):
         contextvars.copy_context().run(observer.add, note("a"))
     gc.collect()
-    assert len(REGISTRY._local) == 0
+    assert not observer._callbacks().exist()
+    assert not observer.is_heard
 
 
 def test_adding_again_and_again_in_one_context_leaves_nothing_behind_there(note):
@@ -205,9 +207,41 @@ def test_adding_again_and_again_in_one_context_leaves_nothing_behind_there(note)
     assert held() <= before + 1
 
 
+def test_an_observer_that_takes_the_place_of_one_that_is_gone_has_none_of_its_callbacks(note, seen):
+    contexts = []
+    for name in "abc":
+        observer = Observer(name)
+        observer.add(note(name))
+        contexts.append(contextvars.copy_context())
+        del observer
+    gc.collect()
+    for name in "def":
+        observer = Observer(name)
+        contexts[0].run(observer.add, note(name))
+        for context in contexts:
+            context.run(observer.observe)
+        observer.observe()
+        assert seen == [(name,)]
+        seen.clear()
+
+
+def test_a_copy_of_a_context_hears_what_was_added_before_it_was_made_and_not_after(note, seen):
+    observer = Observer()
+    observer.add(note("before"))
+    copied = contextvars.copy_context()
+    removed = observer.add(note("after"))
+    copied.run(observer.add, note("in the copy"))
+    copied.run(observer.observe)
+    assert seen == [("before",), ("in the copy",)]
+    removed.remove()
+    observer.observe()
+    assert seen[2:] == [("before",)]
+
+
 def test_official_pairs_are_heard_everywhere_if_nothing_else_is_said():
-    assert {getattr(observers, phase).pre._scope for phase in observers.PHASES} == {"process"}
-    assert {getattr(observers, phase).post._scope for phase in observers.PHASES} == {"process"}
+    pairs = [operator.attrgetter(name)(observers) for name in observers.PHASES]
+    assert {pair.pre._scope for pair in pairs} == {"process"}
+    assert {pair.post._scope for pair in pairs} == {"process"}
 
 
 def in_forked_child():

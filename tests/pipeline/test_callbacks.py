@@ -7,8 +7,9 @@ import torch_tensorrt
 from opentelemetry import trace
 
 from support import models
-from torchspan import callbacks, phase
+from torchspan import callbacks, observers, phase
 from torchspan.callbacks import RecordFunctionCallback, add_global_callback, record_function
+from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
 
 
@@ -83,7 +84,9 @@ def test_callbacks_outlive_the_bridge_and_the_bridge_leaves_nothing_behind(instr
     compiled()
     assert "torch_tensorrt.compile" in seen
     instrumentor.uninstrument()
-    assert [entry.name for entry in REGISTRY._entries if entry.owner is not None] == []
+    assert REGISTRY.silent(phase.PHASES) == list(phase.PHASES)
+    assert RECORDING.recorder is None
+    assert [each for each in phase.PHASES if REGISTRY.interest(each)._watchers] == []
     seen.clear()
     compiled()
     with record_function("still heard"):
@@ -144,7 +147,9 @@ def test_an_official_observer_hears_of_every_run_with_its_tensors(instrument):
 
     instrument()
     module, seen = compiled(), []
-    with observers.execute.post.add(lambda context: seen.append((tuple(context.args[0][0].shape), context.outcome))):
+    with observers.torch_tensorrt.execute.post.add(
+        lambda context: seen.append((tuple(context.args[0][0].shape), context.outcome))
+    ):
         runs(module, 15)
     runs(module, 1)
     assert seen == [((2, 16), "returned")] * 15
@@ -200,12 +205,26 @@ def test_what_a_lowering_pass_raises_is_told_to_the_callback_and_is_an_exception
 
 def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instrument, caplog):
     instrument(tensorrt_phases="off")
-    add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
-    assert [record.getMessage().partition(",")[0] for record in caplog.records if record.name == "torchspan"] == [
-        "A callback was registered on tensorrt.phase"
-    ]
+    for _ in range(3):
+        add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
+    assert warning == (
+        f"A callback was registered on {phase.BUILD_PHASE.name}, and nothing that is installed fires that yet: "
+        "TORCHSPAN_TENSORRT_PHASES is `off`."
+    )
     callbacks.clear_callbacks()
     caplog.clear()
     instrument(tensorrt_phases="on")
     add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
     assert [record.getMessage() for record in caplog.records if record.name == "torchspan"] == []
+
+
+def test_adding_to_an_observer_of_build_phases_that_are_off_says_why_they_are(instrument, caplog):
+    instrument()
+    for _ in range(3):
+        observers.tensorrt.build_phase.pre.add(print).remove()
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
+    assert warning == (
+        "A callback was added to torchspan.observers.tensorrt.build_phase, and nothing fires it yet: "
+        "TORCHSPAN_TENSORRT_PHASES is `auto`, which is off outside `torchspan run` with TensorRT-RTX."
+    )

@@ -3,6 +3,8 @@
 
 import asyncio
 import contextvars
+import keyword
+import operator
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
@@ -17,13 +19,17 @@ from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
 from support import models
 from support.tree import outline
 from torchspan import callbacks, observers, phase
+from torchspan.observers._official import OFFICIAL
+from torchspan.subscribers.recording import RECORDING
 from torchspan.subscribers.registry import REGISTRY
 
 
 @pytest.fixture(autouse=True)
 def _nobody_listens():
     yield
-    assert [entry.name for entry in (*REGISTRY._entries, *REGISTRY._local.values()) if entry.is_on] == []
+    assert [entry.name for entry in (*REGISTRY.users(), *REGISTRY._local.values())] == []
+    assert [name for name, (each, _) in OFFICIAL.items() if REGISTRY.interest(each).observers] == []
+    assert RECORDING.recorder is None
 
 
 def compiled(model=models.Mlp, x=None, **settings):
@@ -32,34 +38,76 @@ def compiled(model=models.Mlp, x=None, **settings):
 
 
 # --- the official pairs ---------------------------------------------------------------------------------------
-def test_there_is_a_pair_for_the_last_part_of_each_phases_name():
-    assert observers.PHASES == (
-        "compile", "convert_to_engine", "refit", "save", "load", "trace", "export", "pre_export", "decompose", "lower", "pass",
-        "partition", "convert", "lookup", "insert", "parse", "construct_network", "build_engine", "phase",
-        "deserialize_engine", "create_context", "setup_engine", "execute",
-    )  # fmt: skip
-    assert {each.short for each in phase.PHASES} - set(observers.PHASES) == {"observed", "progress"}
-    assert all(isinstance(getattr(observers, name), observers.CallableObservers) for name in observers.PHASES)
-    assert observers.pass_ is getattr(observers, "pass")
+def name_below_its_library(of_phase):
+    """As the official pair of a phase is called: by the span's name, made a legal one."""
+    library, _, rest = of_phase.name.partition(".")
+    name = "build_phase" if of_phase is phase.BUILD_PHASE else rest.replace(".", "_")
+    return f"{library}.{name}_" if keyword.iskeyword(name) else f"{library}.{name}"
 
 
-def test_a_phase_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(
-        AttributeError, match=r"no 'build'; phases with official observers: compile, .*, build_engine, "
-    ):
-        _ = observers.build
+def test_there_is_a_pair_for_each_phase_by_its_name_below_its_library():
+    expected = {name_below_its_library(each): each for each in phase.PHASES}
+    assert [expected.pop(name) for name in ("torchspan.observed", "torchspan.progress")] == [
+        phase.OBSERVED,
+        phase.PROGRESS,
+    ]
+    assert {name: each for name, (each, _) in OFFICIAL.items()} == expected
+    assert set(observers.PHASES) == set(expected)
+    for name, (_, pair) in OFFICIAL.items():
+        assert operator.attrgetter(name)(observers) is pair
+        assert repr(pair.pre) == f"Observer('{name}.pre')"
+        assert repr(pair.post) == f"Observer('{name}.post')"
+
+
+@pytest.mark.parametrize("module", [observers.torch_tensorrt, observers.tensorrt, observers.torch])
+def test_the_pairs_of_a_library_are_written_out_with_their_type(module):
+    pairs = {name for name, value in vars(module).items() if isinstance(value, observers.CallableObservers)}
+    assert set(module.__all__) == pairs
+    assert {name for name, type_ in module.__annotations__.items() if type_ == "CallableObservers"} == pairs
+
+
+def test_runs_of_engines_and_of_contexts_are_apart():
+    assert observers.torch_tensorrt.execute is not observers.tensorrt.execute
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "message"),
+    [
+        (
+            observers,
+            "build_engine",
+            "torchspan.observers has no 'build_engine': did you mean observers.tensorrt.build_engine?",
+        ),
+        (observers, "compile", "torchspan.observers has no 'compile': did you mean observers.torch_tensorrt.compile?"),
+        (
+            observers.tensorrt,
+            "build",
+            "torchspan.observers.tensorrt has no 'build': did you mean observers.tensorrt.build",
+        ),
+        (observers.torch, "nothing_like_it", "torchspan.observers.torch has no 'nothing_like_it'."),
+    ],
+)
+def test_a_pair_that_does_not_exist_is_refused_with_those_that_do(module, name, message):
+    with pytest.raises(AttributeError) as error:
+        getattr(module, name)
+    assert str(error.value).startswith(message)
+    assert str(error.value).endswith(f" Official observers: {', '.join(observers.PHASES)}")
 
 
 def test_callbacks_get_the_function_with_its_arguments_and_what_it_returned(instrument):
     instrument()
     seen = []
     with (
-        observers.build_engine.pre.add(
+        observers.tensorrt.build_engine.pre.add(
             lambda c: seen.append((c.callable.__name__, [type(a) for a in c.args], c.outcome))
         ),
-        observers.build_engine.post.add(lambda c: seen.append((c.outcome, len(bytes(c.return_value)) > 1000))),
-        observers.lower.post.add(lambda c: seen.append(("lower", isinstance(c.return_value, torch.fx.GraphModule)))),
-        observers.convert.pre.add(lambda c: seen.append(("convert", c.args[0].graph is not None, c.kwargs["name"]))),
+        observers.tensorrt.build_engine.post.add(lambda c: seen.append((c.outcome, len(bytes(c.return_value)) > 1000))),
+        observers.torch_tensorrt.lower.post.add(
+            lambda c: seen.append(("lower", isinstance(c.return_value, torch.fx.GraphModule)))
+        ),
+        observers.torch_tensorrt.convert.pre.add(
+            lambda c: seen.append(("convert", c.args[0].graph is not None, c.kwargs["name"]))
+        ),
     ):
         compiled()
     assert seen == [
@@ -74,8 +122,8 @@ def test_callbacks_run_inside_the_span_of_their_phase(instrument, provider, expo
     instrument()
     tracer = provider.get_tracer("user")
     with (
-        observers.partition.pre.add(lambda _context: tracer.start_span("before").end()),
-        observers.partition.post.add(lambda _context: tracer.start_span("after").end()),
+        observers.torch_tensorrt.partition.pre.add(lambda _context: tracer.start_span("before").end()),
+        observers.torch_tensorrt.partition.post.add(lambda _context: tracer.start_span("after").end()),
     ):
         compiled()
     spans = {span.name: span for span in exporter.get_finished_spans()}
@@ -86,7 +134,7 @@ def test_callbacks_run_inside_the_span_of_their_phase(instrument, provider, expo
 def test_a_compilation_in_any_thread_is_told_to_those_who_listen_in_another(instrument):
     instrument()
     heard = []
-    with observers.compile.post.add(lambda _context: heard.append(threading.current_thread().name)):
+    with observers.torch_tensorrt.compile.post.add(lambda _context: heard.append(threading.current_thread().name)):
         thread = threading.Thread(target=compiled, name="plain")
         thread.start()
         thread.join()
@@ -99,7 +147,9 @@ def test_a_compilation_in_any_thread_is_told_to_those_who_listen_in_another(inst
 def test_an_official_pair_can_be_listened_to_in_ones_own_context_alone(instrument):
     instrument()
     heard = []
-    with observers.compile.pre.add(lambda _context: heard.append(threading.current_thread().name), scope="context"):
+    with observers.torch_tensorrt.compile.pre.add(
+        lambda _context: heard.append(threading.current_thread().name), scope="context"
+    ):
         thread = threading.Thread(target=compiled)
         thread.start()
         thread.join()
@@ -111,14 +161,14 @@ def test_post_gets_the_very_exception_and_what_it_passed_is_told_of_it(instrumen
     instrument()
     seen = []
     for name in ("compile", "partition", "trace"):
-        getattr(observers, name).post.add(
+        getattr(observers.torch_tensorrt, name).post.add(
             lambda c, name=name: seen.append((name, c.outcome, c.exception, c.return_value))
         )
     with pytest.raises(AssertionError) as raised:
         compiled(models.Fallback, models.image(), require_full_compilation=True)
     for name in ("compile", "partition", "trace"):
-        (added,) = getattr(observers, name).post._get_callbacks()
-        getattr(observers, name).post._get_callbacks().remove(added)
+        (added,) = getattr(observers.torch_tensorrt, name).post._get_callbacks()
+        getattr(observers.torch_tensorrt, name).post._get_callbacks().remove(added)
     assert [(name, outcome) for name, outcome, _, _ in seen] == [
         ("trace", "returned"),
         ("partition", "raised"),
@@ -130,7 +180,10 @@ def test_post_gets_the_very_exception_and_what_it_passed_is_told_of_it(instrumen
 
 def test_a_callback_that_fails_changes_neither_the_compilation_nor_its_spans(instrument, exporter, caplog):
     instrument()
-    with observers.compile.pre.add(lambda _context: 1 / 0), observers.convert.post.add(lambda _context: 1 / 0):
+    with (
+        observers.torch_tensorrt.compile.pre.add(lambda _context: 1 / 0),
+        observers.torch_tensorrt.convert.post.add(lambda _context: 1 / 0),
+    ):
         result = compiled()(torch.ones(2, 16))
     torch.testing.assert_close(result, models.seeded(models.Mlp)(torch.ones(2, 16)), rtol=1e-3, atol=1e-3)
     assert all(span.status.is_unset for span in exporter.get_finished_spans())
@@ -146,7 +199,9 @@ def test_with_a_policy_that_rethrows_the_compilation_fails_and_every_span_ends(i
 
     with (
         tracer.start_as_current_span("request"),
-        getattr(observers.construct_network, when).add(fails, policy=observers.ErrorPolicy(rethrow=True)),
+        getattr(observers.torch_tensorrt.construct_network, when).add(
+            fails, policy=observers.ErrorPolicy(rethrow=True)
+        ),
         pytest.raises(LookupError, match="the test's own"),
     ):
         compiled()
@@ -165,7 +220,7 @@ def test_nothing_observed_is_kept(instrument):
 
     instrument()
     seen = []
-    with observers.compile.pre.add(lambda context: seen.append(weakref.ref(context.args[0]))):
+    with observers.torch_tensorrt.compile.pre.add(lambda context: seen.append(weakref.ref(context.args[0]))):
         compiled()
     gc.collect()
     assert [reference() for reference in seen] == [None]
@@ -173,20 +228,22 @@ def test_nothing_observed_is_kept(instrument):
 
 def test_listening_while_the_bridge_is_off_is_said_once_and_works_when_it_comes(instrument, caplog):
     heard = []
-    with observers.compile.pre.add(lambda _context: heard.append("compile")):
+    with observers.torch_tensorrt.compile.pre.add(lambda _context: heard.append("compile")):
         compiled()
         assert heard == []
         instrument()
         compiled()
     assert heard == ["compile"]
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
-    assert warning.startswith("A callback was added to torchspan.observers.compile, and nothing fires it yet")
+    assert warning.startswith(
+        "A callback was added to torchspan.observers.torch_tensorrt.compile, and nothing fires it yet"
+    )
 
 
-def test_they_are_one_registry_with_callbacks_and_ends_come_last_started_first(instrument):
+def test_they_run_inside_the_users_callbacks_and_ends_come_last_started_first(instrument):
     instrument()
     order = []
-    with observers.partition.pre.add(lambda _c: order.append("observer pre")):
+    with observers.torch_tensorrt.partition.pre.add(lambda _c: order.append("observer pre")):
         handle = callbacks.add_global_callback(
             callbacks.RecordFunctionCallback(
                 lambda _record: order.append("callback start"),
@@ -194,18 +251,18 @@ def test_they_are_one_registry_with_callbacks_and_ends_come_last_started_first(i
                 scopes={phase.PARTITION},
             )
         )
-        with observers.partition.post.add(lambda _c: order.append("observer post")):
+        with observers.torch_tensorrt.partition.post.add(lambda _c: order.append("observer post")):
             compiled()
         callbacks.remove_callback(handle)
-    assert order == ["observer pre", "callback start", "callback end", "observer post"]
+    assert order == ["callback start", "observer pre", "observer post", "callback end"]
 
 
 def test_what_fires_inside_a_callback_is_told_to_nobody(instrument, exporter):
     instrument()
     heard = []
     with (
-        observers.partition.pre.add(lambda _c: compiled()),
-        observers.compile.pre.add(lambda _c: heard.append("compile")),
+        observers.torch_tensorrt.partition.pre.add(lambda _c: compiled()),
+        observers.torch_tensorrt.compile.pre.add(lambda _c: heard.append("compile")),
     ):
         compiled()
     assert heard == ["compile"]
@@ -380,7 +437,7 @@ def test_an_observer_of_theirs_is_an_event_in_the_span_around_with_a_count(instr
 def test_one_that_fires_inside_a_callback_of_ours_is_none(instrument, exporter):
     mine = theirs.Observer("on_node")
     instrument()
-    with observers.lower.pre.add(lambda _context: mine.observe(1)):
+    with observers.torch_tensorrt.lower.pre.add(lambda _context: mine.observe(1)):
         compiled()
     assert events_of(exporter, "torch_tensorrt.lower") == []
 

@@ -11,6 +11,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
+from support.engines import extend
 from support.tree import named
 from torchspan import phase, semconv
 from torchspan.adapters._machinery.provenance import Provenance
@@ -79,7 +80,7 @@ def started(provider):
 
     def start(spans_per_trace, tracer_provider=provider):
         engine, writer = Engine(), SpanWriter(tracer_provider, spans_per_trace=spans_per_trace)
-        engine.register(writer.callback, privileged=True)
+        extend(engine, writer.callback)
         return engine, writer
 
     return start
@@ -340,9 +341,9 @@ def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_res
     provider, exporter, metrics
 ):
     engine, writer = Engine(), SpanWriter(provider)
-    engine.register(writer.callback, privileged=True)
+    extend(engine, writer.callback)
     recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=lambda: writer.dropped)
-    engine.register(recorder.callback)
+    extend(engine, recorder.callback)
 
     def compilation(_event):
         run(engine, phase.LOWER, inside=lambda _: [run(engine, phase.PASS, target="a pass") for _ in range(20)])
@@ -373,7 +374,7 @@ def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_res
 
 def test_with_1000_engines_no_more_than_2000_spans_are_written(provider, exporter):
     engine, writer = Engine(), SpanWriter(provider)
-    engine.register(writer.callback, privileged=True)
+    extend(engine, writer.callback)
     run(engine, phase.COMPILE, inside=lambda _: [engine_made(engine) for _ in range(1000)])
     spans = exporter.get_finished_spans()
     assert len(spans) == 2000

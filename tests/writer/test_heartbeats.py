@@ -8,6 +8,7 @@ import threading
 import pytest
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 
+from support.engines import extend
 from support.fake_time import FakeTime
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
@@ -58,9 +59,9 @@ def begin(engine, listener, time):
 
     def switch_on(interval_s=0.5, teller=listener):
         active = ActiveWork()
-        engine.register(active.callback)
+        extend(engine, active.callback)
         started.append(Heartbeats(active, teller, interval_s, engine.guard, time.new_sleep))
-        engine.register(started[-1].callback)
+        extend(engine, started[-1].callback)
         return started[-1]
 
     yield switch_on

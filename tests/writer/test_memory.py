@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.writer import _memory
@@ -30,7 +31,7 @@ def wait_until(condition):
 def engine_with(*callbacks):
     engine = Engine()
     for callback in callbacks:
-        engine.register(callback)
+        extend(engine, callback)
     return engine
 
 

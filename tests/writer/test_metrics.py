@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import torchspan
+from support.engines import extend
 from support.metrics import Metrics
 from torchspan import phase, semconv
 from torchspan.adapters import Ports, Provenance
@@ -26,7 +27,7 @@ from torchspan.adapters.engine_runs import wrap_run
 from torchspan.engine import ActiveWork, Engine, LimitedRuns, RateLimits
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Run
-from torchspan.writer import MetricWriter, SpanParents, SpanWriter
+from torchspan.writer import MetricWriter, SpanParents, SpanWriter, enrich_callback
 
 
 class Bridge:
@@ -35,11 +36,11 @@ class Bridge:
     def __init__(self, tracer_provider, meter_provider):
         self.engine = Engine()
         self.spans = SpanWriter(tracer_provider)
-        self.engine.register(self.spans.callback, privileged=True)
+        extend(self.engine, enrich_callback(), self.spans.callback)
         active = ActiveWork()
-        self.engine.register(active.callback)
+        extend(self.engine, active.callback)
         self.metrics = MetricWriter(self.engine, meter_provider, active=active, dropped=lambda: self.spans.dropped)
-        self.engine.register(self.metrics.callback)
+        extend(self.engine, self.metrics.callback)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
         ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from opentelemetry.trace import ProxyTracerProvider
 
+from support.engines import extend
 from support.fake_time import START_NS, FakeTime
 from support.receiver import Receiver
 from support.tree import named
@@ -31,7 +32,7 @@ def time(monkeypatch):
 
 def engine_writing_to(provider):
     engine = Engine()
-    engine.register(SpanWriter(provider).callback, privileged=True)
+    extend(engine, SpanWriter(provider).callback)
     return engine
 
 
@@ -334,7 +335,7 @@ def measuring(active):
 @pytest.mark.parametrize("is_global", [False, True])
 def test_metrics_are_sent_with_it(engine, provider, monkeypatch, is_global):
     active = ActiveWork()
-    engine.register(active.callback)
+    extend(engine, active.callback)
     meter_provider, seen = measuring(active)
     if is_global:
         monkeypatch.setattr("torchspan.writer._progress.get_meter_provider", lambda: meter_provider)

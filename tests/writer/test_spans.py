@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from opentelemetry.trace import NonRecordingSpan, SpanContext, StatusCode, TraceFlags
 
+from support.engines import extend
 from support.fake_time import START_NS, FakeTime
 from support.tree import named, outline
 from torchspan import phase, semconv
@@ -34,7 +35,7 @@ def writer(provider):
 @pytest.fixture
 def engine(writer):
     engine = Engine()
-    engine.register(writer.callback, privileged=True)
+    extend(engine, writer.callback)
     return engine
 
 
@@ -87,14 +88,14 @@ def test_while_instrumentation_is_suppressed_nothing_is_written_and_the_work_goe
 def test_without_an_sdk_nothing_is_written_and_the_work_goes_on():
     engine = Engine()
     writer = SpanWriter()
-    engine.register(writer.callback, privileged=True)
+    extend(engine, writer.callback)
     engine.finish(engine.start(phase.COMPILE, {}))
     assert (writer.recorded, writer.unsampled) == (0, 1)
 
 
 def test_a_provider_set_late_is_used_from_then_on(monkeypatch):
     engine, exporter = Engine(), InMemorySpanExporter()
-    engine.register(SpanWriter().callback, privileged=True)
+    extend(engine, SpanWriter().callback)
     engine.finish(engine.start(phase.COMPILE, {}))
     late = TracerProvider(shutdown_on_exit=False)
     late.add_span_processor(SimpleSpanProcessor(exporter))
@@ -118,7 +119,7 @@ class Recording(Sampler):
 def test_a_sampler_sees_what_is_known_at_the_start_and_its_refusals_are_counted():
     sampler, engine = Recording(), Engine()
     writer = SpanWriter(TracerProvider(sampler=sampler, shutdown_on_exit=False))
-    engine.register(writer.callback, privileged=True)
+    extend(engine, writer.callback)
     engine.finish(engine.start(phase.COMPILE, {semconv.IR: "dynamo"}))
     assert sampler.seen == [("torch_tensorrt.compile", {"torch_tensorrt.ir": "dynamo", "torchspan.keep": True})]
     assert (writer.recorded, writer.unsampled) == (0, 1)
@@ -130,7 +131,7 @@ def test_a_sampler_that_raises_stops_no_program(observed, caplog):
             raise RuntimeError("sampler")
 
     engine = Engine()
-    engine.register(SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)).callback, privileged=True)
+    extend(engine, SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)).callback)
     engine.finish(engine.start(phase.COMPILE, {}))
     assert caplog.messages == ["writing spans failed; the program goes on, with less telemetry."]
 
@@ -262,7 +263,7 @@ def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine
 
 def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
     engine = Engine()
-    engine.register(SpanWriter(provider, capture_text=True).callback, privileged=True)
+    extend(engine, SpanWriter(provider, capture_text=True).callback)
     engine.finish(engine.start(phase.COMPILE, {}), ValueError("é" * 5000))
     (event,) = exporter.get_finished_spans()[0].events
     assert event.attributes["exception.message"] == "é" * 1022 + "…"
@@ -305,9 +306,7 @@ def test_an_id_generator_of_the_users_choice_stays():
             return 8
 
     engine = Engine()
-    engine.register(
-        SpanWriter(TracerProvider(id_generator=Prescribed(), shutdown_on_exit=False)).callback, privileged=True
-    )
+    extend(engine, SpanWriter(TracerProvider(id_generator=Prescribed(), shutdown_on_exit=False)).callback)
     event = engine.start(phase.COMPILE, {})
     engine.finish(event)
     assert (event.handle.trace_id, event.handle.span_id) == (8, 7)
@@ -328,7 +327,7 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
 )
 def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, told):
     engine = Engine()
-    engine.register(SpanWriter(provider, capture_text=capture_text).callback, privileged=True)
+    extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
     text = {semconv.PARSER_ERROR: "no file 'my.onnx' with 4711 in it"}
     engine.finish(engine.start(phase.PARSE, text))
     event = engine.start(phase.PARSE, {})

@@ -22,11 +22,12 @@ FAILURES_BEFORE_DISABLING = 3
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What becomes of an exception that a callback raises. Raises ValueError for a number of failures below 1.
+    """What becomes of an exception that a callback raises.
 
     rethrow: it comes out of the observed call, once the other callbacks have run; such a callback is never left out. For
     tests. disable_after: after how many failures the callback is left out, which is logged once as an error; None: never.
-    level: at which level of logging each failure is logged, with its traceback.
+    level: at which level of logging each failure is logged, with its traceback. Raises TypeError for a value of another
+    type, ValueError for a number of failures below 1.
     """
 
     rethrow: bool = False
@@ -34,8 +35,20 @@ class ErrorPolicy:
     level: int = logging.INFO
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rethrow, bool):
+            raise TypeError(f"rethrow must be True or False, not {self.rethrow!r}")
+        if not _is_int(self.level):
+            name = str(self.level).upper()
+            hint = f" (did you mean logging.{name}?)" if isinstance(logging.getLevelName(name), int) else ""
+            raise TypeError(f"level must be an int, a level of logging, not {self.level!r}{hint}")
+        if self.disable_after is not None and not _is_int(self.disable_after):
+            raise TypeError(f"disable_after must be an int or None, not {self.disable_after!r}")
         if self.disable_after is not None and self.disable_after < 1:
             raise ValueError(f"disable_after is a number of failures, at least 1, or None: not {self.disable_after!r}")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 class Guard:

@@ -11,7 +11,7 @@ from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.torch_tensorrt import is_supported
-from torchspan.adapters.torch_tensorrt.loggers import mark_log_records
+from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:
@@ -27,11 +27,11 @@ def versions() -> dict[str, str]:
 
 
 __all__ = [
+    "LogMarker",
     "Ports",
     "Provenance",
     "ResolvedProbe",
     "is_supported",
-    "mark_log_records",
     "resolve_probes",
     "versions",
 ]

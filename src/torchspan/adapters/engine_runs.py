@@ -59,7 +59,7 @@ class EngineRuns:
         self._record = Record(action.phase, end=action.end)
         self._original = original
         self._times = factory.engine.run_times
-        self._callbacks = factory.engine.registry.interest_of_users(action.phase)
+        self._callbacks = factory.engine.registry.interest(action.phase)
 
     # --- what replaces it -------------------------------------------------------------------------------------
     def of_function(self, arguments: Arguments) -> Any:
@@ -176,7 +176,7 @@ class EngineRuns:
             known.clear()
 
         times.watch(choose)
-        callbacks.watch(choose)
+        self._engine.at_close(callbacks.watch(choose))
         self._engine.at_close(close)
         return functools.wraps(original)(_with_parameters(observed_run, arguments.names))
 

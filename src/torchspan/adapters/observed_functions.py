@@ -8,10 +8,11 @@ from types import CodeType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
+from torchspan._base.errors import FAILED
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import Engine, Event, Observed, Occurrence, RunTally, Surroundings, Undo, Verdict
 from torchspan.phase import OBSERVED
-from torchspan.subscribers.registry import Entry
+from torchspan.subscribers.recording import RECORDING
 
 LIBRARY = "torchspan.observers"
 
@@ -106,46 +107,42 @@ def _is_rare(event: Event | None) -> bool:
     return event is not None
 
 
-def install(engine: Engine, observations: Observations) -> Undo:
-    """Have each call of an observed function be an event of `engine`, and each observer that fires an occurrence."""
+class CallRecorder:
+    """Has each call of an observed function be an event, and each observer that fires an occurrence.
 
-    def call_begins(call: Any) -> Begun | None:
+    See `torchspan.subscribers.recording.Recorder`.
+    """
+
+    _CALLS, _POINTS = "recording observed functions", "recording observers"
+
+    def __init__(self, engine: Engine, observations: Observations) -> None:
+        self.engine = engine
+        self._observations = observations
+
+    def begin(self, call: Any) -> Any:
+        """A call begins; `FAILED` where there is to be no end."""
+        return self.engine.guard.begin(self._CALLS, self._begin, call)
+
+    def end(self, call: Any, begun: Any) -> None:
+        """It has ended."""
+        if begun is not FAILED:
+            observed = call.observed
+            self.engine.guard.finish(
+                self._CALLS, self._observations.finish, begun, observed.exception, observed.return_value
+            )
+
+    def fired(self, observer: Any) -> None:
+        """An observer fired."""
+        self.engine.guard.begin(self._POINTS, self._mark, observer)
+
+    def _begin(self, call: Any) -> Begun | None:
         site = call.site
-        return observations.begin(site.name, site.module, call.observed, scoped=not call.resumes)
+        return self._observations.begin(site.name, site.module, call.observed, scoped=not call.resumes)
 
-    def call_ends(call: Any, begun: Begun | None) -> None:
-        observations.finish(begun, call.observed.exception, call.observed.return_value)
-
-    def observer_fires(firing: Any) -> None:
-        observations.mark(firing.observer.name, engine.innermost_open())
-
-    calls = engine.registry.add(
-        lambda handle: _entry(handle, engine, "recording observed functions", call_begins, call_ends, "is_observed")
-    )
-    points = engine.registry.add(
-        lambda handle: _entry(handle, engine, "recording observers", observer_fires, _nothing, "is_point")
-    )
-
-    def undo() -> None:
-        engine.registry.remove(calls)
-        engine.registry.remove(points)
-
-    return undo
+    def _mark(self, observer: Any) -> None:
+        self._observations.mark(observer.name, self.engine.innermost_open())
 
 
-def _entry(handle: int, engine: Engine, name: str, start: Any, end: Any, selected_by: str) -> Entry:
-    return Entry(
-        handle,
-        name,
-        start,
-        end,
-        lambda scope: getattr(scope, selected_by, False),
-        engine.guard,
-        owner=engine,
-        is_privileged=True,
-        is_observing=True,
-    )
-
-
-def _nothing(_firing: Any, _context: Any) -> None:
-    """A point in time has no end."""
+def install(engine: Engine, observations: Observations) -> Undo:
+    """Record the calls of observed functions, and observers that fire, with `engine`. Returns what ends that."""
+    return RECORDING.install(CallRecorder(engine, observations))

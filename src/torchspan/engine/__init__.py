@@ -4,7 +4,7 @@
 from torchspan.engine.active import ActiveWork
 from torchspan.engine.dispatch import Engine, Undo
 from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurrence, Steps
-from torchspan.engine.pipeline import Callback
+from torchspan.engine.pipeline import Callback, Pipeline
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes
@@ -36,6 +36,7 @@ __all__ = [
     "Occurrence",
     "Parent",
     "ParentProbe",
+    "Pipeline",
     "RateLimits",
     "RecordedRun",
     "RunPolicy",

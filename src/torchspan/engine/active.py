@@ -13,7 +13,7 @@ from torchspan.phase import PHASES
 class ActiveWork:
     """The open events of phases that may take minutes (`Phase.is_long`), outermost ones only.
 
-    A callback of the engine keeps it, so that what is in it ends with its event, however that ends; also when an
+    A callback of the pipeline keeps it, so that what is in it ends with its event, however that ends; also when an
     interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended counts as such at once.
     Any thread may ask.
     What the parent of a forked process was at goes on there, and not in the child.

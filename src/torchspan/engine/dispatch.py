@@ -1,35 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine: opens and closes events and tells the callbacks."""
+"""The engine: opens and closes events and runs what is registered around them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import CodeType
-from typing import Any
+from typing import Any, Protocol
 
 from torchspan._base.errors import FAILED, Guard
 from torchspan.engine.event import Attributes, Event, Observed
-from torchspan.engine.pipeline import Callback
+from torchspan.engine.pipeline import Members, Pipeline
 from torchspan.engine.run_times import RunTimes
 from torchspan.phase import BUILD_PHASE, FAILED_CHILD, PHASES, Phase
+from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.registry import Entry, Interest, Registry
+from torchspan.subscribers.registry import Registry
 from torchspan.subscribers.sampling import CURRENT_TREE
 
 Undo = Callable[[], None]
 
 
+class Listener(Protocol):
+    """What runs around events: a member of the pipeline, a pair of the user's, the official observers of a phase."""
+
+    def begin(self, subject: Any) -> Any:
+        """The event has started; `FAILED` where there is to be no end."""
+
+    def finish(self, subject: Any, context: Any) -> None:
+        """It has ended; `context` is what `begin` returned."""
+
+
 class Engine:
     """Opens and closes events; knows neither torch nor OpenTelemetry.
 
-    One privileged callback, if any, starts first and ends last, so that the others run inside what it opened.
-    The others start in the order of registration and end in reverse, the user's among them.
+    Around each event run the pipeline, then the user's callbacks in the order of registration, then the official observers
+    of its phase. The ends run in reverse.
 
-    registry: where its callbacks are registered, beside the user's; one of its own by default.
+    registry: where the user's callbacks are registered; one of its own by default.
+    pipeline: what torchspan itself does with events. What needs the engine to be made is set before the first event.
     """
 
-    def __init__(self, registry: Registry | None = None) -> None:
+    def __init__(self, registry: Registry | None = None, pipeline: Pipeline | None = None) -> None:
         self.registry = Registry() if registry is None else registry
         self.guard = Guard()
         self.active = True
@@ -37,7 +49,7 @@ class Engine:
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
         self._at_close: list[Undo] = []
-        self._privileged: Entry | None = None
+        self.pipeline = pipeline or Pipeline()
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
         self.peek = self._current.get
         """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
@@ -45,34 +57,15 @@ class Engine:
         self._codes: set[CodeType] = set()
         self.at_close(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
 
-    # --- who listens ------------------------------------------------------------------------------------------
-    def register(self, callback: Callback, *, privileged: bool = False) -> Undo:
-        """Add a callback; the returned function removes it. Raises ValueError for a second privileged one."""
-        phases = callback.phases
-        if privileged and self._privileged is not None:
-            raise ValueError(f"{self._privileged.name} is already the engine's privileged callback")
-        entry = self.registry.add(
-            lambda handle: Entry(
-                handle,
-                callback.name,
-                callback.start,
-                callback.end,
-                lambda scope: scope in phases if phases else isinstance(scope, Phase),
-                self.guard,
-                owner=self,
-                is_privileged=privileged,
-            )
-        )
-        if privileged:
-            self._privileged = entry
+    @property
+    def pipeline(self) -> Pipeline:
+        """What torchspan itself does with events."""
+        return self._pipeline
 
-        def undo() -> None:
-            self.registry.remove(entry)
-            if self._privileged is entry:
-                self._privileged = None
-
-        self.at_close(undo)
-        return undo
+    @pipeline.setter
+    def pipeline(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._members = Members(pipeline, self.guard)
 
     def at_close(self, action: Undo) -> None:
         """Have `action` run when the engine closes."""
@@ -113,17 +106,19 @@ class Engine:
 
         Its parent is the current event, and it is current until `finish`. With `parent`, or not `scoped`, it becomes
         nobody's current event: its start and its end share no frame (TensorRT's progress monitor, a generator).
-        observed: the call that it is. interest: who alone may hear of it; for everybody else it is not there, so that what
-        happens inside belongs to the event around it. None while inactive or inside a callback, and where nobody of an
-        `interest` hears of it.
+        observed: the call that it is. interest: for its callbacks and observers alone, not for the pipeline; what happens
+        inside belongs to the event around it. None while inactive or inside a callback, and where an `interest` has neither
+        a callback nor an observer for the event.
         """
         if not self.active or self._busy.now:
             return None
         scoped = scoped and parent is None and interest is None
         around = parent or self.innermost_open()
-        tree, opens_tree = self.registry.tree(None if around is None else around.tree)
-        listeners = None if interest is None else self.registry.picked(interest, tree)
-        if interest is not None and not listeners:
+        registry = self.registry
+        tree, opens_tree = registry.tree(None if around is None else around.tree)
+        wanted = interest or registry.interest(phase)
+        callbacks, observers = registry.picked(wanted, tree), registry.observers(wanted)
+        if interest is not None and not callbacks and not observers:
             return None
         event = Event(phase, target, attributes, around, scoped=scoped, links=links)
         event.observed, event.tree, event.opens_tree = observed, tree, opens_tree
@@ -132,14 +127,16 @@ class Engine:
         if opens_tree and scoped:
             CURRENT_TREE.set(tree)
         try:
-            if listeners is None:
-                listeners = self.registry.picked(self.registry.interest(phase), tree, self)
             self._busy.now = True
-            for entry in listeners:
-                context = entry.begin(self._subject(entry, event))
-                if context is not FAILED:
-                    event.contexts.append((entry, context))
-        except BaseException as interrupt:  # the program's own: what has started is closed before it passes
+            if interest is None:
+                self._begin(event, self._members[phase], event)
+            if callbacks:
+                event.record = RecordFunction.of_event(event, registry)
+                self._begin(event, callbacks, event.record)
+            self._begin(event, observers, event)
+        except (
+            BaseException
+        ) as interrupt:  # the program's own, or a policy's: what has started is closed before it passes
             self.finish(event, interrupt)
             raise
         finally:
@@ -147,6 +144,13 @@ class Engine:
         if scoped:
             self._current.set(event)
         return event
+
+    @staticmethod
+    def _begin(event: Event, listeners: Iterable[Listener], subject: Any) -> None:
+        for listener in listeners:
+            context = listener.begin(subject)
+            if context is not FAILED:
+                event.started.append((listener, subject, context))
 
     def finish(self, event: Event, error: BaseException | None = None, result: Any = None) -> None:
         """Close an event and run the end callbacks of those that started for it, last started first.
@@ -167,14 +171,18 @@ class Engine:
             event.tree.is_open = False
         if event.observed is not None:
             event.observed.ended(error, result)
+        if event.record is not None:
+            event.record.error = event.error
         was_busy, self._busy.now = self._busy.now, True
         try:
             self._run_ends(event)
         finally:
             self._busy.now = was_busy
             event.error = None
-            event.record = None
             event.observed = None
+            if event.record is not None:
+                event.record.error = None
+                event.record = None
 
     def _is_here(self, event: Event) -> bool:
         """Whether it is open in this context: what was forgotten half-way is collected, and ended, wherever that may be."""
@@ -184,22 +192,13 @@ class Engine:
         return current is event
 
     def _run_ends(self, event: Event) -> None:
-        while event.contexts:
-            entry, context = event.contexts.pop()
+        while event.started:
+            listener, subject, context = event.started.pop()
             try:
-                entry.finish(self._subject(entry, event), context)
-            except BaseException:  # the program's own: the others end before it passes
+                listener.finish(subject, context)
+            except BaseException:  # the program's own, or a policy's: the others end before it passes
                 self._run_ends(event)
                 raise
-
-    def _subject(self, entry: Entry, event: Event) -> Any:
-        """What a callback is given: the event, or, where it is the user's, what stands for it in the header's words."""
-        if entry.takes_events or entry.owner is not None:
-            return event
-        if event.record is None:
-            event.record = RecordFunction.of_event(event, self.registry)
-        event.record.error = event.error
-        return event.record
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:

@@ -112,8 +112,8 @@ class Event:
     """
 
     __slots__ = (
-        "additions", "anchor", "attributes", "child_error", "contexts", "end_ns", "error", "for_few", "handle", "innermost",
-        "is_open", "links", "observed", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns",
+        "additions", "anchor", "attributes", "child_error", "end_ns", "error", "for_few", "handle", "innermost",
+        "is_open", "links", "observed", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns", "started",
         "steps", "tally", "target", "thread_id", "tree",
     )  # fmt: skip
 
@@ -153,8 +153,8 @@ class Event:
         """Whether it is there for some listeners only, and for those of the event around it as if it were not."""
         self.handle: Any = None
         """What stands for this event outside the process (a span context), left by the privileged callback."""
-        self.contexts: list[tuple[Any, Any]] = []
-        """Entries of the registry whose start ran for this event, each with the context that it returned."""
+        self.started: list[tuple[Any, Any, Any]] = []
+        """Listeners whose start ran for this event, each with what it was given and what its start returned."""
         self.record: Any = None
         """How the user's callbacks see this event, once one of them has."""
         self.tree: Any = None

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who listens."""
+"""The pipeline: what torchspan itself does with each event."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan._base.errors import Guard
 from torchspan.engine.event import Event
 from torchspan.phase import Phase
 
@@ -15,11 +16,54 @@ from torchspan.phase import Phase
 class Callback:
     """A start and an end that run as a pair, as `at::RecordFunctionCallback` has them (ATen/record_function.h).
 
-    What `start` returns is handed to `end`; an event whose start ran always has its end run, also when the
-    callback was removed in between. `phases` empty means all.
+    What `start` returns is handed to `end`; an event whose start ran always has its end run. `phases` empty means all.
     """
 
     name: str
     start: Callable[[Event], Any]
     end: Callable[[Event, Any], None]
     phases: frozenset[Phase] = frozenset()
+
+
+class Pipeline:
+    """The callbacks of an engine, in order; fixed once it is made.
+
+    They start before the user's callbacks and end after them, so that those run inside what the pipeline opened. Each is
+    guarded by its name. Raises ValueError for two of one name: they would be disabled together.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
+        self.callbacks = tuple(callbacks)
+        names = [each.name for each in self.callbacks]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"a pipeline cannot have two callbacks of one name: {', '.join(twice)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A callback of a pipeline with the guard of its engine."""
+
+    callback: Callback
+    guard: Guard
+
+    def begin(self, event: Event) -> Any:
+        """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
+        return self.guard.begin(self.callback.name, self.callback.start, event)
+
+    def finish(self, event: Event, context: Any) -> None:
+        """Run the end of a start that ran, also if the callback has been disabled since."""
+        self.guard.finish(self.callback.name, self.callback.end, event, context)
+
+
+class Members(dict[Phase, tuple[Member, ...]]):
+    """Phase -> the members of a pipeline that take its events."""
+
+    def __init__(self, pipeline: Pipeline, guard: Guard) -> None:
+        super().__init__()
+        self._all = tuple(Member(each, guard) for each in pipeline.callbacks)
+
+    def __missing__(self, phase: Phase) -> tuple[Member, ...]:
+        members = tuple(each for each in self._all if not each.callback.phases or phase in each.callback.phases)
+        self[phase] = members
+        return members

@@ -1,41 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers: be told of calls with their arguments and results, with the words of `torch_tensorrt.dynamo.observer`.
+"""Observers: callbacks that get calls with their arguments and results, with the words of `torch_tensorrt.dynamo.observer`.
 
-    with torchspan.observers.build_engine.post.add(lambda context: print(context.outcome)):
+    with torchspan.observers.tensorrt.build_engine.post.add(lambda context: print(context.outcome)):
         torch_tensorrt.compile(...)
 
-Every phase of the bridge has a pair of observers here, by the last part of its span's name: `compile`, `trace`, `lower`,
-`partition`, `convert`, `construct_network`, `build_engine` and so on, `pass_` for `pass`. `observable` and
-`observe_function` make such pairs of functions. docs/callbacks-and-observers.md teaches it and says what is different
-from Torch-TensorRT's module. In a function that Dynamo traces everything does nothing.
+Every phase has a pair of observers below the name of its library: `torch_tensorrt.compile`, `torch_tensorrt.convert`,
+`tensorrt.build_engine`, `torch.export` and so on. `observable` and `observe_function` make such pairs of functions.
+docs/callbacks-and-observers.md teaches it and says what is different from Torch-TensorRT's module. In a function that Dynamo
+traces everything does nothing.
 
-General layout: `_observer` is a source of events and who listens, `_observable` a pair around a function, `_official` the
-pairs of the phases, `_elsewhere` functions that belong to others.
+General layout: `_observer` is a source of events and `_added` its callbacks, `_observable` a pair around a function,
+`_elsewhere` functions of other libraries, `_official` the pairs of the phases, which `torch_tensorrt`, `tensorrt` and `torch`
+list.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, NoReturn
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
+from torchspan.observers import tensorrt, torch, torch_tensorrt
 from torchspan.observers._elsewhere import Observation, observe_function
-from torchspan.observers._observable import CallableObservers, ObserveContext, ObservedCallable, observable
-from torchspan.observers._observable import make_observable as _make_observable
+from torchspan.observers._observable import (
+    CallableObservers,
+    ObserveContext,
+    ObservedCallable,
+    make_observable,
+    observable,
+)
 from torchspan.observers._observer import Observer, Registration
-from torchspan.observers._official import OFFICIAL
+from torchspan.observers._official import OFFICIAL, missing
 
 RETHROW_CALLBACK_EXCEPTION: bool = False
 """Set it to have exceptions of callbacks come out of the observed call, as `ErrorPolicy(rethrow=True)` does for one."""
 
 PHASES: tuple[str, ...] = tuple(OFFICIAL)
-"""The names of the official pairs, in the order of a compilation."""
+"""The names of the official pairs below this package, by library."""
 
-globals().update(OFFICIAL, pass_=OFFICIAL["pass"])
+_make_observable = make_observable
+"""The name that Torch-TensorRT's guide uses."""
 
+if not TYPE_CHECKING:  # a type checker knows the names
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"torchspan.observers has no {name!r}; phases with official observers: {', '.join(PHASES)}")
+    def __getattr__(name: str) -> NoReturn:
+        missing(__name__, name)
 
 
 __all__ = [
@@ -49,8 +58,12 @@ __all__ = [
     "Observer",
     "Registration",
     "_make_observable",
+    "make_observable",
     "observable",
     "observe_function",
+    "tensorrt",
+    "torch",
+    "torch_tensorrt",
 ]
 
 _dynamo_safety.register_with_dynamo()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
+from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
 from torchspan.subscribers.registry import REGISTRY
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Observation:
-    """A function that is being observed: call this to end it, or use it in a `with` statement.
+    """A function that is being observed: `remove` ends that, as do a call and the end of a `with` statement.
 
     observers: the function's pair.
     """
@@ -37,7 +38,7 @@ class Observation:
         found: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
         return found
 
-    def __call__(self) -> None:
+    def remove(self) -> None:
         """Put the function back wherever what observes it is still bound; elsewhere calls pass through. A second time: nothing."""
         if self._patches is None or _dynamo_safety.is_tracing():
             return
@@ -45,14 +46,15 @@ class Observation:
             patches, self._patches = self._patches, None
             _GOING_ON.discard(self)
             patches.undo(above=[each._patches for each in _GOING_ON if each._patches is not None])
-            self._observed._torchspan_site.is_observed = False
-            REGISTRY.update()
+            self._observed._torchspan_site.ended()
+
+    __call__ = remove
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self()
+        self.remove()
 
 
 _NEVER_FIRED = CallableObservers(pre=Observer("pre"), post=Observer("post"))
@@ -63,16 +65,21 @@ _GOING_ON: weakref.WeakSet[Observation] = weakref.WeakSet()
 
 
 def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Observation:
-    """Observe a function that one does not own, in every module that has taken it. Returns what ends that.
+    """Observe a function that one does not own, in every module that has taken it, until `Observation.remove`.
 
     target: `module:name`, `module:Class.method`; the module is imported. policy: what becomes of exceptions of callbacks.
-    Raises ValueError for what is no such text, ImportError for a module that cannot be imported, AttributeError where it
+    Raises ValueError for what is no such text, TypeError for a function in place of its name, ImportError for a module that cannot be imported, AttributeError where it
     has no such name, TypeError for what is no function or lies in a type whose attributes cannot be replaced.
     """
     if _dynamo_safety.is_tracing():
         return Observation(None, None)
     from torchspan._base.patches import Patches
 
+    if not isinstance(target, str):
+        module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
+        hint = f": write observe_function({f'{module}:{name}'!r})" if module and name else ""
+        raise TypeError(f"target must be text, `module:name` or `module:Class.method`, not {target!r}{hint}")
+    checked_policy(policy)
     module_name, separator, path = target.partition(":")
     if not (separator and module_name and all(part.isidentifier() for part in path.split("."))):
         raise ValueError(f"{target!r} names no function: write `module:name` or `module:Class.method`")

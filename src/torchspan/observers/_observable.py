@@ -6,14 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from torchspan import _dynamo_safety
-from torchspan._base.errors import FAILED, ErrorPolicy
+from torchspan._base.errors import ErrorPolicy
 from torchspan.engine import Observed
-from torchspan.observers._observer import Observer
+from torchspan.observers._checks import checked_policy
+from torchspan.observers._observer import Observer, PartObserver
 from torchspan.subscribers.function_wrappers import wrapped
-from torchspan.subscribers.registry import REGISTRY, Entry
+from torchspan.subscribers.interest import Gate
+from torchspan.subscribers.recording import RECORDING, Recorder
+from torchspan.subscribers.registry import REGISTRY
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -47,6 +50,12 @@ class CallableObservers:
     pre: Observer[Callable[[ObserveContext], Any]]
     post: Observer[Callable[[ObserveContext], Any]]
 
+    if not TYPE_CHECKING:  # a type checker knows that there is nothing else
+
+        def __getattr__(self, name: str) -> Any:
+            hint = f": write .pre.{name} or .post.{name}" if hasattr(Observer, name) else ""
+            raise AttributeError(f"a pair of observers has no {name!r}, only pre and post{hint}")
+
 
 class ObservedCallable(Protocol):
     """What `observable` makes of a function."""
@@ -58,7 +67,7 @@ class ObservedCallable(Protocol):
 
 
 class Site:
-    """An observed function, as the registry knows it: the scope that its pair of observers and the bridge select."""
+    """An observed function: its pair of observers, and the gate that its wrapper tests."""
 
     def __init__(self, function: Callable[..., Any], policy: ErrorPolicy | None) -> None:
         self.function = function
@@ -66,14 +75,31 @@ class Site:
         self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
         self.is_observed = True
         """False once the function is observed no more; where what observed it is still bound, calls pass through."""
-        self.interest = REGISTRY.private_interest(self)
-        self.observers = CallableObservers(
-            pre=Observer(f"{self.name}.pre", policy=policy, _part_of=self, _call=self.interest),
-            post=Observer(f"{self.name}.post", policy=policy, _part_of=self, _call=self.interest),
-        )
+        self.gate = Gate()
+        self.pre: PartObserver[Callable[[ObserveContext], Any]]
+        self.post: PartObserver[Callable[[ObserveContext], Any]]
+        self.pre = PartObserver(f"{self.name}.pre", self.changed, policy=policy)
+        self.post = PartObserver(f"{self.name}.post", self.changed, policy=policy)
+        self.observers = CallableObservers(self.pre, self.post)
+        RECORDING.add(self)
+
+    def recording_changed(self) -> None:
+        """See `torchspan.subscribers.recording.Recordable`."""
+        self.changed()
+
+    def changed(self) -> None:
+        """Open the gate while a call is wanted."""
+        with REGISTRY.changing():
+            is_wanted = RECORDING.recorder is not None or self.pre.is_heard or self.post.is_heard
+            self.gate.set(self.is_observed and is_wanted)
+
+    def ended(self) -> None:
+        """The function is observed no more."""
+        self.is_observed = False
+        self.changed()
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> ObservedCall | None:
-        """A call begins; None where nobody is to hear of it. resumes: its body is left and entered again."""
+        """A call begins; None where no event of it is wanted. resumes: its body is left and entered again."""
         if not self.is_observed or REGISTRY.busy.now or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             return None
         call = ObservedCall(self, args, kwargs, resumes=resumes)
@@ -93,21 +119,23 @@ class ObservedCall:
     resumes: it is a generator's, whose body is left and entered again.
     """
 
-    __slots__ = ("_pairs", "observed", "resumes", "site")
+    __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")
 
     def __init__(self, site: Site, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool) -> None:
         self.site = site
         self.resumes = resumes
         self.observed = Observed(site.function, args, kwargs)
-        self._pairs: list[tuple[Entry, Any]] = []
+        self._recorder: Recorder | None = None
+        self._begun: Any = None
 
     def start(self) -> None:
         """Run what runs before the call."""
+        recorder = RECORDING.recorder
+        if recorder is not None:
+            self._begun = recorder.begin(self)
+            self._recorder = recorder
         try:
-            for entry in REGISTRY.listening(self.site.interest):
-                if not isinstance(entry.owner, Observer):
-                    self._pairs.append((entry, entry.begin(self)))
-            self._tell(self.site.observers.pre)
+            self._notify(self.site.pre)
         except BaseException as error:  # a policy's, or the program's own: what has started is closed before it passes
             self._end(error, None)
             raise
@@ -116,20 +144,19 @@ class ObservedCall:
         """Run what runs after the call, which raised `error` or returned `result`."""
         self.observed.ended(error, result)
         try:
-            self._tell(self.site.observers.post)
+            self._notify(self.site.post)
         finally:
             self._end(error, result)
 
     def _end(self, error: BaseException | None, result: Any) -> None:
         self.observed.ended(error, result)
-        while self._pairs:
-            entry, context = self._pairs.pop()
-            if context is not FAILED:
-                entry.finish(self, context)
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            recorder.end(self, self._begun)
 
-    def _tell(self, observer: Observer[Any]) -> None:
+    def _notify(self, observer: PartObserver[Any]) -> None:
         if observer.is_heard:
-            observer.tell((ObserveContext.of(self.observed),), {})
+            observer.notify(ObserveContext.of(self.observed))
 
     @staticmethod
     def inside() -> AbstractContextManager[None]:
@@ -137,20 +164,26 @@ class ObservedCall:
         return nullcontext()
 
 
-def observable(*, policy: ErrorPolicy | None = None) -> Callable[[F], F]:
-    """A decorator: the function gets `observers`, whose `pre` and `post` are told of each call.
+@overload
+def observable(function: F, /) -> F: ...
+@overload
+def observable(*, policy: ErrorPolicy | None = None) -> Callable[[F], F]: ...
+def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) -> Any:
+    """A decorator: the function gets `observers`, whose `pre` and `post` fire at each call. With or without parentheses.
 
     It takes what `record_function` takes, and gives back one of the same kind: a coroutine's call ends when it has been
-    awaited, a generator's when it is exhausted, raises or is closed. While the bridge is on each call is an event, a span
-    where there is room for one. policy: what becomes of exceptions of callbacks.
+    awaited, a generator's when it is exhausted, raises or is closed. While torchspan is instrumented each call is an event, a
+    span as far as the trace has room for it. policy: what becomes of exceptions of callbacks. Raises TypeError for a class
+    and for what cannot be called, and for a policy that is none.
     """
+    checked_policy(policy)
 
-    def decorate(function: F) -> F:
+    def decorate(function: Any) -> Any:
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(decorate(function.__func__))
-        return make_observable(function, policy)  # type: ignore[return-value]
+        return make_observable(function, policy)
 
-    return decorate
+    return decorate if function is None else decorate(function)
 
 
 def make_observable(orig_func: Callable[..., Any], policy: ErrorPolicy | None = None) -> ObservedCallable:
@@ -159,8 +192,8 @@ def make_observable(orig_func: Callable[..., Any], policy: ErrorPolicy | None = 
         return orig_func  # type: ignore[return-value]
     if isinstance(orig_func, type) or not callable(orig_func):
         raise TypeError(f"only functions can be observed, and methods one by one: not {orig_func!r}")
-    site = Site(orig_func, policy)
-    observed: Any = wrapped(orig_func, site, site.interest)
+    site = Site(orig_func, checked_policy(policy))
+    observed: Any = wrapped(orig_func, site, site.gate)
     observed.observers = site.observers
     observed.orig_func = orig_func
     observed._torchspan_site = site

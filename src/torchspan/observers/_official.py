@@ -1,77 +1,75 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The official observers: a pair for each phase of the bridge, from the same table as its spans."""
+"""The official observers: a pair for each phase, notified by the engine of the events of that phase."""
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+import difflib
+from typing import Any, NoReturn
 
-from torchspan._base.errors import Unguarded
 from torchspan.engine import Event
 from torchspan.observers._observable import CallableObservers, ObserveContext
-from torchspan.observers._observer import Observer
-from torchspan.phase import OBSERVED, PHASES, PROGRESS, Phase
-from torchspan.subscribers.registry import REGISTRY, Entry
+from torchspan.observers._observer import PartObserver
+from torchspan.phase import Phase
+from torchspan.subscribers.registry import REGISTRY
 
-logger = logging.getLogger("torchspan")
+OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
+"""Name below `torchspan.observers` -> phase and pair."""
 
-_UNGUARDED = Unguarded()
+
+def official(name: str, phase: Phase) -> CallableObservers:
+    """The pair of a phase. name: its name below `torchspan.observers`."""
+    pair = _Feed(name, phase).pair
+    OFFICIAL[name] = (phase, pair)
+    return pair
+
+
+def missing(module: str, name: str) -> NoReturn:
+    """Raises the AttributeError of a module of this package that has no `name`, with the official observers that exist."""
+    known = {each.rpartition(".")[2]: each for each in OFFICIAL}
+    near = difflib.get_close_matches(name, known, 1)
+    hint = f": did you mean observers.{known[near[0]]}?" if near else "."
+    raise AttributeError(f"{module} has no {name!r}{hint} Official observers: {', '.join(OFFICIAL)}")
 
 
 class _Feed:
-    """Tells a pair of observers of the events of some phases, while anybody listens to it."""
+    """Notifies a pair of observers of the events of a phase, while the pair has a callback."""
 
-    def __init__(self, name: str, phases: frozenset[Phase]) -> None:
+    def __init__(self, name: str, phase: Phase) -> None:
         self._name = name
-        self._phases = phases
-        self._entry: Entry | None = None
-        self.pair = CallableObservers(
-            pre=Observer(f"{name}.pre", scope="process", _part_of=self, _on_change=self._changed),
-            post=Observer(f"{name}.post", scope="process", _part_of=self, _on_change=self._changed),
-        )
+        self._phase = phase
+        self._is_on = False
+        self._pre: PartObserver[Any] = PartObserver(f"{name}.pre", self._changed, scope="process")
+        self._post: PartObserver[Any] = PartObserver(f"{name}.post", self._changed, scope="process")
+        self.pair = CallableObservers(self._pre, self._post)
 
     def _changed(self) -> None:
-        if self._switch() and REGISTRY.silent(self._phases):
-            logger.warning(
-                "A callback was added to torchspan.observers.%s, and nothing fires it yet: the bridge is not switched on.",
-                self._name,
-            )
+        if self._switch():
+            silent = REGISTRY.silent((self._phase,))
+            if silent:
+                REGISTRY.warn(
+                    f"A callback was added to torchspan.observers.{self._name}, and nothing fires it yet: "
+                    f"{REGISTRY.reason(silent)}."
+                )
 
     def _switch(self) -> bool:
-        """Listen while anybody does; whether it begins to."""
+        """Have the engine notify this while there is a callback. Returns whether it begins to."""
         with REGISTRY.changing():  # once, also where two threads add callbacks at the same time
-            is_heard = self.pair.pre.is_heard or self.pair.post.is_heard
-            begins = is_heard and self._entry is None
-            if begins:
-                self._entry = REGISTRY.add(self._make)
-            elif not is_heard and self._entry is not None:
-                entry, self._entry = self._entry, None
-                REGISTRY.remove(entry)
-        return begins
+            was_on, self._is_on = self._is_on, self._pre.is_heard or self._post.is_heard
+            if was_on != self._is_on:
+                REGISTRY.set_observers(self._phase, (self,) if self._is_on else ())
+            return self._is_on and not was_on
 
-    def _make(self, handle: int) -> Entry:
-        name = f"telling torchspan.observers.{self._name}"
-        return Entry(handle, name, self._start, self._end, self._phases.__contains__, _UNGUARDED, takes_events=True)
+    def begin(self, event: Event) -> None:
+        """See `torchspan.subscribers.interest.Observers`."""
+        _notify(self._pre, event)
 
-    def _start(self, event: Event) -> None:
-        _tell(self.pair.pre, event)
-
-    def _end(self, event: Event, _context: Any) -> None:
-        _tell(self.pair.post, event)
+    def finish(self, event: Event, _context: Any) -> None:
+        """See `torchspan.subscribers.interest.Observers`."""
+        _notify(self._post, event)
+        if not (self._pre.is_heard or self._post.is_heard):  # the contexts of its last callbacks are gone
+            self._switch()
 
 
-def _tell(observer: Observer[Any], event: Event) -> None:
+def _notify(observer: PartObserver[Any], event: Event) -> None:
     if event.observed is not None and observer.is_heard:
-        observer.tell((ObserveContext.of(event.observed),), {})
-
-
-def _by_name() -> dict[str, frozenset[Phase]]:
-    names: dict[str, frozenset[Phase]] = {}
-    for each in PHASES:
-        if each not in {OBSERVED, PROGRESS}:
-            names[each.short] = names.get(each.short, frozenset()) | {each}
-    return names
-
-
-OFFICIAL: dict[str, CallableObservers] = {name: _Feed(name, phases).pair for name, phases in _by_name().items()}
-"""The last part of a phase's name -> its pair. Of `execute` there are two phases: runs of engines and of contexts."""
+        observer.notify(ObserveContext.of(event.observed))

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from torchspan.subscribers.registry import Interest
+from torchspan.subscribers.interest import Gate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,9 +35,9 @@ class Site(Protocol):
         """It ended: it raised `error`, or returned `result`."""
 
 
-def wrapped(function: F, site: Site, interest: Interest) -> F:
-    """`function`, of the same kind and dressed as it, whose calls `site` records. Asks `interest` whether anybody listens."""
-    wrapper = _wrapper(function, site, interest)
+def wrapped(function: F, site: Site, gate: Gate) -> F:
+    """`function`, of the same kind and dressed as it, whose calls `site` records while `gate` is open."""
+    wrapper = _wrapper(function, site, gate)
     functools.update_wrapper(wrapper, function, updated=())
     theirs = {
         name: value for name, value in getattr(function, "__dict__", {}).items() if not name.startswith(_OF_DYNAMO)
@@ -67,7 +67,7 @@ class _OwnAttributes(dict[str, Any]):
         return dict, (self.items(),)
 
 
-def _wrapper(function: Any, site: Site, interest: Interest) -> Any:
+def _wrapper(function: Any, site: Site, gate: Gate) -> Any:
     if inspect.iscoroutinefunction(function):
         flag, of_kind, before = inspect.CO_COROUTINE, _of_coroutine, _before_coroutine
     elif inspect.isasyncgenfunction(function):
@@ -75,23 +75,23 @@ def _wrapper(function: Any, site: Site, interest: Interest) -> Any:
     elif inspect.isgeneratorfunction(function):
         flag, of_kind, before = inspect.CO_GENERATOR, _of_generator, _before_generator
     else:
-        return _of_function(function, site, interest)
+        return _of_function(function, site, gate)
     flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
     if flags & inspect.CO_ITERABLE_COROUTINE:
         of_kind = _of_awaitable_generator
-    recording = of_kind(function, site, interest)
+    recording = of_kind(function, site, gate)
     if not (_FLAGS_ARE_MARKS and flags & flag):
         return recording
     # What a coroutine or generator calls itself, in warnings too, it has from the function that made it.
     functools.update_wrapper(recording, function, assigned=("__name__", "__qualname__"), updated=())
-    return before(function, recording, interest)
+    return before(function, recording, gate)
 
 
-def _before(function: Any, recording: Any, interest: Interest) -> Any:
+def _before(function: Any, recording: Any, gate: Gate) -> Any:
     """While nobody listens, what is called is the function itself: no frame of ours is around what it makes."""
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        if interest.countdown is None:
+        if gate.countdown is None:
             return function(*args, **kwargs) if kwargs else function(*args)
         return recording(*args, **kwargs)
 
@@ -115,7 +115,7 @@ def _marked(factory: Callable[..., Any], flag: int) -> Any:
 _before_coroutine = _marked(_before, inspect.CO_COROUTINE)
 _before_generator = _marked(_before, inspect.CO_GENERATOR)
 _before_async_generator = _marked(_before, inspect.CO_ASYNC_GENERATOR)
-_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Interest(None))() is None
+_FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Gate())() is None
 """Whether the interpreter goes by the code and leaves the flags to those who ask. Python 3.10 makes a generator by the flag."""
 
 
@@ -132,9 +132,9 @@ def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kw
     return result
 
 
-def _of_function(function: Any, site: Site, interest: Interest) -> Any:
+def _of_function(function: Any, site: Site, gate: Gate) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        countdown = interest.countdown
+        countdown = gate.countdown
         if countdown is None:
             # Passing on no keywords takes longer than asking whether there are any.
             return function(*args, **kwargs) if kwargs else function(*args)
@@ -145,9 +145,9 @@ def _of_function(function: Any, site: Site, interest: Interest) -> Any:
     return recorded
 
 
-def _of_coroutine(function: Any, site: Site, interest: Interest) -> Any:
+def _of_coroutine(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> Any:
-        if interest.countdown is None:
+        if gate.countdown is None:
             return await function(*args, **kwargs)
         record = site._begun(args, kwargs)
         if record is None:
@@ -163,9 +163,9 @@ def _of_coroutine(function: Any, site: Site, interest: Interest) -> Any:
     return recorded
 
 
-def _of_generator(function: Any, site: Site, interest: Interest) -> Any:
+def _of_generator(function: Any, site: Site, gate: Gate) -> Any:
     def recorded(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        record = None if interest.countdown is None else site._begun(args, kwargs, resumes=True)
+        record = None if gate.countdown is None else site._begun(args, kwargs, resumes=True)
         if record is None:
             return (yield from function(*args, **kwargs))
         try:
@@ -201,9 +201,9 @@ def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[A
             step, argument = generator.throw, error
 
 
-def _of_async_generator(function: Any, site: Site, interest: Interest) -> Any:
+def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
     async def recorded(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        record = None if interest.countdown is None else site._begun(args, kwargs, resumes=True)
+        record = None if gate.countdown is None else site._begun(args, kwargs, resumes=True)
         generator = function(*args, **kwargs)
         step, argument, failure = generator.asend, None, None
         try:

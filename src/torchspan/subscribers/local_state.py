@@ -9,26 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from torchspan.subscribers.registry import Entry
+    from torchspan.subscribers.entry import Entry
 
 T = TypeVar("T")
-
-
-class Holder(Protocol):
-    """What holds callbacks for less than the whole process."""
-
-    def held(self) -> tuple[Entry, ...]:
-        """Those that it holds here, in order."""
-
-    def hold(self, entries: tuple[Entry, ...]) -> None:
-        """Have it hold these here from now on."""
 
 
 class RecordFunctionTLS(NamedTuple):
@@ -56,20 +46,6 @@ def set_record_function_tls(tls: RecordFunctionTLS) -> None:
     """Have `tls`, got from `get_record_function_tls` elsewhere, hold here from now on."""
     if not _dynamo_safety.is_tracing():
         _TLS.set(tls)
-
-
-class _Work:
-    """The piece of work going on here, wherever it goes on."""
-
-    def held(self) -> tuple[Entry, ...]:
-        return get_record_function_tls().callbacks
-
-    def hold(self, entries: tuple[Entry, ...]) -> None:
-        set_record_function_tls(get_record_function_tls()._replace(callbacks=entries))
-
-
-WORK: Holder = _Work()
-"""Holds thread-local callbacks."""
 
 
 def is_record_function_enabled() -> bool:

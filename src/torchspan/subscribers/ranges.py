@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan.subscribers.checks import check_name, check_record_scope
 from torchspan.subscribers.function_wrappers import wrapped
+from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.record_function import RecordFunction
-from torchspan.subscribers.registry import REGISTRY, Interest
+from torchspan.subscribers.registry import REGISTRY
 from torchspan.subscribers.scope import RecordScope
 
 if TYPE_CHECKING:
@@ -32,8 +34,9 @@ class record_function:  # noqa: N801 - PyTorch's name for it
     step may not hear of it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
     stands for one `with` statement at a time; nested in itself it may be.
 
-    name: what callbacks are told. scope: what kind of range. inputs: of the `with` statement; a decorated function's are its
-    arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`.
+    name: what callbacks get as the range's name. scope: what kind of range. inputs: of the `with` statement; a decorated
+    function's are its arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`. Raises
+    TypeError for a name that is no text (`@record_function` without parentheses) and for a scope that is no `RecordScope`.
 
     While nobody listens a decorated function costs one call and one test more. Nothing happens in a function that Dynamo
     traces, nor for stand-ins of tensors.
@@ -54,6 +57,8 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         debug_handle: int = -1,
         operator_name: str | None = None,
     ) -> None:
+        if type(name) is not str and not _dynamo_safety.is_tracing():  # a range is made often; a call takes its time
+            check_name("record_function", name)
         self._name = name
         self._inputs = inputs
         self._sequence_nr = sequence_nr
@@ -93,13 +98,17 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     # --- as a decorator ---------------------------------------------------------------------------------------
     def __call__(self, function: F) -> F:
-        """`function`, recorded at each call. Raises TypeError for a class: decorate its methods."""
+        """`function`, recorded at each call. Raises TypeError for a class (decorate its methods) and for what cannot be called."""
         if _dynamo_safety.is_tracing():
             return function
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self(function.__func__))
         if isinstance(function, type):
             raise TypeError(f"record_function takes functions: decorate the methods of {function.__qualname__}")
+        if not callable(function):
+            raise TypeError(
+                f"record_function({self._name!r}) takes a function to decorate: {function!r} cannot be called"
+            )
         site = copy.copy(self)
         site._operator_name = self._operator_name or _operator_name(function)
         return wrapped(function, site, self._interest)
@@ -132,7 +141,8 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
 
 def _fired(scope: RecordScope) -> Interest:
-    """Who listens to a scope other than the usual one; from now on it has a source."""
+    """Who wants events of a scope other than the usual one; from now on it has a source."""
+    check_record_scope(scope)
     _FIRED.add(scope)
     return REGISTRY.interest(scope)
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import FAILED
-from torchspan.subscribers.registry import REGISTRY, Entry, Interest, Registry
+from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.interest import Interest
+from torchspan.subscribers.registry import REGISTRY, Registry
 from torchspan.subscribers.sampling import CURRENT_TREE, Tree
 from torchspan.subscribers.scope import RecordScope, Scope
 

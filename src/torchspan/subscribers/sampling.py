@@ -8,6 +8,7 @@ operating system, anew after a fork: no two threads or processes pick the same i
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import math
 import operator
@@ -73,24 +74,32 @@ class Countdown(threading.local):
     def __init__(self, sampled: Collection[Any] = (), *, may_skip: bool = False) -> None:
         self.passes = itertools.repeat(None, 0)
         self._skipped = 0
+        self._events = 0
         self._sampled = sampled
         self._may_skip = may_skip
+        self._hits: list[tuple[int, int, Any]] | None = None
         self._tries: dict[Sampled, int] = {}
 
     def hits(self) -> Sequence[Any]:
-        """Count an event, and those let pass before it: the callbacks that it is the turn of."""
-        spent, found = self._skipped - operator.length_hint(self.passes) + 1, []
-        for each in self._sampled:
-            tries = self._tries.get(each) or tries_until_hit(each.probability)
-            tries -= spent
-            if tries <= 0:
-                found.append(each)
-                tries = tries_until_hit(each.probability)
-            self._tries[each] = tries
+        """Count an event, and those let pass before it: the callbacks that it is the turn of, in their order.
+
+        A heap holds the number of the event that is each callback's next hit, so that an event costs as much as has hits.
+        """
+        self._events += self._skipped - operator.length_hint(self.passes) + 1
+        now, hits, found = self._events, self._hits, []
+        if hits is None:
+            numbered = enumerate(self._sampled)
+            hits = self._hits = [(now - 1 + tries_until_hit(each.probability), index, each) for index, each in numbered]
+            heapq.heapify(hits)
+        while hits and hits[0][0] <= now:
+            _, index, each = hits[0]
+            found.append((index, each))
+            heapq.heapreplace(hits, (now + tries_until_hit(each.probability), index, each))
         if self._may_skip:
-            self._skipped = min(self._tries.values()) - 1
+            self._skipped = hits[0][0] - now - 1
             self.passes = itertools.repeat(None, self._skipped)
-        return found
+        found.sort()
+        return [each for _, each in found]
 
     def is_hit(self, each: Sampled) -> bool:
         """Count a try of one callback alone."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans and metrics: what the engine's events become. Knows OpenTelemetry's API and the tables, and no torch."""
 
+from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import memory_callbacks
 from torchspan.writer._metrics import MetricWriter
@@ -16,5 +17,6 @@ __all__ = [
     "ProgressWriter",
     "SpanParents",
     "SpanWriter",
+    "enrich_callback",
     "memory_callbacks",
 ]

@@ -84,7 +84,7 @@ class Heartbeats:
         self._sleepers: dict[int, _Sleeper] = {}
         self._told: dict[Event, _Told] = {}
         self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
-        """To be registered after that of `active`."""
+        """In a pipeline it comes after that of `active`."""
 
     # --- on the program's threads -----------------------------------------------------------------------------
     def stop(self) -> None:

@@ -164,6 +164,6 @@ def _device_after(event: Event, _context: None) -> None:
 
 
 def memory_callbacks() -> tuple[Callback, ...]:
-    """What is to be registered for the memory of a build to be told; a failure of one leaves the other."""
+    """What a pipeline needs to record the memory of a build; a failure of one leaves the other."""
     device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
     return (ProcessMemory().callback, device)

@@ -28,7 +28,7 @@ _LOOKED_UP = "looked_up"
 
 
 class MetricWriter:
-    """A callback of the engine: the metrics of the table, whatever becomes of the spans.
+    """A callback of the pipeline: the metrics of the table, whatever becomes of the spans.
 
     It records when events end, and when a reader collects: durations of the runs that are no events, and counts that
     somebody else keeps. Durations of runs are asked for only while something is read. Users set their

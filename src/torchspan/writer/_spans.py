@@ -11,13 +11,12 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
-from torchspan import phase, semconv
+from torchspan import semconv
 from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
-from torchspan._base.readiness import is_ready
 from torchspan.engine import Callback, Event
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
@@ -39,7 +38,7 @@ class _Open:
 
 
 class SpanWriter:
-    """The engine's privileged callback: every event is a span, as long as its trace has room.
+    """A callback of the pipeline: every event is a span, as long as its trace has room.
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
@@ -83,8 +82,6 @@ class SpanWriter:
             return None
         context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
-        if event.phase is phase.COMPILE and _while_serving():
-            event.attributes[semconv.WHILE_SERVING] = True
         if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None)
@@ -155,11 +152,6 @@ class SpanWriter:
             return attributes
         texts = {key: redact_log_line(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
         return {**attributes, **texts}
-
-
-def _while_serving() -> bool:
-    """Whether somebody may be waiting. A span that its sampler refused does not say of what kind it is."""
-    return is_ready() or getattr(trace.get_current_span(), "kind", None) is SpanKind.SERVER
 
 
 def _steps(event: Event) -> dict[str, Any]:

@@ -6,43 +6,60 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 
-from torchspan.engine import Callback, Engine, Event, Undo
+from torchspan._base.errors import Guard
+from torchspan.engine import Callback, Event, Undo
 from torchspan.phase import COMPILE
 
 LOGGERS = ("torch_tensorrt", "torch_tensorrt [TensorRT Conversion Context]")
 """The library's logger, with those below it, and the one to which it hands TensorRT's log: a child of the root."""
 
 
-def mark_log_records(engine: Engine, mark: Callable[[logging.LogRecord], None]) -> Undo:
-    """Have `mark` see every record that the loggers of Torch-TensorRT make, before any handler does. Returns the undo.
+class LogMarker:
+    """Has `mark` see every record that the loggers of Torch-TensorRT make, before any handler does.
 
     A filter, because it is the one thing that changes nothing else: a handler on a logger keeps Python from printing
     warnings where the program has set up no logging (`logging.lastResort`), and dictConfig takes it away. A filter
     sees only the records made by its own logger, so every one below has it too; those made since are looked for
     whenever a compilation starts.
+
+    callback: what looks for them, for the engine's pipeline; it does nothing until `install`.
     """
-    guard = engine.guard
 
-    class MarkRecords(logging.Filter):
-        def filter(self, record: logging.LogRecord) -> bool:
-            guard.call("marking log records", mark, record)
-            return True
+    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
+        self._filter = _Marking(guard, mark)
+        self._is_installed = False
+        self.callback = Callback("looking for loggers", self._start, _nothing, frozenset({COMPILE}))
 
-    marker = MarkRecords()
+    def install(self) -> Undo:
+        """Mark records from now on. Returns the undo."""
+        self._is_installed = True
+        self._look()
+        return self._remove
 
-    def look(_event: Event | None = None) -> None:
+    def _start(self, _event: Event) -> None:
+        if self._is_installed:
+            self._look()
+
+    def _look(self) -> None:
         for each in _loggers():
-            if marker not in each.filters:
-                each.addFilter(marker)
+            if self._filter not in each.filters:
+                each.addFilter(self._filter)
 
-    def undo() -> None:
-        stop_looking()
+    def _remove(self) -> None:
+        self._is_installed = False
         for each in _loggers():
-            each.removeFilter(marker)
+            each.removeFilter(self._filter)
 
-    look()
-    stop_looking = engine.register(Callback("looking for loggers", look, _nothing, frozenset({COMPILE})))
-    return undo
+
+class _Marking(logging.Filter):
+    def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
+        super().__init__()
+        self._guard = guard
+        self._mark = mark
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._guard.call("marking log records", self._mark, record)
+        return True
 
 
 def _loggers() -> Iterator[logging.Logger]:
@@ -53,4 +70,4 @@ def _loggers() -> Iterator[logging.Logger]:
 
 
 def _nothing(_event: Event, _context: None) -> None:
-    pass
+    """Nothing is left to do when a compilation ends."""

@@ -12,7 +12,7 @@ from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import lowering
-from torchspan.subscribers.registry import Interest
+from torchspan.subscribers.interest import Interest
 
 
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
@@ -25,7 +25,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     passes and the Debugger's (which swaps the list) are served alike.
     """
     engine = factory.engine
-    interest = None if recorded else engine.registry.interest_of_users(action.phase)
+    interest = None if recorded else engine.registry.interest(action.phase)
 
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:

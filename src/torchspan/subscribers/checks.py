@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of arguments: each error gives the name, the value and what is expected."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from typing import Any
+
+from torchspan import phase
+from torchspan.phase import Phase
+from torchspan.subscribers.scope import RecordScope, Scope
+
+
+def check_callable(name: str, value: object, *, optional: bool = False) -> None:
+    """Raises TypeError for a `value` that cannot be called; None is allowed where it is optional."""
+    if not (callable(value) or (optional and value is None)):
+        raise TypeError(f"{name} must be callable{' or None' if optional else ''}, not {value!r}")
+
+
+def check_bool(name: str, value: object) -> None:
+    """Raises TypeError for a `value` that is neither True nor False."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+
+
+def check_name(function: str, name: object) -> None:
+    """Raises TypeError for a `name` that is no text: `@function` without parentheses, mostly."""
+    if not isinstance(name, str):
+        called = getattr(name, "__name__", "a name")
+        hint = f': write @{function}("{called}")' if callable(name) else ""
+        raise TypeError(f"{function}() takes a name, a str, not {name!r}{hint}")
+
+
+def check_record_scope(scope: object) -> None:
+    """Raises TypeError for what is no `RecordScope`."""
+    if isinstance(scope, Phase):
+        raise TypeError(f"scope must be a RecordScope, not {scope!r} (phases are fired by torchspan itself)")
+    if not isinstance(scope, RecordScope):
+        raise TypeError(f"scope must be a RecordScope, not {scope!r}{_did_you_mean(scope)}")
+
+
+def checked_scopes(scopes: Any) -> frozenset[Scope]:
+    """The scopes of a callback. Raises TypeError for what is no collection of scopes."""
+    if isinstance(scopes, (Phase, RecordScope)):
+        raise TypeError(f"scopes must be a collection of RecordScope and Phase: write scopes={{{_written()[scopes]}}}")
+    if isinstance(scopes, str) or not isinstance(scopes, Collection):
+        hint = _did_you_mean(scopes, "scopes={%s}")
+        raise TypeError(f"scopes must be a collection of RecordScope and Phase, not {scopes!r}{hint}")
+    for scope in scopes:
+        if not isinstance(scope, (RecordScope, Phase)):
+            raise TypeError(
+                f"scopes contains {scope!r}, which is neither a RecordScope nor a phase{_did_you_mean(scope)}"
+            )
+    return frozenset(scopes)
+
+
+def _written() -> dict[Scope, str]:
+    """Each scope as a program writes it."""
+    written: dict[Scope, str] = {value: f"phase.{name}" for name, value in vars(phase).items() if isinstance(value, Phase)}
+    written.update({each: f"RecordScope.{each.name}" for each in RecordScope})
+    return written
+
+
+def _did_you_mean(value: object, form: str = "%s") -> str:
+    """A hint for a text that is close to a scope's name, or to its last part."""
+    if not isinstance(value, str):
+        return ""
+    written = _written()
+    names = {each.name.rpartition(".")[2].lower(): each for each in written}
+    names.update({each.name.lower(): each for each in written})
+    close = difflib.get_close_matches(value.lower(), names, 1)
+    return f" (did you mean {form % written[names[close[0]]]}?)" if close else ""

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One registered pair of user callbacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchspan._base.errors import Guard
+from torchspan.subscribers.sampling import SamplingMode
+from torchspan.subscribers.scope import Scope
+
+
+@dataclass(eq=False)
+class Entry:
+    """One pair of callbacks as it is registered.
+
+    handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair. scopes: which
+    scopes it runs for; empty means all. is_on: whether it starts for events. is_removed: it never will again.
+    """
+
+    handle: int
+    name: str
+    start: Callable[[Any], Any]
+    end: Callable[[Any, Any], Any]
+    scopes: frozenset[Scope]
+    guard: Guard
+    probability: float = 1.0
+    mode: SamplingMode = SamplingMode.PER_EVENT
+    should_run: Callable[[], Any] | None = None
+    needs_inputs: bool = False
+    needs_outputs: bool = False
+    needs_ids: bool = False
+    is_on: bool = True
+    is_removed: bool = False
+    is_sampled: bool = field(init=False)
+    """Whether its probability decides."""
+
+    def __post_init__(self) -> None:
+        self.is_sampled = self.probability < 1 and self.should_run is None
+
+    @property
+    def may_run(self) -> bool:
+        """Whether there is an event that it would start for."""
+        return self.is_on and (self.probability > 0 or self.should_run is not None)
+
+    @property
+    def asks_the_root(self) -> bool:
+        """Whether the root of a tree of events decides for all events inside."""
+        return self.is_sampled and self.mode is SamplingMode.PER_ROOT
+
+    def selects(self, scope: Scope) -> bool:
+        """Whether it runs for events of `scope`."""
+        return not self.scopes or scope in self.scopes
+
+    def begin(self, record: Any) -> Any:
+        """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
+        return self.guard.begin(self.name, self.start, record)
+
+    def finish(self, record: Any, context: Any) -> None:
+        """Run the end of a start that ran, whatever became of the callback since."""
+        self.guard.finish(self.name, self.end, record, context)

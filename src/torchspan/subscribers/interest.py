@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether events of a source are wanted, and by which callbacks: what a hot path keeps and asks at each event."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple, Protocol
+
+from torchspan.subscribers.entry import Entry
+from torchspan.subscribers.sampling import Countdown, SamplingMode
+from torchspan.subscribers.scope import RecordScope, Scope
+
+Undo = Callable[[], None]
+
+
+class Passing(Protocol):
+    """How many events may pass without a look at who wants them."""
+
+    @property
+    def passes(self) -> Iterable[None]:
+        """Yields once for each event that may pass; a hot path takes one for each that it lets pass."""
+
+
+class _EachEvent:
+    """Lets no event pass."""
+
+    passes: Iterable[None] = ()
+
+
+EACH_EVENT = _EachEvent()
+"""The countdown of a source whose every event is looked at."""
+
+
+class Gate:
+    """What the wrapper of a function tests before it records a call.
+
+    countdown: None while no event is wanted. Else `countdown.passes` yields once for each event that may pass before the
+    source has to ask again; nothing where every event has to be looked at.
+    """
+
+    __slots__ = ("__weakref__", "countdown")
+
+    def __init__(self) -> None:
+        self.countdown: Passing | None = None
+
+    def set(self, is_open: bool) -> None:
+        """Have every event looked at, or none."""
+        self.countdown = EACH_EVENT if is_open else None
+
+
+class Observers(Protocol):
+    """What is notified of each event of a phase, after the user's callbacks: an official pair of observers."""
+
+    def begin(self, event: Any) -> Any:
+        """The event has started. Raises what a callback's policy wants raised."""
+
+    def finish(self, event: Any, context: Any) -> None:
+        """It has ended; `context` is what `begin` returned. Raises what a callback's policy wants raised."""
+
+
+class Roster(NamedTuple):
+    """The callbacks of one scope, as of the last change.
+
+    countdown: of those that are sampled event by event. steady: the others, in order. everyone: all of them, where all run
+    for every event; else None. is_per_root: whether what was decided at the root says it all.
+    """
+
+    countdown: Countdown
+    steady: tuple[Entry, ...]
+    everyone: tuple[Entry, ...] | None
+    is_per_root: bool
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry], *, may_skip: bool) -> Roster:
+        """The roster of `entries`, in the order of their handles. may_skip: nothing else has to be asked at each event."""
+        ordered = sorted(entries, key=lambda each: each.handle)
+        sampled = [each for each in ordered if each.is_sampled and each.mode is SamplingMode.PER_EVENT]
+        steady = tuple(each for each in ordered if not (each.is_sampled and each.mode is SamplingMode.PER_EVENT))
+        are_plain = not sampled and not any(each.is_sampled or each.should_run is not None for each in steady)
+        return cls(
+            Countdown(sampled, may_skip=may_skip and bool(sampled) and not steady),
+            steady,
+            steady if are_plain else None,
+            is_per_root=not sampled and all(each.asks_the_root for each in steady),
+        )
+
+
+_NO_ROSTER = Roster.of((), may_skip=False)
+"""Its countdown is that of no scope: who finds it has to ask for a new one."""
+
+
+class Interest(Gate):
+    """Who of the user's callbacks and of the official observers wants events of one scope.
+
+    A change costs the same however many callbacks there are: the roster is drawn up at the first event after it. The
+    registry makes all changes, under its lock.
+
+    observers: the official observers of the scope that have callbacks.
+    """
+
+    __slots__ = ("_is_root_wanted", "_local", "_pairs", "_watchers", "observers", "roster", "scope")
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__()
+        self.scope = scope
+        self.observers: tuple[Observers, ...] = ()
+        self.roster = _NO_ROSTER
+        self._pairs: dict[int, Entry] = {}
+        self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
+        self._is_root_wanted = False
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> Undo:
+        """Have `watcher` called now, and whenever events begin to be wanted or cease to be. Returns what ends that."""
+        self._watchers.append(watcher)
+        watcher()
+
+        def undo() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return undo
+
+    # --- changes, made by the registry under its lock -----------------------------------------------------------
+    def put(self, entry: Entry) -> None:
+        """Take note of a global pair as it is now."""
+        if entry.may_run and entry.selects(self.scope):
+            self._pairs[entry.handle] = entry
+        else:
+            self._pairs.pop(entry.handle, None)
+        self.changed()
+
+    def put_local(self, entry: Entry) -> None:
+        """Take note of a thread-local pair as it is now; it is kept by the work that it belongs to alone."""
+        if entry.is_on and entry.selects(self.scope):
+            self._local[entry.handle] = entry
+        else:
+            self._local.pop(entry.handle, None)
+        self.changed()
+
+    def want_roots(self, is_wanted: bool) -> None:
+        """Have each event looked at that may be the root of a tree. Events of phases ask for that themselves."""
+        self._is_root_wanted = is_wanted and isinstance(self.scope, RecordScope)
+        self.changed()
+
+    def changed(self) -> None:
+        """Draw up the roster again at the next event, if any callback is left."""
+        was_wanted = self.countdown is not None
+        self.roster = _NO_ROSTER  # what has been removed is not kept
+        self.set(self._has_others() or bool(self._pairs))
+        if was_wanted != (self.countdown is not None):
+            for watcher in list(self._watchers):
+                watcher()
+
+    def redraw(self) -> None:
+        """Draw up the roster if it is out of date."""
+        if self.countdown is not None and self.countdown is not self.roster.countdown:
+            self.roster = Roster.of(self._pairs.values(), may_skip=not self._has_others())
+            self.countdown = self.roster.countdown
+
+    def _has_others(self) -> bool:
+        """Whether each event has to be looked at whatever the pairs are."""
+        return bool(self._local or self.observers or self._is_root_wanted)

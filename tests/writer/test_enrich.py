@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of an event where it starts: for metrics and samplers too, whatever is written of it."""
+
+import contextvars
+import gc
+import threading
+import weakref
+
+import pytest
+from opentelemetry import context as context_api
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import SpanKind
+
+import torchspan
+from support.engines import extend
+from torchspan import phase, propagation
+from torchspan._server_span import note_server_spans
+from torchspan.engine import ActiveWork, Engine
+from torchspan.writer import MetricWriter, enrich_callback
+
+
+@pytest.fixture(autouse=True)
+def _noting():
+    undo = note_server_spans()
+    yield
+    undo()
+
+
+@pytest.fixture
+def carried():
+    """The context follows the work into threads and pools."""
+    undo = propagation.install(resume=lambda: None, flush=lambda: None, as_parent=True)
+    yield
+    undo()
+
+
+def is_marked(of_phase=phase.COMPILE):
+    """Whether an event that starts here is one while serving. No span writer is there."""
+    engine = Engine()
+    extend(engine, enrich_callback())
+    event = engine.start(of_phase, {})
+    engine.finish(event)
+    return event.attributes.get("torchspan.while_serving")
+
+
+def server(tracer):
+    return tracer.start_as_current_span("GET /", kind=SpanKind.SERVER)
+
+
+# --- below a SERVER span --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("depth", [0, 1, 2, 7])
+def test_a_compilation_anywhere_below_a_server_span_is_marked(tracer, depth):
+    def nested(left):
+        if not left:
+            return is_marked()
+        with tracer.start_as_current_span("middleware"):
+            return nested(left - 1)
+
+    with server(tracer):
+        assert nested(depth) is True
+
+
+def test_a_compilation_below_spans_of_other_kinds_is_not_marked(tracer):
+    with tracer.start_as_current_span("job", kind=SpanKind.CONSUMER), tracer.start_as_current_span("step"):
+        assert is_marked() is None
+
+
+def test_a_compilation_beside_or_after_a_server_span_is_not_marked(tracer):
+    with server(tracer), tracer.start_as_current_span("middleware"):
+        other = contextvars.Context()
+    assert is_marked() is None
+    assert other.run(is_marked) is None
+
+
+def test_other_work_below_a_server_span_is_not_marked(tracer):
+    with server(tracer):
+        assert is_marked(phase.BUILD_ENGINE) is None
+
+
+def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
+    engine = Engine()
+    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=lambda: 0)
+    extend(engine, enrich_callback(), recorder.callback)
+    with server(tracer), tracer.start_as_current_span("middleware"):
+        engine.finish(engine.start(phase.COMPILE, {}))
+    assert metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving") == {True: 1}
+    engine.close()
+    recorder.close()
+
+
+@pytest.mark.parametrize("attach", ["use_span", "set_span_in_context"])
+def test_it_does_not_matter_how_the_span_becomes_current(tracer, attach):
+    span = tracer.start_span("GET /", kind=SpanKind.SERVER)
+    inner = tracer.start_span("middleware")
+    if attach == "use_span":
+        with trace.use_span(span), trace.use_span(inner):
+            assert is_marked() is True
+    else:
+        outer = context_api.attach(trace.set_span_in_context(span))
+        token = context_api.attach(trace.set_span_in_context(inner))
+        assert is_marked() is True
+        context_api.detach(token)
+        context_api.detach(outer)
+    assert is_marked() is None
+
+
+def test_a_context_that_does_not_come_from_the_servers_is_not_marked(tracer):
+    with server(tracer):
+        token = context_api.attach(trace.set_span_in_context(tracer.start_span("of its own"), Context()))
+        assert is_marked() is None
+        context_api.detach(token)
+
+
+# --- elsewhere ------------------------------------------------------------------------------------------------
+def in_thread(function):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(function()))
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+@pytest.mark.usefixtures("carried")
+def test_work_of_an_open_request_in_another_thread_is_marked(tracer):
+    remote = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1))
+    caller = trace.set_span_in_context(trace.NonRecordingSpan(remote), Context())
+    with tracer.start_as_current_span("GET /", caller, kind=SpanKind.SERVER) as request:
+        assert request.parent.is_remote
+        assert in_thread(is_marked) is True
+        with tracer.start_as_current_span("middleware"):
+            assert in_thread(is_marked) is True
+
+
+@pytest.mark.usefixtures("carried")
+def test_work_that_outlives_its_request_is_marked_no_longer(tracer):
+    found, over = [], threading.Event()
+
+    def outlives():
+        over.wait(60)
+        found.append(is_marked())
+
+    with server(tracer), tracer.start_as_current_span("middleware"):
+        thread = threading.Thread(target=outlives)
+        thread.start()
+    over.set()
+    thread.join()
+    assert found == [None]
+
+
+def test_a_context_that_is_kept_keeps_no_span_alive():
+    tracer = TracerProvider(shutdown_on_exit=False).get_tracer("user")
+    span = tracer.start_span("GET /", kind=SpanKind.SERVER)
+    token = context_api.attach(trace.set_span_in_context(span))
+    kept = context_api.get_current()
+    inner = context_api.attach(trace.set_span_in_context(trace.INVALID_SPAN))
+    copied = contextvars.copy_context()
+    context_api.detach(inner)
+    context_api.detach(token)
+    span.end()
+    alive = weakref.ref(span)
+    del span, kept, token, inner
+    gc.collect()
+    assert alive() is None
+    assert copied.run(is_marked) is None
+
+
+# --- otherwise ------------------------------------------------------------------------------------------------
+def test_a_program_that_is_ready_marks_every_compilation():
+    torchspan.mark_ready()
+    try:
+        assert is_marked() is True
+    finally:
+        torchspan.mark_ready(ready=False)
+    assert is_marked() is None
+
+
+def test_afterwards_the_name_is_the_apis_own(tracer):
+    runtime = type(context_api._RUNTIME_CONTEXT)
+    ours = runtime.attach
+    undo = note_server_spans()
+    assert runtime.attach is not ours
+    undo()
+    assert runtime.attach is ours
+
+
+def test_what_is_attached_is_current_as_it_is_but_for_server_spans(tracer):
+    context = trace.set_span_in_context(tracer.start_span("middleware"))
+    token = context_api.attach(context)
+    assert context_api.get_current() is context
+    context_api.detach(token)
+
+
+@pytest.mark.parametrize("kind", [None, "SERVER", object()], ids=["None", "text", "object"])
+def test_a_span_of_a_strange_kind_is_none_of_a_server(kind):
+    class Strange(trace.NonRecordingSpan):
+        pass
+
+    span = Strange(trace.INVALID_SPAN_CONTEXT)
+    span.kind = kind
+    with trace.use_span(span):
+        assert is_marked() is None
