@@ -41,7 +41,7 @@ class Reference:
 
     graph: returns the network's outputs, in the network's order.
     profiles: input name -> one (min, opt, max) per profile.
-    outputs: the sources of those outputs in the graph that was compiled.
+    outputs: the sources of those outputs in the graph that was compiled. None: its own, as they are.
     """
 
     graph: torch.fx.GraphModule
