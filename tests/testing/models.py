@@ -64,6 +64,51 @@ class MakesTensorsOnCuda(nn.Module):
         return self.linear(x) + ones + torch.arange(x.shape[0], device=x.device)[:, None]
 
 
+class Doubles(nn.Module):
+    """Outputs whose sizes are multiples of the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(16, 4)
+
+    def forward(self, x):
+        y = torch.relu(self.linear(x))
+        return torch.cat([y, y]), y.flatten()
+
+
+class ReturnsOneTensorTwice(nn.Module):
+    """Both copies are one tensor of the network, which has two outputs where the graph has three."""
+
+    def forward(self, x):
+        y = x + 1
+        first = torch.ops.aten._to_copy.default(y, dtype=torch.float)
+        return first, torch.ops.aten._to_copy.default(y, dtype=torch.float), y * 2
+
+
+class WritesToItsInput(nn.Module):
+    """A KV-cache update: the engine writes to the memory of its input, and the graph does not return what it writes."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, cache, update):
+        cache[:, :, 3:4, :] = self.linear(update)
+        return cache.sum(-1)
+
+
+class WritesToItsBuffers(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(2, 4, 16, 8))
+        self.register_buffer("values", torch.zeros(2, 4, 16, 8))
+
+    def forward(self, keys, values):
+        self.keys[:, :, 3:4, :] = keys
+        self.values[:, :, 5:7, :] = values
+        return self.keys.sum() + self.values.sum()
+
+
 def seeded(make):
     torch.manual_seed(0)
     return make().eval().cuda()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import threading
@@ -78,13 +79,13 @@ def find(engine: bytes) -> Reference | None:
 def _write(path: Path, reference: Reference) -> None:
     for node in reference.graph.graph.nodes:  # symbolic values carry their ShapeEnv, which cannot be pickled
         node.meta = {"val": 0} if isinstance(node.meta.get("val"), (torch.SymInt, int)) else {}
-    bindings = {name: (b.is_input, b.dtype, b.shape) for name, b in reference.bindings.items()}
+    bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
     unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    torch.save((reference.graph, bindings, reference.profiles), unfinished)
+    torch.save((reference.graph, bindings, reference.profiles, reference.outputs), unfinished)
     unfinished.replace(path)
 
 
 def _read(path: Path) -> Reference:
     """Raises what torch.load raises. The file is code: the folder must be the user's own."""
-    graph, bindings, profiles = torch.load(path, weights_only=False)
-    return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, profiles)
+    graph, bindings, profiles, outputs = torch.load(path, weights_only=False)
+    return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, profiles, outputs)

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import os.path
 import sys
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +21,9 @@ from torchspan.testing._runtime import refitting_to
 
 # A GPU would not see these: its inputs are on the device. Dynamo breaks the graph at a call of a logger's method.
 _ABOUT_INPUTS = ("Input tensor is not on a CUDA device", "Detected input ")
+
+_writers: weakref.WeakKeyDictionary[Any, list[str]] = weakref.WeakKeyDictionary()
+"""By interpreter: for each of its `ctx.aliased_outputs`, the name of the node that it came from."""
 
 
 @contextmanager
@@ -80,11 +85,60 @@ def construct_network(original: Any, _call: str) -> Any:
 
     @functools.wraps(original)
     def _construct_trt_network_def(self: Any) -> Any:
+        writers = _writers[self] = []
         result = original(self)
-        _engines.constructed(self.ctx.net, Reference.of_interpreter(self))
+        _engines.constructed(self.ctx.net, Reference.of_interpreter(self, writers))
         return result
 
     return _construct_trt_network_def
+
+
+def run_node(original: Any, _call: str) -> Any:
+    """`TRTInterpreter.run_node`: afterwards it is known which inputs of the network the node writes to.
+
+    The converter records the tensor it writes in `ctx.aliased_outputs` (since 2.14), and not the node.
+    """
+
+    @functools.wraps(original)
+    def run_node(self: Any, n: torch.fx.Node) -> Any:
+        result = original(self, n)
+        writers = _writers.get(self)
+        if writers is not None:
+            writers.extend([n.name] * (len(getattr(self.ctx, "aliased_outputs", ())) - len(writers)))
+        return result
+
+    return run_node
+
+
+def fake_kernel(original: Any, _call: str) -> Any:
+    """The fake kernel of `tensorrt::execute_engine` that torch_tensorrt registers where its C++ runtime is loaded.
+
+    It computes the sizes of the outputs from the expressions that the compilation recorded, so that sizes which vary stay
+    symbols. The Python runtime's own asks the execution context, which takes numbers only. Up to 2.12 there is no operator.
+    """
+    kernel = _meta_ops().fake_tensorrt_execute_engine
+
+    @functools.wraps(original)
+    def execute_engine_fake(input_tensors: list[torch.Tensor], engine: Any) -> Any:
+        return kernel(input_tensors, engine)
+
+    return execute_engine_fake
+
+
+def _meta_ops() -> Any:
+    """The module, which also registers a fake form of a C++ class: there is no such class without the C++ runtime."""
+    library: Any = sys.modules["torch._library"]
+    register = library.register_fake_class
+
+    @functools.wraps(register)
+    def register_none(_name: str, fake_class: Any = None, /) -> Any:
+        return (lambda each: each) if fake_class is None else fake_class
+
+    library.register_fake_class = register_none
+    try:
+        return importlib.import_module("torch_tensorrt.dynamo.runtime.meta_ops.register_meta_ops")
+    finally:
+        library.register_fake_class = register
 
 
 def refit_engine(original: Any, _call: str) -> Any:

@@ -16,40 +16,61 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 Shape = tuple[int, ...]
 
+OutputSource = int | str
+"""Where an output of the network comes from: a position among the graph's outputs, or the name of one of its nodes."""
+
 
 @dataclass(frozen=True)
 class Binding:
-    """One input or output of the network. dtype is the name of a `tensorrt.DataType`; a dynamic dimension is -1."""
+    """One input or output of the network.
+
+    dtype: the name of a `tensorrt.DataType`.
+    shape: a dynamic dimension is -1.
+    written_input: the input in whose memory TensorRT puts this output: that of a KV-cache update.
+    """
 
     is_input: bool
     dtype: str
     shape: Shape
+    written_input: str | None = None
 
 
 @dataclass
 class Reference:
     """A private copy of the subgraph with its own weights, the network's bindings, and the optimization profiles.
 
+    graph: returns the network's outputs, in the network's order.
     profiles: input name -> one (min, opt, max) per profile.
+    outputs: the sources of those outputs in the graph that was compiled. None: its own, as they are.
     """
 
     graph: torch.fx.GraphModule
     bindings: dict[str, Binding]
     profiles: dict[str, list[tuple[Shape, Shape, Shape]]]
+    outputs: Sequence[OutputSource] | None = None
 
     @classmethod
-    def of_interpreter(cls, interpreter: Any) -> Reference:
-        """Of a TRTInterpreter whose network has just been constructed."""
+    def of_interpreter(cls, interpreter: Any, writers: Sequence[str]) -> Reference:
+        """Of a TRTInterpreter whose network has just been constructed.
+
+        writers: for each of `interpreter.ctx.aliased_outputs`, the name of the node that it came from.
+        """
         network = interpreter.ctx.net
         tensors = [(True, network.get_input(i)) for i in range(network.num_inputs)]
         tensors += [(False, network.get_output(i)) for i in range(network.num_outputs)]
-        bindings = {t.name: Binding(is_input, t.dtype.name, tuple(t.shape)) for is_input, t in tensors}
+        aliases = getattr(interpreter, "_aliased_io", {}).items()  # since 2.14
+        written = {output: name for output, (name, kind) in aliases if kind == "kv_cache_update"}
+        bindings = {
+            t.name: Binding(is_input, t.dtype.name, tuple(t.shape), written.get(t.name)) for is_input, t in tensors
+        }
         specs = zip(interpreter._input_names, interpreter.input_specs, strict=False)  # what is bound counts
-        return cls(private_copy(interpreter.module), bindings, {name: _profiles(interpreter, s) for name, s in specs})
+        profiles = {name: _profiles(interpreter, s) for name, s in specs}
+        outputs = _output_sources(interpreter, writers)
+        return cls(_returning(private_copy(interpreter.module), outputs), bindings, profiles, outputs)
 
     def with_weights_of(self, graph: torch.fx.GraphModule) -> Reference:
         """The same network with the weights (and constants) of `graph`, as a refit makes it."""
-        return Reference(private_copy(graph), self.bindings, self.profiles)
+        return Reference(_returning(private_copy(graph), self.outputs), self.bindings, self.profiles, self.outputs)
 
     def run(self, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         """The outputs for `inputs`, both in the order of the network.
@@ -122,6 +143,37 @@ def _profiles(interpreter: Any, spec: Any) -> list[tuple[Shape, Shape, Shape]]:
     if hasattr(interpreter, "_per_profile_shapes"):  # since 2.14 there may be several
         return [(tuple(low), tuple(opt), tuple(high)) for low, opt, high in interpreter._per_profile_shapes(spec)]
     return [(tuple(spec.shape["min_shape"]), tuple(spec.shape["opt_shape"]), tuple(spec.shape["max_shape"]))]
+
+
+def _output_sources(interpreter: Any, writers: Sequence[str]) -> Sequence[OutputSource] | None:
+    """One source for each output of the network. None where their names do not tell: of another version.
+
+    The network has an output less where the graph returns a tensor twice, and one more for each write to an input that
+    the graph does not return. torch_tensorrt names each output by its position, before it leaves any out.
+    """
+    graph_outputs = range(len(_outputs(interpreter.module.graph)))
+    aliased = getattr(interpreter.ctx, "aliased_outputs", ())  # since 2.14; their tensors now have the output's name
+    written = {entry.output_tensor.name: writer for entry, writer in zip(aliased, writers, strict=True)}
+    given = getattr(interpreter, "_user_output_binding_names", None) or [f"output{i}" for i in graph_outputs]
+    positions = dict(zip(given, graph_outputs, strict=False))
+    sources = [positions.get(name, written.get(name)) for name in interpreter._output_names]
+    return None if None in sources else [source for source in sources if source is not None]
+
+
+def _outputs(graph: torch.fx.Graph) -> Sequence[Any]:
+    returned = graph.output_node().args[0]
+    return returned if isinstance(returned, (tuple, list)) else [returned]
+
+
+def _returning(module: torch.fx.GraphModule, sources: Sequence[OutputSource] | None) -> torch.fx.GraphModule:
+    """`module`, returning these instead. Raises KeyError if it lacks one of the nodes."""
+    returned = _outputs(module.graph)
+    if sources is not None and sources != list(range(len(returned))):
+        nodes = {node.name: node for node in module.graph.nodes}
+        outputs = tuple(returned[source] if isinstance(source, int) else nodes[source] for source in sources)
+        module.graph.output_node().args = (outputs,)
+        module.recompile()
+    return module
 
 
 def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:

@@ -296,12 +296,28 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
         "_library:construct_network",
     ),
     Replacement(
+        "torch_tensorrt.dynamo.conversion._TRTInterpreter",
+        ("TRTInterpreter.run_node",),
+        "observes",
+        "the real conversion of a node",
+        "an engine also returns what a node writes to an input (a KV-cache update), and the node must be known",
+        "_library:run_node",
+    ),
+    Replacement(
         "torch_tensorrt.dynamo._refit",
         ("_refit_single_trt_engine_with_gm",),
         "observes",
         "the real mapping of weights",
         "the refitter must know the new subgraph",
         "_library:refit_engine",
+    ),
+    Replacement(
+        f"{_RUNTIME}._TRTEngine",
+        ("execute_engine._abstract_fn",),
+        "answers",
+        "the sizes of an engine's outputs under fake tensors, as the C++ runtime's: those that vary stay symbols",
+        "the Python runtime's makes numbers of them, and no export with dynamic shapes would work",
+        "_library:fake_kernel",
     ),
     Replacement(
         "torch_tensorrt._Device",

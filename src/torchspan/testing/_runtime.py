@@ -112,8 +112,8 @@ class Engine(StandIn):
         del name
         return False
 
-    def get_aliased_input_tensor(self, name: str) -> None:
-        """Nothing: what torch_tensorrt declared at build time holds."""
+    def get_aliased_input_tensor(self, name: str) -> str | None:
+        return self.reference.bindings[name].written_input
 
     def get_weight_streaming_automatic_budget(self) -> int:
         return 0
@@ -266,15 +266,20 @@ class ExecutionContext(StandIn):
     def execute_async_v3(self, stream_handle: int) -> bool:
         """Runs at once, and has finished when it returns.
 
-        Raises NeedsGpuError for an engine that also writes to its inputs: its graph does not say what.
+        Outputs may be bound to the memory of inputs: all are computed before the first is written.
+
+        Raises NeedsGpuError where the engine's outputs are more or fewer than its graph's and their names do not tell
+        which is which.
         """
         return self._run(stream_handle)
 
     def _run(self, stream: int) -> bool:
-        inputs = [self._tensor(name, self._shape(name)) for name in self.engine.names(is_input=True)]
-        outputs, names = self.engine.reference.run(inputs), self.engine.names(is_input=False)
+        read, names = self.engine.names(is_input=True), self.engine.names(is_input=False)
+        outputs = self.engine.reference.run([self._tensor(name, self._shape(name)) for name in read])
         if len(outputs) != len(names):
-            raise NeedsGpuError("Running an engine with more outputs than its graph (a KV-cache update)")
+            raise NeedsGpuError(_unlike(len(names), len(outputs)))
+        if not {self._addresses.get(name) for name in names}.isdisjoint(self._addresses.get(name) for name in read):
+            outputs = [output.clone() for output in outputs]  # one may be a view of an input that another overwrites
         for name, output in zip(names, outputs, strict=True):
             self._deliver(name, output.to(self.engine.torch_dtype(name)), stream)
         return True
@@ -303,6 +308,11 @@ class ExecutionContext(StandIn):
             return torch.empty(shape, dtype=dtype)
         memory = (ctypes.c_byte * size).from_address(self._addresses[name])
         return torch.frombuffer(memory, dtype=dtype).reshape(shape)
+
+
+def _unlike(engine: int, graph: int) -> str:
+    more_or_fewer = "more" if engine > graph else "fewer"
+    return f"Running an engine with {more_or_fewer} outputs than its graph ({engine}, not {graph}), unknown which is which,"
 
 
 @contextmanager

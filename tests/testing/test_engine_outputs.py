@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Engines whose outputs are not those of their graph: a tensor returned twice, a write to an input (a KV-cache update)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch_tensorrt
+from torch_tensorrt.dynamo.conversion import convert_module
+
+import torchspan.testing
+from testing.models import Mlp, ReturnsOneTensorTwice, WritesToItsBuffers, WritesToItsInput, engines, seeded
+from torchspan.testing import _engines
+from torchspan.testing._reference import Binding, Reference
+from torchspan.testing._runtime import Engine
+
+VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
+KV_CACHE = pytest.mark.skipif(VERSION < (2, 14), reason="there are no engines that write to their inputs up to 2.13")
+
+
+def compiled(model, *inputs, **settings):
+    program = torch.export.export(model, inputs)
+    return torch_tensorrt.dynamo.compile(program, arg_inputs=list(inputs), min_block_size=1, **settings)
+
+
+def empty_cache():
+    return torch.zeros(2, 4, 16, 8)
+
+
+UPDATE = torch.ones(2, 4, 1, 8)
+
+
+@pytest.fixture(scope="module")
+def writing():
+    """WritesToItsInput, compiled."""
+    return compiled(seeded(WritesToItsInput), empty_cache(), UPDATE)
+
+
+def test_an_engine_with_outputs_that_no_graph_explains_is_refused_with_both_counts():
+    graph = torch.fx.symbolic_trace(Mlp())
+    bindings = {
+        name: Binding(is_input, "FLOAT", (2, 16)) for name, is_input in (("x", True), ("a", False), ("b", False))
+    }
+    context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
+    x = torch.zeros(2, 16)
+    context.set_tensor_address("x", x.data_ptr())
+    with pytest.raises(torchspan.testing.NeedsGpuError, match="more outputs than its graph") as raised:
+        context.execute_async_v3(0)
+    assert raised.value.call == (
+        "Running an engine with more outputs than its graph (2, not 1), unknown which is which,"
+    )
+
+
+def test_a_tensor_that_the_graph_returns_twice_is_one_output_of_the_engine():
+    x = torch.arange(3.0, device="cuda").reshape(1, 3)
+    graph = torch.export.export(ReturnsOneTensorTwice(), (x,)).graph_module
+    first, doubled = convert_module(graph, [torch_tensorrt.Input.from_tensor(x)])(x)
+    assert first.tolist() == [[1, 2, 3]] and doubled.tolist() == [[2, 4, 6]]
+
+
+@torch.no_grad()
+@KV_CACHE
+def test_an_engine_writes_to_the_memory_of_its_input(writing):
+    model, cache, expected = seeded(WritesToItsInput), empty_cache(), empty_cache()
+    for factor in (1, 2):
+        torch.testing.assert_close(writing(cache, factor * UPDATE), model(expected, factor * UPDATE))
+        torch.testing.assert_close(cache, expected)
+    assert cache[:, :, 3].all() and not cache[:, :, 4].any()
+
+
+@KV_CACHE
+def test_an_engine_says_which_output_is_in_the_memory_of_which_input(writing):
+    engine = engines(writing)[0].engine.cuda_engine
+    assert [engine.get_aliased_input_tensor(name) for name in ("output0", "output1")] == [None, "cache"]
+
+
+@torch.no_grad()
+@KV_CACHE
+def test_an_engine_writes_to_buffers_of_the_module():
+    model, keys, values = seeded(WritesToItsBuffers), torch.ones(2, 4, 1, 8), torch.ones(2, 4, 2, 8)
+    trt = compiled(model, keys, values)
+    sums = [trt(keys, values), trt(2 * keys, 3 * values)]  # in a tuple each, where the module has buffers
+    assert [float(total) for (total,) in sums] == [192, 512]
+    assert [trt.keys.sum().item(), trt.values.sum().item()] == [128, 384]
+
+
+@torch.no_grad()
+@KV_CACHE
+def test_a_refitted_engine_writes_to_its_input_with_the_new_weights():
+    trt = compiled(seeded(WritesToItsInput), empty_cache(), UPDATE, immutable_weights=False)
+    new, cache, expected = WritesToItsInput().eval(), empty_cache(), empty_cache()
+    program = torch.export.export(new, (cache, UPDATE))
+    refitted = torch_tensorrt.dynamo.refit_module_weights(trt, program, arg_inputs=[cache, UPDATE])
+    torch.testing.assert_close(refitted(cache, UPDATE), new(expected, UPDATE))
+    torch.testing.assert_close(cache, expected)
+
+
+@KV_CACHE
+def test_a_file_of_an_engine_keeps_what_it_writes_and_where(writing, tmp_path):
+    kept = engines(writing)[0].engine.cuda_engine.reference
+    _engines._write(tmp_path / "engine.pt", kept)
+    read = _engines._read(tmp_path / "engine.pt")
+    assert (read.bindings, read.profiles, read.outputs) == (kept.bindings, kept.profiles, [0, "slice_scatter"])
+    _, written = read.run([UPDATE, empty_cache()])
+    assert written[:, :, 3].all() and not written[:, :, 4].any()
+
+
+def test_an_output_that_shows_an_input_is_as_before_the_engine_wrote_there():
+    class ShowsTheOld(torch.nn.Module):
+        def forward(self, cache, update):
+            return torch.slice_scatter(cache, update, 0, 0, 1), cache[1:], cache[:1]
+
+    graph = torch.fx.symbolic_trace(ShowsTheOld())
+    sizes = {"cache": 2, "update": 1, "new": 2, "second": 1, "first": 1}
+    bindings = {name: Binding(name in ("cache", "update"), "FLOAT", (size,)) for name, size in sizes.items()}
+    context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
+    cache, update, first, second = torch.tensor([1.0, 2.0]), torch.tensor([3.0]), torch.zeros(1), torch.zeros(1)
+    for name, tensor in zip(sizes, (cache, update, cache, second, first), strict=True):
+        context.set_tensor_address(name, tensor.data_ptr())
+    context.execute_async_v3(0)
+    assert (cache.tolist(), first.tolist(), second.tolist()) == ([3, 2], [1], [2])
