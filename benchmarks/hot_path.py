@@ -85,7 +85,7 @@ def one_pass():
     engine.run_times.forget()
     yield row("run of an engine, metrics read", execute, "with metrics", HELD // CALLS - 1)
     metrics.close()
-    engine.close()
+    engine.stop()
     yield row("run of an engine, bridge switched off", execute, IDLE_NS)
     yield row("run of an execution context, bridge switched off", run, IDLE_NS)
     yield row("step of a compilation, bridge switched off", step, "compile-class")

@@ -71,9 +71,9 @@ class Bridge:
             progress = ProgressWriter(tracer_provider, meter_provider)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
             callbacks.append(heartbeats.callback)
-            self._engine.at_close(heartbeats.stop)
+            self._engine.at_stop(heartbeats.stop)
         self._engine.pipeline = Pipeline((*callbacks, *memory_callbacks(), self._log_marker.callback))
-        self._engine.at_close(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.tensorrt_phases)))
+        self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.tensorrt_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []
         if report is not None:
@@ -124,7 +124,7 @@ class Bridge:
 
     def close(self) -> None:
         """Take everything down again, last done first."""
-        self._engine.close()
+        self._engine.stop()
         while self._undo:
             self._undo.pop()()
         self._metrics.close()

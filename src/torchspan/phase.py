@@ -126,5 +126,4 @@ LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
 
-FAILED_CHILD = "failed_child"
 """Tally key under which the engine leaves, for the event around it, the class of the last exception a child raised."""

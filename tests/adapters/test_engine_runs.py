@@ -43,7 +43,7 @@ class Runs:
         self.run = wrap_run(factory, self.ports, probe.target, probe.action, original)
 
     def close(self):
-        self.engine.close()
+        self.engine.stop()
         self.parents.close()
 
 

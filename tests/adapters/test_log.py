@@ -12,7 +12,7 @@ from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.torch_tensorrt.log import LINES_LIMIT, tap_log
 from torchspan.engine import Engine
 from torchspan.probes import Method
-from torchspan.probes.describe.log import Line
+from torchspan.probes.describe.log import LAST_ERROR, Line
 
 READS = "torchspan.adapters.torch_tensorrt.log.tensorrt_line"
 
@@ -55,9 +55,9 @@ def log(engine, said, redaction):
 
 @pytest.fixture
 def build(engine):
-    event = engine.start(phase.BUILD_ENGINE, {})
+    event = engine.open(phase.BUILD_ENGINE, {})
     yield event
-    engine.finish(event)
+    engine.close(event)
 
 
 def kept(event):
@@ -116,7 +116,7 @@ def test_the_last_error_is_known_also_where_it_has_no_occurrence_left(log, build
     log("ERROR", "the first error")
     log("ERROR", "the last error")
     log("WARNING", "a later line")
-    assert build.tally["last_error"] == "THE LAST ERROR"
+    assert build.scratch[LAST_ERROR] == "THE LAST ERROR"
 
 
 SKIPPING = "Skipping tactic {} due to insufficient memory on requested size of 600 detected for tactic 3."
@@ -146,9 +146,9 @@ def test_skipped_tactics_are_counted_once_each_in_whatever_wording(log, build, l
 
 
 def test_a_line_belongs_to_the_innermost_event(log, engine, build):
-    inner = engine.start(phase.DESERIALIZE_ENGINE, {})
+    inner = engine.open(phase.DESERIALIZE_ENGINE, {})
     log("ERROR", "inside")
-    engine.finish(inner)
+    engine.close(inner)
     log("ERROR", "outside")
     assert [each.attributes["tensorrt.log.message"] for each in inner.occurrences] == ["INSIDE"]
     assert [each.attributes["tensorrt.log.message"] for each in build.occurrences] == ["OUTSIDE"]
@@ -156,13 +156,13 @@ def test_a_line_belongs_to_the_innermost_event(log, engine, build):
 
 def test_lines_outside_any_event_or_on_another_thread_are_nobodys(log, said, engine):
     log("ERROR", "before")
-    event = engine.start(phase.BUILD_ENGINE, {})
+    event = engine.open(phase.BUILD_ENGINE, {})
     thread = threading.Thread(target=log, args=("ERROR", "elsewhere"))
     thread.start()
     thread.join()
-    engine.finish(event)
+    engine.close(event)
     log("ERROR", "after")
-    assert (event.occurrences, event.tally) == ([], {})
+    assert (event.occurrences, repr(event.scratch)) == ([], "Scratch({})")
     assert [text for _, text in said] == ["before", "elsewhere", "after"]
 
 
@@ -170,14 +170,14 @@ def test_an_internal_error_is_kept_and_raises_as_before(log, build):
     with pytest.raises(RuntimeError, match=r"^fatal$"):
         log("INTERNAL_ERROR", "fatal")
     assert [each["tensorrt.log.severity"] for _, each in kept(build)] == ["INTERNAL_ERROR"]
-    assert build.tally["last_error"] == "FATAL"
+    assert build.scratch[LAST_ERROR] == "FATAL"
 
 
 def test_without_a_writer_no_text_is_recorded(said, build, redaction, log):
     redaction.redact = Ports.closed().redact
     log("ERROR", "SECRET")
     assert build.occurrences[0].attributes["tensorrt.log.message"] == ""
-    assert "SECRET" not in str([build.occurrences, build.additions, build.tally])
+    assert "SECRET" not in str([build.occurrences, build.additions, build.scratch])
 
 
 def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, redaction, caplog):

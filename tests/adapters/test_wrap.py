@@ -95,11 +95,11 @@ def test_steps_are_counted_with_their_time_also_when_they_raise(wrapping, engine
         raise ValueError
 
     step = wrapping.step(Method("x:Class.work"), Step(), raises)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     for _ in range(2):
         with pytest.raises(ValueError):
             step()
-    engine.finish(event)
+    engine.close(event)
     ((name, count, seconds),) = event.steps.longest(20)
     assert (name, count) == ("Class.work", 2)
     assert seconds > 0
@@ -114,15 +114,15 @@ def test_a_step_with_a_count_is_counted_in_both_ways_and_a_raising_one_only_wher
         tally.setdefault("seen", []).append((call.before, what, duration_s > 0))
 
     before = lambda call: f"of {call.get('number')}"
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     for counts_failures in (True, False):
         tally = Tally((phase.COMPILE,), count, before=before, counts_failures=counts_failures)
         step = wrapping.step(Function("x:halve"), Step(tally=tally), halve)
         assert step(8) == 4
         with pytest.raises(ZeroDivisionError):
             step(0)
-    engine.finish(event)
-    assert event.tally["seen"] == [("of 8", 4, True), ("of 0", "raised", True), ("of 8", 4, True)]
+    engine.close(event)
+    assert event.scratch["seen"] == [("of 8", 4, True), ("of 0", "raised", True), ("of 8", 4, True)]
     assert [(name, count) for name, count, _ in event.steps.longest(20)] == [("halve", 4)]
 
 
@@ -157,9 +157,9 @@ def test_a_row_that_holds_only_within_another_phase_is_silent_elsewhere(wrapping
     observed = wrapping.record(F, Record(phase.DECOMPOSE, within=(phase.COMPILE,)), lambda: None)
     observed()
     assert ended == []
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     observed()
-    engine.finish(event)
+    engine.close(event)
     assert [each.phase for each in ended] == [phase.DECOMPOSE, phase.COMPILE]
 
 

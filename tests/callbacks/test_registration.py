@@ -32,7 +32,7 @@ def step(value=None):
 def engine():
     engine = Engine(REGISTRY)
     yield engine
-    engine.close()
+    engine.stop()
 
 
 # --- pairs ----------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_the_users_callbacks_run_inside_the_pipeline_whenever_they_were_register
     )
     add_global_callback(recorder("mine", scopes={phase.COMPILE}))
     extend(engine, bridge("writer"), bridge("metrics"), bridge("heartbeat"))
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == [
         "writer start",
         "metrics start",
@@ -129,8 +129,8 @@ def test_a_callback_hears_of_its_scopes_only(engine, recorder, seen):
     add_global_callback(recorder("backward", scopes=[RecordScope.BACKWARD_FUNCTION]))
     with record_function("MulBackward0", scope=RecordScope.BACKWARD_FUNCTION):
         step()
-    engine.finish(engine.start(phase.COMPILE, {}))
-    engine.finish(engine.start(phase.BUILD_ENGINE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
+    engine.close(engine.open(phase.BUILD_ENGINE, {}))
     assert seen == [
         "backward start MulBackward0",
         "backward end MulBackward0",
@@ -142,7 +142,7 @@ def test_a_callback_hears_of_its_scopes_only(engine, recorder, seen):
 def test_empty_scopes_mean_all_phases_included(engine, recorder, seen):
     add_global_callback(recorder())
     step()
-    engine.finish(engine.start(phase.BUILD_PHASE, {}, target="Timing tactics"))
+    engine.close(engine.open(phase.BUILD_PHASE, {}, target="Timing tactics"))
     assert seen == [
         "start step",
         "end step",
@@ -160,7 +160,7 @@ def test_a_phase_comes_with_what_is_known_of_it_and_with_its_error(engine, seen)
         )
     )
     failure = ValueError("the user's")
-    engine.finish(engine.start(phase.COMPILE, {"torch_tensorrt.ir": "dynamo"}), failure)
+    engine.close(engine.open(phase.COMPILE, {"torch_tensorrt.ir": "dynamo"}), failure)
     assert seen == [(phase.COMPILE, {"torch_tensorrt.ir": "dynamo"}, ()), failure]
 
 
@@ -178,7 +178,7 @@ def test_a_scope_that_something_fires_needs_no_word(engine, recorder, caplog):
 
 
 def test_closing_the_engine_ends_its_source(recorder, caplog):
-    Engine(REGISTRY).close()
+    Engine(REGISTRY).stop()
     add_global_callback(recorder(scopes={phase.COMPILE}))
     assert len(caplog.records) == 1
 
@@ -238,7 +238,7 @@ def test_what_the_bridge_does_cannot_be_removed_by_a_guessed_handle(engine, reco
     for handle in range(before, after + 1):
         callbacks.disable_callback(handle)
         callbacks.remove_callback(handle)
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["bridge"]
 
 
@@ -267,7 +267,7 @@ def test_has_and_clear_tell_the_kinds_apart(recorder):
 def test_clearing_leaves_what_the_bridge_registered(engine, seen):
     extend(engine, Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
     callbacks.clear_callbacks()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["bridge"]
 
 
@@ -335,13 +335,13 @@ def test_an_interrupt_in_should_run_leaves_nothing_open(engine, recorder, seen):
 
     handle = add_global_callback(recorder(should_run=interrupted))
     with pytest.raises(KeyboardInterrupt):
-        engine.start(phase.COMPILE, {})
+        engine.open(phase.COMPILE, {})
     with pytest.raises(KeyboardInterrupt):
         step()
     callbacks.remove_callback(handle)
     assert engine.current is None
     add_global_callback(recorder())
-    engine.finish(engine.start(phase.PARTITION, {}))
+    engine.close(engine.open(phase.PARTITION, {}))
     assert seen == ["start torch_tensorrt.partition", "end torch_tensorrt.partition"]
 
 
@@ -360,12 +360,12 @@ def test_events_fired_inside_a_callback_reach_no_callback(engine, seen):
     def fire(record):
         seen.append(record.name)
         step()
-        assert engine.start(phase.PARTITION, {}) is None
+        assert engine.open(phase.PARTITION, {}) is None
         assert not RecordFunction(RecordScope.USER_SCOPE).is_active
 
     add_global_callback(RecordFunctionCallback(fire, lambda record, _context: step(seen.append("end"))))
     step()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["step", "end", "torch_tensorrt.compile", "end"]
 
 
@@ -455,7 +455,7 @@ def test_disabling_concerns_the_work_at_hand_only(recorder, seen):
 def test_disabling_does_not_switch_off_the_bridge(engine, seen):
     extend(engine, Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
     with DisableRecordFunctionGuard():
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["bridge"]
 
 

@@ -18,7 +18,7 @@ from torchspan.callbacks import (
     add_global_callback,
     record_function,
 )
-from torchspan.engine import Engine
+from torchspan.engine import Below, Engine
 from torchspan.subscribers.registry import REGISTRY
 
 
@@ -284,23 +284,23 @@ def test_per_root_decisions_hold_across_sources(seen):
 
     def fire():
         with record_function("root"):
-            event = engine.start(phase.COMPILE, {})
+            event = engine.open(phase.COMPILE, {})
             step()
-            engine.finish(engine.start(phase.BUILD_PHASE, {}, parent=event))
-            engine.finish(event)
+            engine.close(engine.open(phase.BUILD_PHASE, {}, placement=Below(event)))
+            engine.close(event)
 
     whole = ("root", "torch_tensorrt.compile", "step", "tensorrt.phase")
     assert {tuple(each) for each in trees(seen, 100, fire)} == {whole, ()}
 
     def reverse():
-        event = engine.start(phase.COMPILE, {})
+        event = engine.open(phase.COMPILE, {})
         step()
-        engine.finish(event)
+        engine.close(event)
         step()
 
     found = {tuple(each) for each in trees(seen, 200, reverse)}
     assert found == {(), ("torch_tensorrt.compile", "step"), ("torch_tensorrt.compile", "step", "step"), ("step",)}
-    engine.close()
+    engine.stop()
 
 
 def test_per_root_a_context_that_outlives_its_tree_begins_new_ones(seen):

@@ -21,37 +21,37 @@ def active(engine):
 
 
 def test_a_compilation_is_active_from_its_start_to_its_end(engine, active):
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     assert active.events() == [compilation]
-    engine.finish(compilation)
+    engine.close(compilation)
     assert active.events() == []
 
 
 @pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt()])
 def test_work_that_fails_is_not_active_any_more(engine, active, error):
-    engine.finish(engine.start(phase.COMPILE, {}), error)
+    engine.close(engine.open(phase.COMPILE, {}), error)
     assert len(active) == 0
 
 
 def test_long_work_inside_long_work_is_one_piece_of_work(engine, active):
-    compilation = engine.start(phase.COMPILE, {})
-    conversion = engine.start(phase.CONVERT, {})
-    build = engine.start(phase.BUILD_ENGINE, {})
+    compilation = engine.open(phase.COMPILE, {})
+    conversion = engine.open(phase.CONVERT, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     assert active.events() == [compilation]
     for each in (build, conversion, compilation):
-        engine.finish(each)
+        engine.close(each)
     assert len(active) == 0
 
 
 def test_short_work_is_not_active(engine, active):
-    event = engine.start(phase.EXECUTE, {})
+    event = engine.open(phase.EXECUTE, {})
     assert len(active) == 0
-    engine.finish(event)
+    engine.close(event)
 
 
 def test_another_thread_learns_which_part_is_running(engine, active):
-    compilation = engine.start(phase.COMPILE, {})
-    build = engine.start(phase.BUILD_ENGINE, {})
+    compilation = engine.open(phase.COMPILE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     seen = []
 
     def ask():
@@ -62,6 +62,6 @@ def test_another_thread_learns_which_part_is_running(engine, active):
         thread.start()
         thread.join()
         if build.end_ns is None:
-            engine.finish(build)
-    engine.finish(compilation)
+            engine.close(build)
+    engine.close(compilation)
     assert seen == [["tensorrt.build_engine"], ["torch_tensorrt.compile"]]

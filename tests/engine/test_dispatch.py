@@ -6,7 +6,7 @@ import pytest
 
 from support.engines import extend
 from torchspan import phase
-from torchspan.engine import Callback, Engine, Pipeline
+from torchspan.engine import Below, Callback, Engine, Pipeline
 from torchspan.subscribers.registry import Registry
 
 
@@ -30,7 +30,7 @@ def recorder(name, seen):
 
 def test_the_pipeline_starts_in_order_and_ends_in_reverse(seen):
     engine = Engine(pipeline=Pipeline([recorder("writer", seen), recorder("first", seen), recorder("second", seen)]))
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == [
         "writer start torch_tensorrt.compile",
         "first start torch_tensorrt.compile",
@@ -49,86 +49,86 @@ def test_a_pipeline_refuses_two_callbacks_of_one_name(seen):
 def test_a_callback_hears_of_its_phases_only(engine, seen):
     start = lambda event: seen.append(event.phase.name)
     extend(engine, Callback("builds", start, lambda *_: None, frozenset({phase.BUILD_ENGINE})))
-    engine.finish(engine.start(phase.COMPILE, {}))
-    engine.finish(engine.start(phase.BUILD_ENGINE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
+    engine.close(engine.open(phase.BUILD_ENGINE, {}))
     assert seen == ["tensorrt.build_engine"]
 
 
 def test_the_end_gets_what_its_start_returned(engine, seen):
     extend(engine, Callback("pair", lambda _event: "from start", lambda _event, context: seen.append(context)))
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["from start"]
 
 
 def test_a_pair_that_has_started_ends_after_the_engine_was_closed(engine, seen):
     extend(engine, recorder("closed", seen))
-    event = engine.start(phase.COMPILE, {})
-    engine.close()
-    engine.finish(event)
-    assert engine.start(phase.COMPILE, {}) is None
+    event = engine.open(phase.COMPILE, {})
+    engine.stop()
+    engine.close(event)
+    assert engine.open(phase.COMPILE, {}) is None
     assert seen == ["closed start torch_tensorrt.compile", "closed end torch_tensorrt.compile"]
 
 
 def test_an_event_is_current_until_it_ends(engine):
-    outer = engine.start(phase.COMPILE, {})
-    inner = engine.start(phase.PARTITION, {})
+    outer = engine.open(phase.COMPILE, {})
+    inner = engine.open(phase.PARTITION, {})
     assert engine.current is inner
     assert inner.parent is outer
-    engine.finish(inner)
+    engine.close(inner)
     assert engine.current is outer
-    engine.finish(outer)
+    engine.close(outer)
     assert engine.current is None
 
 
 def test_a_child_given_its_parent_is_nobodys_current_event(engine):
-    build = engine.start(phase.BUILD_ENGINE, {})
-    reported = engine.start(phase.BUILD_PHASE, {}, target="Timing tactics", parent=build)
+    build = engine.open(phase.BUILD_ENGINE, {})
+    reported = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
     assert reported.name == "tensorrt.phase Timing tactics"
     assert engine.current is build
-    engine.finish(reported)
-    engine.finish(build)
+    engine.close(reported)
+    engine.close(build)
 
 
 def test_a_context_copied_by_a_task_does_not_revive_an_event_that_has_ended(engine):
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     copied = contextvars.copy_context()
-    engine.finish(event)
+    engine.close(event)
     assert copied.run(lambda: engine.current) is None
-    assert copied.run(lambda: engine.start(phase.PARTITION, {}).parent) is None
+    assert copied.run(lambda: engine.open(phase.PARTITION, {}).parent) is None
 
 
 def test_another_thread_has_no_current_event(engine):
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     found = []
     thread = threading.Thread(target=lambda: found.append(engine.current))
     thread.start()
     thread.join()
-    engine.finish(event)
+    engine.close(event)
     assert found == [None]
 
 
 def test_events_fired_inside_a_callback_reach_no_callback(engine, seen):
     def fire(event):
         seen.append(event.phase.name)
-        assert engine.start(phase.PARTITION, {}) is None
+        assert engine.open(phase.PARTITION, {}) is None
 
     extend(engine, Callback("fires", fire, lambda *_: None))
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["torch_tensorrt.compile"]
 
 
 def test_an_inactive_engine_opens_nothing(engine):
     engine.active = False
-    assert engine.start(phase.COMPILE, {}) is None
+    assert engine.open(phase.COMPILE, {}) is None
     assert engine.current is None
 
 
 def test_children_lie_inside_their_parents_when_the_wall_clock_is_set_back(engine, monkeypatch):
-    parent = engine.start(phase.COMPILE, {})
+    parent = engine.open(phase.COMPILE, {})
     monkeypatch.setattr("time.time_ns", lambda: 0)
-    child = engine.start(phase.PARTITION, {})
-    engine.finish(child)
-    engine.finish(parent)
+    child = engine.open(phase.PARTITION, {})
+    engine.close(child)
+    engine.close(parent)
     assert parent.start_ns <= child.start_ns <= child.end_ns <= parent.end_ns
 
 
@@ -139,7 +139,7 @@ def test_a_callback_that_raises_fails_alone_and_is_disabled_after_the_third_time
     extend(engine, Callback("broken", fails, lambda *_: None))
     extend(engine, recorder("healthy", seen))
     for _ in range(5):
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
     assert seen.count("healthy start torch_tensorrt.compile") == 5
     assert engine.guard.failures == {"broken": 3}
     assert [record.getMessage() for record in caplog.records] == [
@@ -155,7 +155,7 @@ def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_h
     extend(engine, recorder("earlier", seen))
     extend(engine, Callback("interrupted", interrupted, lambda *_: None))
     with pytest.raises(KeyboardInterrupt):
-        engine.start(phase.COMPILE, {})
+        engine.open(phase.COMPILE, {})
     assert engine.current is None
     assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]
 
@@ -164,10 +164,10 @@ def test_an_engine_runs_its_own_pipeline_beside_another_engine_of_the_same_regis
     registry = Registry()
     first = Engine(registry, Pipeline([recorder("first", seen)]))
     second = Engine(registry, Pipeline([recorder("second", seen)]))
-    open_event = first.start(phase.COMPILE, {})
-    first.close()
-    first.finish(open_event)
-    second.finish(second.start(phase.BUILD_ENGINE, {}))
+    open_event = first.open(phase.COMPILE, {})
+    first.stop()
+    first.close(open_event)
+    second.close(second.open(phase.BUILD_ENGINE, {}))
     assert seen == [
         "first start torch_tensorrt.compile",
         "first end torch_tensorrt.compile",
@@ -175,7 +175,7 @@ def test_an_engine_runs_its_own_pipeline_beside_another_engine_of_the_same_regis
         "second end tensorrt.build_engine",
     ]
     assert registry.silent([phase.COMPILE]) == []
-    second.close()
+    second.stop()
     assert registry.silent([phase.COMPILE]) == [phase.COMPILE]
 
 
@@ -184,7 +184,7 @@ def test_a_start_that_raised_has_no_end(engine, seen):
         raise RuntimeError("observer's own")
 
     extend(engine, Callback("broken", fails, lambda *_: seen.append("end")))
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == []
 
 
@@ -194,8 +194,8 @@ def test_an_end_runs_though_its_callback_has_been_disabled_since(engine, seen):
         raise RuntimeError("observer's own")
 
     extend(engine, Callback("broken", lambda _event: None, fails))
-    outer = engine.start(phase.COMPILE, {})
+    outer = engine.open(phase.COMPILE, {})
     for _ in range(4):
-        engine.finish(engine.start(phase.PARTITION, {}))
-    engine.finish(outer)
+        engine.close(engine.open(phase.PARTITION, {}))
+    engine.close(outer)
     assert seen == ["end"] * 4

@@ -118,9 +118,9 @@ def test_without_a_span_around_it_a_function_begins_ten_traces_a_second_at_most(
 def test_inside_a_compilation_every_call_is_a_span(instrument, spans, clock):
     instrument()
     engine = RECORDING.recorder.engine
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     calls(leaf, 25)
-    engine.finish(compilation)
+    engine.close(compilation)
     assert observed(spans()) == ["leaf"] * 25 + ["calls"]
 
 

@@ -21,7 +21,7 @@ def ours(label, provider=None):
     """A compilation passes by, of a model called `label`. Returns the process it ran in."""
     engine = Engine()
     extend(engine, SpanWriter(provider).callback)
-    engine.finish(engine.start(phase.COMPILE, {semconv.MODEL_CLASS: label}))
+    engine.close(engine.open(phase.COMPILE, {semconv.MODEL_CLASS: label}))
     return os.getpid()
 
 

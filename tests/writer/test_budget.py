@@ -16,7 +16,7 @@ from support.tree import named
 from torchspan import phase, semconv
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import ActiveWork, Engine, Occurrence
+from torchspan.engine import CURRENT, ActiveWork, Below, Engine, Occurrence
 from torchspan.probes import Function, Record
 from torchspan.writer import MetricWriter, SpanWriter
 from torchspan.writer._budget import TRACES, Budget
@@ -86,10 +86,10 @@ def started(provider):
     return start
 
 
-def run(engine, of_phase, *, target=None, parent=None, inside=lambda _event: None):
-    event = engine.start(of_phase, {}, target=target, parent=parent)
+def run(engine, of_phase, *, target=None, placement=CURRENT, inside=lambda _event: None):
+    event = engine.open(of_phase, {}, target=target, placement=placement)
     inside(event)
-    engine.finish(event)
+    engine.close(event)
     return event
 
 
@@ -129,7 +129,11 @@ def test_what_is_inside_of_what_was_folded_arrives_at_the_nearest_span_and_no_ti
 
     def conversion(event):
         event.steps.add("collecting garbage", 0.0)
-        run(engine, phase.BUILD_ENGINE, inside=lambda build: run(engine, phase.BUILD_PHASE, target="a", parent=build))
+        run(
+            engine,
+            phase.BUILD_ENGINE,
+            inside=lambda build: run(engine, phase.BUILD_PHASE, target="a", placement=Below(build)),
+        )
 
     run(engine, phase.COMPILE, inside=lambda _: run(engine, phase.CONVERT, inside=conversion))
     (compilation,) = exporter.get_finished_spans()
@@ -165,18 +169,20 @@ def test_the_context_and_the_parents_stay_right(started, exporter, tracer):
 
 def test_a_child_that_shares_no_frame_with_what_was_folded_has_the_nearest_span_for_parent(started, exporter):
     engine, _ = started(4)
-    compilation = engine.start(phase.COMPILE, {})
-    build = engine.start(phase.BUILD_ENGINE, {})
-    outer = engine.start(phase.BUILD_PHASE, {}, target="outer", parent=build)  # the detail for which there is no room
+    compilation = engine.open(phase.COMPILE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
+    outer = engine.open(
+        phase.BUILD_PHASE, {}, target="outer", placement=Below(build)
+    )  # the detail for which there is no room
 
     def on_a_thread_of_tensorrts():
-        engine.finish(engine.start(phase.BUILD_ENGINE, {}, parent=outer))
+        engine.close(engine.open(phase.BUILD_ENGINE, {}, placement=Below(outer)))
 
     thread = threading.Thread(target=contextvars.Context().run, args=(on_a_thread_of_tensorrts,))
     thread.start()
     thread.join()
     for event in (outer, build, compilation):
-        engine.finish(event)
+        engine.close(event)
     spans = exporter.get_finished_spans()
     assert [span.name for span in spans] == [BUILD, BUILD, COMPILE]
     inner, around, _ = spans
@@ -235,11 +241,11 @@ def test_an_exception_swallowed_around_what_was_folded_is_told_and_marks_nothing
 
 def test_a_folded_build_that_failed_without_an_exception_marks_the_span_around_it(started, exporter):
     engine, _ = started(1)
-    compilation = engine.start(phase.COMPILE, {})
-    build = engine.start(phase.BUILD_ENGINE, {})
+    compilation = engine.open(phase.COMPILE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     build.additions[semconv.ERROR_TYPE] = "engine_build_failed"
-    engine.finish(build)
-    engine.finish(compilation)
+    engine.close(build)
+    engine.close(compilation)
     (span,) = exporter.get_finished_spans()
     assert span.attributes["error.type"] == "engine_build_failed"
 
@@ -250,29 +256,29 @@ def test_what_occurred_in_what_was_folded_is_on_the_nearest_span_within_bounds(s
     def occurs(event):
         event.occurrences.append(Occurrence("exception", event.start_ns, {semconv.EXCEPTION_TYPE: "Handled"}))
 
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     event = run(engine, phase.CONVERT, inside=occurs)
-    engine.finish(compilation)
+    engine.close(compilation)
     (span,) = exporter.get_finished_spans()
     assert [(each.timestamp, each.attributes["exception.type"]) for each in span.events] == [
         (event.start_ns, "Handled")
     ]
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     for _ in range(500):
         run(engine, phase.CONVERT, inside=occurs)
     assert len(compilation.occurrences) == 128
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 def test_observers_that_fired_in_what_was_folded_are_a_number(started, exporter):
     engine, _ = started(1)
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     for count in (2, 3):
-        event = engine.start(phase.CONVERT, {})
+        event = engine.open(phase.CONVERT, {})
         fired = {semconv.OBSERVER_NAME: "on_node", semconv.OBSERVER_COUNT: count}
         event.occurrences.append(Occurrence(semconv.OBSERVER_EVENT, event.start_ns, fired))
-        engine.finish(event)
-    engine.finish(compilation)
+        engine.close(event)
+    engine.close(compilation)
     (span,) = exporter.get_finished_spans()
     assert (span.events, span.attributes["torchspan.observer.omitted"]) == ((), 5)
 
@@ -326,7 +332,7 @@ def engine_made(engine):
 
     def build(event):
         for number in range(PHASES_OF_A_BUILD):
-            run(engine, phase.BUILD_PHASE, target=f"phase {number}", parent=event)
+            run(engine, phase.BUILD_PHASE, target=f"phase {number}", placement=Below(event))
 
     def conversion(_event):
         run(engine, phase.CONSTRUCT_NETWORK)

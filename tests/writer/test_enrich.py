@@ -40,8 +40,8 @@ def is_marked(of_phase=phase.COMPILE):
     """Whether an event that starts here is one while serving. No span writer is there."""
     engine = Engine()
     extend(engine, enrich_callback())
-    event = engine.start(of_phase, {})
-    engine.finish(event)
+    event = engine.open(of_phase, {})
+    engine.close(event)
     return event.attributes.get("torchspan.while_serving")
 
 
@@ -84,9 +84,9 @@ def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
     recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=lambda: 0)
     extend(engine, enrich_callback(), recorder.callback)
     with server(tracer), tracer.start_as_current_span("middleware"):
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
     assert metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving") == {True: 1}
-    engine.close()
+    engine.stop()
     recorder.close()
 
 

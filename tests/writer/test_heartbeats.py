@@ -84,7 +84,7 @@ def no_thread_is_left_over():
 
 def test_long_work_is_told_of_at_its_start_and_at_each_interval(begin, engine, listener, time):
     begin(0.5)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(2.2)
     assert listener.told == [
         ("torch_tensorrt.compile", 0, 0.0),
@@ -94,22 +94,22 @@ def test_long_work_is_told_of_at_its_start_and_at_each_interval(begin, engine, l
         ("torch_tensorrt.compile", 4, 2.0),
     ]
     assert listener.flushes == 5
-    engine.finish(event)
+    engine.close(event)
 
 
 def test_without_an_interval_the_gaps_grow(begin, engine, listener, time):
     begin(None)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(200)
     assert listener.elapsed() == [0, 5, 15, 35, 75, 135, 195]
-    engine.finish(event)
+    engine.close(event)
 
 
 def test_work_shorter_than_the_first_interval_is_told_of_once(begin, engine, listener, time):
     begin(0.5)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(0.4)
-    engine.finish(event)
+    engine.close(event)
     time.advance(5)
     assert listener.elapsed() == [0]
 
@@ -117,50 +117,50 @@ def test_work_shorter_than_the_first_interval_is_told_of_once(begin, engine, lis
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
 def test_after_the_end_nothing_is_told_and_the_thread_sleeps_until_there_is_more(begin, engine, listener, time, error):
     begin(0.5)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(1)
-    engine.finish(event, error)
+    engine.close(event, error)
     time.settle()
     (sleep,) = time._sleeps
     assert sleep.deadline_ns is None
     time.advance(3600)
     assert listener.elapsed() == [0, 0.5, 1.0]
     (thread,) = threads()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert threads() == [thread], "one thread serves all work"
 
 
 def test_there_is_no_thread_before_there_is_long_work(begin, engine):
     begin()
-    engine.finish(engine.start(phase.EXECUTE, {}))
-    engine.finish(engine.start(phase.CONVERT, {}))
+    engine.close(engine.open(phase.EXECUTE, {}))
+    engine.close(engine.open(phase.CONVERT, {}))
     assert threads() == []
 
 
 def test_no_exit_waits_for_the_thread(begin, engine):
     begin()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     (thread,) = threads()
     assert thread.daemon
 
 
 def test_long_work_inside_long_work_is_one_piece_of_work(begin, engine, listener, time):
     begin(0.5)
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     time.advance(0.2)
-    build = engine.start(phase.BUILD_ENGINE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     time.advance(0.5)
-    engine.finish(build)
-    engine.finish(compilation)
+    engine.close(build)
+    engine.close(compilation)
     assert listener.told == [("torch_tensorrt.compile", 0, 0.0), ("torch_tensorrt.compile", 1, 0.5)]
 
 
 def test_work_in_two_threads_is_told_of_separately(begin, engine, listener, time):
     begin(0.5)
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     time.advance(0.3)
     builds = []
-    other = threading.Thread(target=lambda: builds.append(engine.start(phase.BUILD_ENGINE, {})))
+    other = threading.Thread(target=lambda: builds.append(engine.open(phase.BUILD_ENGINE, {})))
     other.start()
     other.join()
     time.advance(0.6)
@@ -172,8 +172,8 @@ def test_work_in_two_threads_is_told_of_separately(begin, engine, listener, time
         ("tensorrt.build_engine", 0, 0.0),
         ("tensorrt.build_engine", 1, 0.5),
     ]
-    contextvars.copy_context().run(engine.finish, builds[0])
-    engine.finish(compilation)
+    contextvars.copy_context().run(engine.close, builds[0])
+    engine.close(compilation)
 
 
 def test_threads_that_start_work_at_the_same_moment_share_one_thread(begin, engine):
@@ -182,7 +182,7 @@ def test_threads_that_start_work_at_the_same_moment_share_one_thread(begin, engi
 
     def work():
         barrier.wait()
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
 
     workers = [threading.Thread(target=work) for _ in range(16)]
     for worker in workers:
@@ -197,28 +197,28 @@ def test_a_thread_that_starts_work_while_another_is_just_about_to_start_ours_com
 
     def new_sleep_while_another_starts():
         if not others:
-            others.append(threading.Thread(target=lambda: engine.finish(engine.start(phase.COMPILE, {}))))
+            others.append(threading.Thread(target=lambda: engine.close(engine.open(phase.COMPILE, {}))))
             others[0].start()
             others[0].join()
         return new_sleep()
 
     time.new_sleep = new_sleep_while_another_starts
     begin()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert len(threads()) == 1
 
 
 def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_out(begin, engine, listener, time):
     listener.may_return.clear()
     begin(0.5)
-    first = engine.start(phase.COMPILE, {})
+    first = engine.open(phase.COMPILE, {})
     assert listener.flushing.wait(60)
     time.jump(10.2)
     # The export hangs; the program's threads start and end work as if nothing were the matter.
     for _ in range(3):
-        engine.finish(engine.start(phase.BUILD_ENGINE, {}))
-    engine.finish(first)
-    second = engine.start(phase.COMPILE, {})
+        engine.close(engine.open(phase.BUILD_ENGINE, {}))
+    engine.close(first)
+    second = engine.open(phase.COMPILE, {})
     time.jump(10.0)
     assert listener.elapsed() == [0]
     listener.may_return.set()
@@ -226,7 +226,7 @@ def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_o
     assert listener.elapsed() == [0, 10.0], "the first has ended, the second is told of once, late"
     time.advance(0.5)
     assert listener.elapsed() == [0, 10.0, 10.5]
-    engine.finish(second)
+    engine.close(second)
 
 
 def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, listener, time, caplog):
@@ -238,9 +238,9 @@ def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, li
 
     failing = Failing()
     begin(0.5, failing)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(1.5)
-    engine.finish(event)
+    engine.close(event)
     assert [(number, seconds) for _, number, seconds in failing.told] == [(0, 0.0), (1, 1.0), (2, 1.5)]
     assert caplog.messages == ["telling of progress failed; the program goes on, with less telemetry."]
 
@@ -253,9 +253,9 @@ def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, li
 
     failing = Failing()
     begin(0.5, failing)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(0.5)
-    engine.finish(event)
+    engine.close(event)
     assert failing.flushes == 2
     assert caplog.messages == ["sending out progress failed; the program goes on, with less telemetry."]
 
@@ -263,7 +263,7 @@ def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, li
 def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listener):
     listener.may_return.clear()
     heartbeats = begin()
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     assert listener.flushing.wait(60)
     (thread,) = threads()
     heartbeats.stop()
@@ -271,7 +271,7 @@ def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listene
     listener.may_return.set()
     thread.join(60)
     assert not thread.is_alive()
-    engine.finish(event)
+    engine.close(event)
     assert listener.elapsed() == [0]
 
 
@@ -292,7 +292,7 @@ def test_nothing_of_the_callers_context_is_there_to_be_handed_down_to_the_thread
 
     monkeypatch.setattr(threading.Thread, "start", handing_down)
     begin()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert seen == ["nothing"]
 
 
@@ -307,9 +307,9 @@ def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(
 
     curious = Curious()
     begin(0.5, curious)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.settle()
-    engine.finish(event)
+    engine.close(event)
     assert curious.told == [("nothing", False)]
     assert is_instrumentation_enabled()
 
@@ -318,16 +318,16 @@ def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from 3.12 on; it is what is tested
 def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(begin, engine, listener, time):
     begin(0.5)
-    event = engine.start(phase.COMPILE, {})
+    event = engine.open(phase.COMPILE, {})
     time.advance(0.5)
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
             time._sleeps.clear()  # the thread that sleeps there is the parent's
-            own = contextvars.Context().run(engine.start, phase.BUILD_ENGINE, {})
+            own = contextvars.Context().run(engine.open, phase.BUILD_ENGINE, {})
             time.advance(0.5)
-            contextvars.Context().run(engine.start, phase.EXECUTE, {})
+            contextvars.Context().run(engine.open, phase.EXECUTE, {})
             os.write(writer, repr([*listener.told[2:], len(threads()), own.is_open]).encode())
         finally:
             os._exit(0)
@@ -336,5 +336,5 @@ def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(beg
         assert answer.read() == repr([("tensorrt.build_engine", 0, 0.0), ("tensorrt.build_engine", 1, 0.5), 1, True])
     os.waitpid(pid, 0)
     time.advance(0.5)
-    engine.finish(event)
+    engine.close(event)
     assert listener.elapsed() == [0, 0.5, 1.0], "the parent goes on"

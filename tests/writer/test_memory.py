@@ -61,11 +61,11 @@ def test_memory_beyond_every_earlier_peak_is_told_exactly():
     engine = engine_with(ProcessMemory().callback)
     size = peak_resident_bytes() - resident_bytes() + 128 * MIB
     before = resident_by_pages()
-    event = engine.start(phase.BUILD_ENGINE, {})
+    event = engine.open(phase.BUILD_ENGINE, {})
     block = allocated(size)
     during = resident_by_pages()
     del block
-    engine.finish(event)
+    engine.close(event)
     assert abs(event.additions["tensorrt.build.memory.before"] - before) < 16 * MIB
     assert abs(event.additions["tensorrt.build.memory.peak"] - during) < 16 * MIB
     assert event.additions["tensorrt.build.memory.peak_sampled"] is False
@@ -82,7 +82,7 @@ def test_memory_below_an_earlier_peak_is_sampled():
         return resident_bytes()
 
     engine = engine_with(ProcessMemory(Sampler(read, interval_s=0.005)).callback)
-    event = engine.start(phase.BUILD_ENGINE, {})
+    event = engine.open(phase.BUILD_ENGINE, {})
     block = allocated(128 * MIB)
     during = resident_by_pages()
     sampled.clear()
@@ -90,7 +90,7 @@ def test_memory_below_an_earlier_peak_is_sampled():
     sampled.clear()
     assert sampled.wait(DEADLINE_S)  # the sample before this one has been taken while the block was there
     del block
-    engine.finish(event)
+    engine.close(event)
     assert abs(event.additions["tensorrt.build.memory.peak"] - during) < 16 * MIB
     assert event.additions["tensorrt.build.memory.peak_sampled"] is True
 
@@ -100,8 +100,8 @@ def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monke
     (tmp_path / "status").write_text("Name:\tpython\nVmRSS:\t  17 kB\n")
     monkeypatch.setattr(_memory, "STATUS", tmp_path / "status")
     engine = engine_with(ProcessMemory().callback)
-    event = engine.start(phase.BUILD_ENGINE, {})
-    engine.finish(event)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    engine.close(event)
     assert event.additions["tensorrt.build.memory.peak"] >= event.additions["tensorrt.build.memory.before"] > MIB
     assert event.additions["tensorrt.build.memory.peak_sampled"] is True
 
@@ -112,15 +112,15 @@ def test_where_memory_cannot_be_read_nothing_is_told_and_no_thread_is_started(mo
     started = []
     monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
     engine = engine_with(*memory_callbacks())
-    event = engine.start(phase.BUILD_ENGINE, {})
-    engine.finish(event)
+    event = engine.open(phase.BUILD_ENGINE, {})
+    engine.close(event)
     assert (event.additions, started, peak_resident_bytes()) == ({}, [], None)
 
 
 def test_only_builds_are_looked_at():
     engine = engine_with(*memory_callbacks())
-    event = engine.start(phase.COMPILE, {})
-    engine.finish(event)
+    event = engine.open(phase.COMPILE, {})
+    engine.close(event)
     assert event.additions == {}
 
 
@@ -131,14 +131,14 @@ def test_builds_at_the_same_time_share_one_thread_which_ends_with_the_last(monke
     alive = lambda: [each for each in threading.enumerate() if each.name == "torchspan memory"]
     wait_until(lambda: not alive())  # of an earlier test
     engine = engine_with(memory.callback)
-    first = engine.start(phase.BUILD_ENGINE, {})
+    first = engine.open(phase.BUILD_ENGINE, {})
     (thread,) = alive()
-    second = engine.start(phase.BUILD_ENGINE, {})
+    second = engine.open(phase.BUILD_ENGINE, {})
     assert alive() == [thread]
     assert thread.daemon
-    engine.finish(second)
+    engine.close(second)
     assert alive() == [thread]
-    engine.finish(first)
+    engine.close(first)
     thread.join(DEADLINE_S / 2)  # it does not wait for its interval to pass
     assert not thread.is_alive()
 

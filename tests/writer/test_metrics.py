@@ -48,13 +48,13 @@ class Bridge:
         self.operator = partial(wrap_run, factory, ports, probe.target, probe.action)
 
     def event(self, of_phase, facts=None, additions=None, error=None):
-        event = self.engine.start(of_phase, facts or {})
+        event = self.engine.open(of_phase, facts or {})
         event.additions.update(additions or {})
-        self.engine.finish(event, error)
+        self.engine.close(event, error)
         return event
 
     def close(self):
-        self.engine.close()
+        self.engine.stop()
         self.metrics.close()
 
 
@@ -86,8 +86,8 @@ def test_a_compilations_duration_is_that_of_its_event(bridge, metrics):
 
 def test_every_other_phase_is_in_one_metric_by_its_name_without_the_target(bridge, metrics):
     bridge.event(phase.LOWER)
-    event = bridge.engine.start(phase.PASS, {}, target="constant_fold")
-    bridge.engine.finish(event)
+    event = bridge.engine.open(phase.PASS, {}, target="constant_fold")
+    bridge.engine.close(event)
     assert metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {
         "torch_tensorrt.lower": 1,
         "torch_tensorrt.pass": 1,
@@ -112,10 +112,10 @@ def test_no_model_engine_or_shape_is_an_attribute(bridge, metrics):
 
 def test_a_lookup_is_counted_once_though_the_conversion_around_it_knows_the_result_too(metrics):
     bridge = Bridge(None, metrics.provider)
-    conversion = bridge.engine.start(phase.CONVERT, {})
+    conversion = bridge.engine.open(phase.CONVERT, {})
     bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "hit"})
     conversion.additions[semconv.CACHE_RESULT] = "hit"
-    bridge.engine.finish(conversion)
+    bridge.engine.close(conversion)
     bridge.event(phase.CONVERT, additions={semconv.CACHE_RESULT: "disabled"})
     bridge.event(phase.CACHE_INSERT, additions={semconv.CACHE_RESULT: "inserted"})
     lookups = metrics.values("torch_tensorrt.engine_cache.lookups", "torch_tensorrt.engine_cache.result")
@@ -132,11 +132,11 @@ TOTALS = {
 
 @pytest.mark.parametrize("outer", [phase.COMPILE, None], ids=["compilation", "alone"])
 def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, metrics, outer):
-    compilation = bridge.engine.start(outer, {}) if outer else None
+    compilation = bridge.engine.open(outer, {}) if outer else None
     bridge.event(phase.PARTITION, additions=TOTALS)
     if compilation is not None:
         compilation.additions.update(TOTALS)
-        bridge.engine.finish(compilation)
+        bridge.engine.close(compilation)
     by_reason = "torch_tensorrt.fallback.reason_class"
     assert metrics.values("torch_tensorrt.fallback.operators", by_reason) == {"no_converter": 5, "min_block_size": 2}
     assert metrics.values("torch_tensorrt.fallback.subgraphs", by_reason) == {"no_converter": 3}
@@ -144,11 +144,11 @@ def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, met
 
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()], ids=["success", "error", "interrupt"])
 def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_ended(bridge, metrics, error):
-    event = bridge.engine.start(phase.COMPILE, {})
-    inner = bridge.engine.start(phase.BUILD_ENGINE, {})
+    event = bridge.engine.open(phase.COMPILE, {})
+    inner = bridge.engine.open(phase.BUILD_ENGINE, {})
     assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
     for each in (inner, event):
-        bridge.engine.finish(each, error)
+        bridge.engine.close(each, error)
     assert metrics.values("torch_tensorrt.builds.active") == {(): 0}
 
 
@@ -370,9 +370,9 @@ def test_a_reader_that_is_added_later_is_noticed_at_the_next_event(provider):
 def test_switching_off_and_on_again_with_one_provider_doubles_nothing(provider, metrics, caplog):
     for number in range(1, 4):
         bridge = Bridge(provider, metrics.provider)
-        event = bridge.engine.start(phase.COMPILE, {})
+        event = bridge.engine.open(phase.COMPILE, {})
         assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
-        bridge.engine.finish(event)
+        bridge.engine.close(event)
         bridge.close()
         read = metrics.read()
         assert "torch_tensorrt.builds.active" not in read, "nothing is observed after the end"
@@ -390,9 +390,9 @@ def test_what_is_held_at_the_end_is_recorded(provider, metrics):
 
 def test_an_event_that_is_open_at_the_end_is_still_recorded(provider, metrics):
     bridge = Bridge(provider, metrics.provider)
-    event = bridge.engine.start(phase.COMPILE, {})
+    event = bridge.engine.open(phase.COMPILE, {})
     bridge.close()
-    bridge.engine.finish(event)
+    bridge.engine.close(event)
     assert metrics.counts("torch_tensorrt.compile.duration") == {(): 1}
 
 
@@ -467,9 +467,9 @@ bridge.close()
 # Once more: with the provider that is there now, by its own name and as the global one.
 for given in (metrics.provider, None):
     bridge = Bridge(None, given)
-    event = bridge.engine.start(phase.COMPILE, {{}})
+    event = bridge.engine.open(phase.COMPILE, {{}})
     assert metrics.values("torch_tensorrt.builds.active") == {{(): 1}}
-    bridge.engine.finish(event)
+    bridge.engine.close(event)
     bridge.close()
 assert metrics.counts("torch_tensorrt.compile.duration") == {{(): 2}}
 assert "torch_tensorrt.builds.active" not in metrics.read()

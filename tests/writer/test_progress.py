@@ -20,7 +20,7 @@ from support.fake_time import START_NS, FakeTime
 from support.receiver import Receiver
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Engine
+from torchspan.engine import ActiveWork, Below, Engine
 from torchspan.sdk import FileSpanExporter
 from torchspan.writer import ProgressWriter, SpanWriter
 
@@ -47,10 +47,10 @@ def progress(provider):
 
 
 def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progress, time):
-    compilation = engine.start(phase.COMPILE, {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch.compile"})
+    compilation = engine.open(phase.COMPILE, {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch.compile"})
     time.jump(2)
-    conversion = engine.start(phase.CONVERT, {semconv.ENGINE_NAME: "_run_on_acc_0"})
-    build = engine.start(phase.BUILD_ENGINE, {})
+    conversion = engine.open(phase.CONVERT, {semconv.ENGINE_NAME: "_run_on_acc_0"})
+    build = engine.open(phase.BUILD_ENGINE, {})
     time.jump(3)
 
     assert progress.tell(compilation, 4)
@@ -70,43 +70,43 @@ def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progre
     }
     assert (span.start_time, span.end_time) == (START_NS + 5 * 10**9, START_NS + 5 * 10**9)
     for event in (build, conversion, compilation):
-        engine.finish(event)
+        engine.close(event)
 
 
 def test_what_is_not_known_is_not_said(engine, exporter, progress):
-    build = engine.start(phase.BUILD_ENGINE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     progress.tell(build, 0)
     (span,) = exporter.get_finished_spans()
     assert {key for key in span.attributes if key.startswith("torch_tensorrt.")} == set()
-    engine.finish(build)
+    engine.close(build)
 
 
 def test_a_bounded_target_is_part_of_what_is_running(engine, exporter, progress):
-    build = engine.start(phase.BUILD_ENGINE, {})
-    step = engine.start(phase.BUILD_PHASE, {}, target="Timing tactics", parent=build)
+    build = engine.open(phase.BUILD_ENGINE, {})
+    step = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
     progress.tell(build, 0)
     (span,) = exporter.get_finished_spans()
     assert span.attributes["torchspan.progress.running"] == "tensorrt.phase Timing tactics"
-    engine.finish(step)
-    engine.finish(build)
+    engine.close(step)
+    engine.close(build)
 
 
 def test_between_two_parts_the_work_itself_is_what_is_running(engine, exporter, progress):
-    compilation = engine.start(phase.COMPILE, {})
-    engine.finish(engine.start(phase.LOWER, {}))
+    compilation = engine.open(phase.COMPILE, {})
+    engine.close(engine.open(phase.LOWER, {}))
     progress.tell(compilation, 0)
     span = named(exporter.get_finished_spans(), "torchspan.progress")
     assert span.attributes["torchspan.progress.running"] == "torch_tensorrt.compile"
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 def test_the_span_stands_in_the_trace_of_the_work_and_inside_its_time(engine, exporter, progress, tracer):
     with tracer.start_as_current_span("request"):
-        compilation = engine.start(phase.COMPILE, {})
-        build = engine.start(phase.BUILD_ENGINE, {})
+        compilation = engine.open(phase.COMPILE, {})
+        build = engine.open(phase.BUILD_ENGINE, {})
         progress.tell(compilation, 0)
-        engine.finish(build)
-        engine.finish(compilation)
+        engine.close(build)
+        engine.close(compilation)
     spans = exporter.get_finished_spans()
     told, whole = named(spans, "torchspan.progress"), named(spans, "torch_tensorrt.compile")
     assert told.parent.span_id == whole.context.span_id
@@ -115,20 +115,20 @@ def test_the_span_stands_in_the_trace_of_the_work_and_inside_its_time(engine, ex
 
 
 def test_work_that_has_ended_is_not_told_of(engine, exporter, progress):
-    compilation = engine.start(phase.COMPILE, {})
-    engine.finish(compilation)
+    compilation = engine.open(phase.COMPILE, {})
+    engine.close(compilation)
     assert not progress.tell(compilation, 1)
     assert [span.name for span in exporter.get_finished_spans()] == ["torch_tensorrt.compile"]
 
 
 def test_work_that_ends_while_the_span_is_made_is_not_told_of(engine, exporter, progress, monkeypatch):
     """The end comes between the decision to tell and the writing."""
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     running = type(compilation).innermost_running
 
     def ends_meanwhile(event):
         found = running(event)
-        engine.finish(event)
+        engine.close(event)
         return found
 
     monkeypatch.setattr(type(compilation), "innermost_running", ends_meanwhile)
@@ -138,7 +138,7 @@ def test_work_that_ends_while_the_span_is_made_is_not_told_of(engine, exporter, 
 
 def test_an_event_is_no_longer_open_when_the_time_of_its_end_is_read(engine):
     """So that a time which was read while the event was open never lies behind its end."""
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     seen = []
     read = compilation.anchor.now_ns
 
@@ -148,7 +148,7 @@ def test_an_event_is_no_longer_open_when_the_time_of_its_end_is_read(engine):
             return read()
 
     compilation.anchor = Watched()
-    engine.finish(compilation)
+    engine.close(compilation)
     assert seen == [False]
 
 
@@ -158,10 +158,10 @@ def test_work_whose_span_is_not_sampled_is_not_told_of():
     engine, told = engine_writing_to(provider), InMemorySpanExporter()
     everything = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)  # whatever is above
     everything.add_span_processor(SimpleSpanProcessor(told))
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     assert not ProgressWriter(provider).tell(compilation, 0)
     assert not ProgressWriter(everything).tell(compilation, 0)
-    engine.finish(compilation)
+    engine.close(compilation)
     assert exporter.get_finished_spans() == told.get_finished_spans() == ()
 
 
@@ -173,20 +173,20 @@ def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_tr
             context_api.detach(token)
 
     seen = []
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     provider.add_span_processor(Seeing())
     with suppress_instrumentation():
         assert progress.tell(compilation, 0)
     assert seen == [("torchspan.progress", True)]
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 def test_without_an_sdk_nothing_is_told_and_nothing_fails():
     engine, progress = engine_writing_to(ProxyTracerProvider()), ProgressWriter()
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     assert not progress.tell(compilation, 0)
     progress.flush()
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypatch):
@@ -197,7 +197,7 @@ def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypat
         providers[-1].add_span_processor(BatchSpanProcessor(exporters[-1], schedule_delay_millis=3_600_000))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[0])
     engine, progress = engine_writing_to(None), ProgressWriter()
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     progress.tell(compilation, 0)
     progress.flush()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[1])
@@ -207,7 +207,7 @@ def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypat
         [span.attributes["torchspan.progress.number"] for span in each.get_finished_spans()] for each in exporters
     ]
     assert numbers == [[0], [1]]
-    engine.finish(compilation)
+    engine.close(compilation)
     for provider in providers:
         provider.shutdown()
 
@@ -230,8 +230,8 @@ def telling():
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(processor)
         engine, progress = engine_writing_to(provider), ProgressWriter(provider)
-        compilation = engine.start(phase.COMPILE, {})
-        cleanup.extend((lambda: engine.finish(compilation), provider.shutdown))
+        compilation = engine.open(phase.COMPILE, {})
+        cleanup.extend((lambda: engine.close(compilation), provider.shutdown))
         assert progress.tell(compilation, 0)
         progress.flush()
 
@@ -265,11 +265,11 @@ def test_a_provider_that_cannot_be_flushed_is_written_to(exporter, provider):
             return provider.get_tracer(*args, **kwargs)
 
     engine, progress = engine_writing_to(Foreign()), ProgressWriter(Foreign())
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     progress.tell(compilation, 0)
     progress.flush()
     assert [span.name for span in exporter.get_finished_spans()] == ["torchspan.progress"]
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 class Unwilling:
@@ -304,14 +304,14 @@ def test_a_provider_that_takes_long_is_left_alone_for_a_minute_and_the_other_is_
     clock = [0]
     spans, measured = Flushed(), Flushed(7)
     engine, progress = engine_writing_to(provider), ProgressWriter(spans, measured, lambda: clock[0])
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     progress.tell(compilation, 0)
     for time in (0, 10, 66, 67):
         clock[0] = time
         progress.flush()
     assert spans.at == [0, 10, 66, 67]
     assert measured.at == [0, 67]
-    engine.finish(compilation)
+    engine.close(compilation)
 
 
 def measuring(active):
@@ -340,10 +340,10 @@ def test_metrics_are_sent_with_it(engine, provider, monkeypatch, is_global):
     if is_global:
         monkeypatch.setattr("torchspan.writer._progress.get_meter_provider", lambda: meter_provider)
     progress = ProgressWriter(provider, None if is_global else meter_provider)
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     progress.tell(compilation, 0)
     progress.flush()
-    engine.finish(compilation)
+    engine.close(compilation)
     progress.flush()
     assert seen == [1, 0]
     assert is_global or metrics.get_meter_provider() is not meter_provider

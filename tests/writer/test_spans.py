@@ -52,9 +52,9 @@ def observed(engine):
 
 def test_the_current_span_is_the_parent_and_is_current_again_afterwards(engine, exporter, tracer):
     with tracer.start_as_current_span("request") as request:
-        event = engine.start(phase.COMPILE, {})
+        event = engine.open(phase.COMPILE, {})
         assert trace.get_current_span() is not request
-        engine.finish(event)
+        engine.close(event)
         assert trace.get_current_span() is request
     assert outline(exporter.get_finished_spans()) == ["request\n  torch_tensorrt.compile"]
 
@@ -62,7 +62,7 @@ def test_the_current_span_is_the_parent_and_is_current_again_afterwards(engine, 
 def test_a_remote_parent_is_kept(engine, exporter):
     remote = SpanContext(0xA, 0xB, is_remote=True, trace_flags=TraceFlags(1))
     with trace.use_span(NonRecordingSpan(remote)):
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
     (span,) = exporter.get_finished_spans()
     assert span.parent == remote
 
@@ -70,7 +70,7 @@ def test_a_remote_parent_is_kept(engine, exporter):
 def test_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_with_a_link(engine, exporter, tracer):
     with tracer.start_as_current_span("request") as request:
         context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(lambda: engine.finish(engine.start(phase.COMPILE, {})),))
+    thread = threading.Thread(target=context.run, args=(lambda: engine.close(engine.open(phase.COMPILE, {})),))
     thread.start()
     thread.join()
     span = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
@@ -89,18 +89,18 @@ def test_without_an_sdk_nothing_is_written_and_the_work_goes_on():
     engine = Engine()
     writer = SpanWriter()
     extend(engine, writer.callback)
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert (writer.recorded, writer.unsampled) == (0, 1)
 
 
 def test_a_provider_set_late_is_used_from_then_on(monkeypatch):
     engine, exporter = Engine(), InMemorySpanExporter()
     extend(engine, SpanWriter().callback)
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     late = TracerProvider(shutdown_on_exit=False)
     late.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: late)
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert [span.name for span in exporter.get_finished_spans()] == ["torch_tensorrt.compile"]
 
 
@@ -120,7 +120,7 @@ def test_a_sampler_sees_what_is_known_at_the_start_and_its_refusals_are_counted(
     sampler, engine = Recording(), Engine()
     writer = SpanWriter(TracerProvider(sampler=sampler, shutdown_on_exit=False))
     extend(engine, writer.callback)
-    engine.finish(engine.start(phase.COMPILE, {semconv.IR: "dynamo"}))
+    engine.close(engine.open(phase.COMPILE, {semconv.IR: "dynamo"}))
     assert sampler.seen == [("torch_tensorrt.compile", {"torch_tensorrt.ir": "dynamo", "torchspan.keep": True})]
     assert (writer.recorded, writer.unsampled) == (0, 1)
 
@@ -132,7 +132,7 @@ def test_a_sampler_that_raises_stops_no_program(observed, caplog):
 
     engine = Engine()
     extend(engine, SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)).callback)
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     assert caplog.messages == ["writing spans failed; the program goes on, with less telemetry."]
 
 
@@ -251,9 +251,9 @@ def test_an_exception_whose_text_cannot_be_had_is_told_without_it(observed, expo
 
 
 def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine, exporter):
-    engine.finish(engine.start(phase.EXECUTE, {semconv.ENGINE_NAME: "n" * 5000}))
+    engine.close(engine.open(phase.EXECUTE, {semconv.ENGINE_NAME: "n" * 5000}))
     lists = {semconv.FALLBACK_OPERATORS: ["o" * 500] * 20, semconv.FALLBACK_COUNTS: [1] * 20}
-    engine.finish(engine.start(phase.PARTITION, lists))
+    engine.close(engine.open(phase.PARTITION, lists))
     execution, partition = exporter.get_finished_spans()
     assert execution.attributes["torch_tensorrt.engine.name"] == "n" * 2045 + "…"
     names = partition.attributes["torch_tensorrt.fallback.operators"]
@@ -264,7 +264,7 @@ def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine
 def test_a_message_that_is_recorded_whole_is_cut_too(provider, exporter):
     engine = Engine()
     extend(engine, SpanWriter(provider, capture_text=True).callback)
-    engine.finish(engine.start(phase.COMPILE, {}), ValueError("é" * 5000))
+    engine.close(engine.open(phase.COMPILE, {}), ValueError("é" * 5000))
     (event,) = exporter.get_finished_spans()[0].events
     assert event.attributes["exception.message"] == "é" * 1022 + "…"
 
@@ -273,7 +273,7 @@ def test_a_program_that_seeds_the_global_generator_gets_other_ids_and_its_own_nu
     numbers, ids = [], set()
     for _ in range(3):
         random.seed(42)
-        engine.finish(engine.start(phase.COMPILE, {}))
+        engine.close(engine.open(phase.COMPILE, {}))
         numbers.append(random.random())
     ids = {span.context.span_id for span in exporter.get_finished_spans()}
     random.seed(42)
@@ -285,15 +285,15 @@ def test_a_forked_child_has_ids_of_its_own(engine, provider):
     reader, writer_end = os.pipe()
     pid = os.fork()
     if pid == 0:
-        event = engine.start(phase.COMPILE, {})
+        event = engine.open(phase.COMPILE, {})
         os.write(writer_end, str(event.handle.span_id).encode())
         os._exit(0)
     os.waitpid(pid, 0)
     os.close(writer_end)
     child = int(os.read(reader, 100))
     os.close(reader)
-    event = engine.start(phase.COMPILE, {})
-    engine.finish(event)
+    event = engine.open(phase.COMPILE, {})
+    engine.close(event)
     assert event.handle.span_id != child
 
 
@@ -307,15 +307,15 @@ def test_an_id_generator_of_the_users_choice_stays():
 
     engine = Engine()
     extend(engine, SpanWriter(TracerProvider(id_generator=Prescribed(), shutdown_on_exit=False)).callback)
-    event = engine.start(phase.COMPILE, {})
-    engine.finish(event)
+    event = engine.open(phase.COMPILE, {})
+    engine.close(event)
     assert (event.handle.trace_id, event.handle.span_id) == (8, 7)
 
 
 def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter):
-    event = engine.start(phase.BUILD_ENGINE, {})
+    event = engine.open(phase.BUILD_ENGINE, {})
     event.occurrences.append(Occurrence("exception", event.start_ns + 5, {semconv.EXCEPTION_TYPE: "Handled"}))
-    engine.finish(event)
+    engine.close(event)
     (span,) = exporter.get_finished_spans()
     assert [(each.name, each.timestamp, dict(each.attributes)) for each in span.events] == [
         ("exception", event.start_ns + 5, {"exception.type": "Handled"})
@@ -329,22 +329,22 @@ def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provid
     engine = Engine()
     extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
     text = {semconv.PARSER_ERROR: "no file 'my.onnx' with 4711 in it"}
-    engine.finish(engine.start(phase.PARSE, text))
-    event = engine.start(phase.PARSE, {})
+    engine.close(engine.open(phase.PARSE, text))
+    event = engine.open(phase.PARSE, {})
     event.additions.update(text)
-    engine.finish(event)
+    engine.close(event)
     assert [span.attributes["tensorrt.parser.error"] for span in exporter.get_finished_spans()] == [told, told]
 
 
 def test_starts_and_ends_are_those_of_the_clock_to_the_nanosecond(engine, exporter, monkeypatch):
     clock = FakeTime(monkeypatch)
-    compilation = engine.start(phase.COMPILE, {})
+    compilation = engine.open(phase.COMPILE, {})
     clock.jump(1.5)
-    build = engine.start(phase.BUILD_ENGINE, {})
+    build = engine.open(phase.BUILD_ENGINE, {})
     clock.jump(0.000_000_007)
-    engine.finish(build)
+    engine.close(build)
     clock.jump(2)
-    engine.finish(compilation)
+    engine.close(compilation)
     times = {
         span.name: (span.start_time - START_NS, span.end_time - START_NS) for span in exporter.get_finished_spans()
     }

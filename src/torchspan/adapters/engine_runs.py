@@ -27,7 +27,7 @@ from torchspan._base.errors import FAILED
 from torchspan.adapters._machinery.caller import is_called_by
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import Event, Observed, RecordedRun, RunTally, Surroundings, Verdict
+from torchspan.engine import Audience, Event, Observed, RecordedRun, RunTally, Surroundings, Verdict
 from torchspan.engine.runs import Decision, Parent
 from torchspan.probes import Arguments, Call, Record, Run, Target
 
@@ -176,8 +176,8 @@ class EngineRuns:
             known.clear()
 
         times.watch(choose)
-        self._engine.at_close(callbacks.watch(choose))
-        self._engine.at_close(close)
+        self._engine.at_stop(callbacks.watch(choose))
+        self._engine.at_stop(close)
         return functools.wraps(original)(_with_parameters(observed_run, arguments.names))
 
     def of_module(self) -> Any:
@@ -283,12 +283,12 @@ class EngineRuns:
     ) -> Event | None:
         facts = self._engine.guard.call("describing a run", self._facts, runner, inputs, is_first) or {}
         origin = self._factory.provenance.origin(runner)
-        return self._engine.start(
+        return self._engine.open(
             self._action.phase,
             facts,
             links=() if origin is None else (origin,),
             observed=Observed(self._original, args, kwargs),
-            interest=self._callbacks if for_callbacks else None,
+            audience=Audience.SUBSCRIBERS if for_callbacks else Audience.ALL,
         )
 
     def _facts(self, runner: Any, inputs: Any, is_first: bool) -> dict[str, Any]:

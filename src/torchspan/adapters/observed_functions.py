@@ -9,8 +9,21 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.errors import FAILED
+from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.ports import Ports
-from torchspan.engine import Engine, Event, Observed, Occurrence, RunTally, Surroundings, Undo, Verdict
+from torchspan.engine import (
+    CURRENT,
+    DETACHED,
+    Engine,
+    Event,
+    Observed,
+    Occurrence,
+    Placement,
+    RunTally,
+    Surroundings,
+    Undo,
+    Verdict,
+)
 from torchspan.phase import OBSERVED
 from torchspan.subscribers.recording import RECORDING
 
@@ -22,7 +35,7 @@ NAMES_LIMIT = 500
 POINTS_LIMIT = 20
 """Different observers an event keeps; the others are counted."""
 
-_KEPT = "observers"
+_KEPT: Key[dict[str, dict[str, Any]]] = Key("observers")
 
 
 class Begun(NamedTuple):
@@ -46,8 +59,8 @@ class Observations:
         self._names: set[str] = set()
 
     # --- calls ------------------------------------------------------------------------------------------------
-    def begin(self, name: str, module: str, call: Observed, *, scoped: bool = True) -> Begun | None:
-        """A call begins. name, module: of the function; scoped: whether what runs inside is below its event."""
+    def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> Begun | None:
+        """A call begins. name, module: of the function; placement: where its event lies."""
         engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None
@@ -64,7 +77,7 @@ class Observations:
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
         if isinstance(code := getattr(call.function, "__code__", None), CodeType):
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
-        event = engine.start(OBSERVED, facts, target=self._bounded(name), scoped=scoped, observed=call)
+        event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
         return None if event is None else Begun(event)
 
     def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
@@ -72,7 +85,7 @@ class Observations:
         if begun is None:
             return
         if begun.event is not None:
-            self._engine.finish(begun.event, error, result)
+            self._engine.close(begun.event, error, result)
         elif begun.tally is not None:
             begun.tally.add(time.perf_counter() - begun.start_s)
 
@@ -90,7 +103,7 @@ class Observations:
                 semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}
             )
             return
-        kept: dict[str, dict[str, Any]] = event.tally.setdefault(_KEPT, {})
+        kept = event.scratch.setdefault(_KEPT, {})
         if name in kept:
             kept[name][semconv.OBSERVER_COUNT] += 1
         elif len(kept) < POINTS_LIMIT:
@@ -137,7 +150,9 @@ class CallRecorder:
 
     def _begin(self, call: Any) -> Begun | None:
         site = call.site
-        return self._observations.begin(site.name, site.module, call.observed, scoped=not call.resumes)
+        return self._observations.begin(
+            site.name, site.module, call.observed, placement=DETACHED if call.resumes else CURRENT
+        )
 
     def _mark(self, observer: Any) -> None:
         self._observations.mark(observer.name, self.engine.innermost_open())

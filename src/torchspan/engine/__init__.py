@@ -2,9 +2,11 @@
 """The engine: events around pieces of work, and who receives them. Knows neither torch nor OpenTelemetry."""
 
 from torchspan.engine.active import ActiveWork
-from torchspan.engine.dispatch import Engine, Undo
+from torchspan.engine.deferral import Deferral
+from torchspan.engine.dispatch import Audience, Engine, Undo
 from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurrence, Steps
 from torchspan.engine.pipeline import Callback, Pipeline
+from torchspan.engine.placement import CURRENT, DETACHED, STACKED, Below, Placement
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes
@@ -20,15 +22,23 @@ from torchspan.engine.runs import (
     Surroundings,
     Verdict,
 )
+from torchspan.engine.stack import EventStack, ThreadStacks
 
 __all__ = [
+    "CURRENT",
+    "DETACHED",
+    "STACKED",
     "ActiveWork",
     "Anchor",
     "Attributes",
+    "Audience",
+    "Below",
     "Callback",
     "Companion",
+    "Deferral",
     "Engine",
     "Event",
+    "EventStack",
     "FreshObjects",
     "LimitedCalls",
     "LimitedRuns",
@@ -37,6 +47,7 @@ __all__ = [
     "Parent",
     "ParentProbe",
     "Pipeline",
+    "Placement",
     "RateLimits",
     "RecordedRun",
     "RunPolicy",
@@ -44,6 +55,7 @@ __all__ = [
     "RunTimes",
     "Steps",
     "Surroundings",
+    "ThreadStacks",
     "Undo",
     "Verdict",
 ]

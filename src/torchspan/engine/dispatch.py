@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
+from enum import Enum
 from types import CodeType
-from typing import Any, Protocol
+from typing import Any
 
 from torchspan._base.errors import FAILED, Guard
+from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import Attributes, Event, Observed
 from torchspan.engine.pipeline import Members, Pipeline
+from torchspan.engine.placement import CURRENT, DETACHED, Below, Placement
 from torchspan.engine.run_times import RunTimes
-from torchspan.phase import BUILD_PHASE, FAILED_CHILD, PHASES, Phase
-from torchspan.subscribers.interest import Interest
+from torchspan.engine.state import State, Subscriber
+from torchspan.phase import BUILD_PHASE, PHASES, Phase
 from torchspan.subscribers.record_function import RecordFunction
 from torchspan.subscribers.registry import Registry
 from torchspan.subscribers.sampling import CURRENT_TREE
@@ -21,14 +24,12 @@ from torchspan.subscribers.sampling import CURRENT_TREE
 Undo = Callable[[], None]
 
 
-class Listener(Protocol):
-    """What runs around events: a member of the pipeline, a pair of the user's, the official observers of a phase."""
+class Audience(Enum):
+    """Who receives an event."""
 
-    def begin(self, subject: Any) -> Any:
-        """The event has started; `FAILED` where there is to be no end."""
-
-    def finish(self, subject: Any, context: Any) -> None:
-        """It has ended; `context` is what `begin` returned."""
+    ALL = "pipeline, user callbacks and observers"
+    SUBSCRIBERS = "user callbacks and observers"
+    """Those that want it; for the pipeline, and for nesting, the event is not there."""
 
 
 class Engine:
@@ -45,17 +46,18 @@ class Engine:
         self.registry = Registry() if registry is None else registry
         self.guard = Guard()
         self.active = True
-        """False once closed: wrappers that could not be removed pass straight through."""
+        """False once stopped: wrappers that could not be removed pass straight through."""
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
-        self._at_close: list[Undo] = []
+        self._at_stop: list[Undo] = []
+        self._waiting = Waiting(self._complete)
         self.pipeline = pipeline or Pipeline()
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
         self.peek = self._current.get
         """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: set[CodeType] = set()
-        self.at_close(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
+        self.at_stop(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -67,15 +69,16 @@ class Engine:
         self._pipeline = pipeline
         self._members = Members(pipeline, self.guard)
 
-    def at_close(self, action: Undo) -> None:
-        """Have `action` run when the engine closes."""
-        self._at_close.append(action)
+    def at_stop(self, action: Undo) -> None:
+        """Have `action` run when the engine stops."""
+        self._at_stop.append(action)
 
-    def close(self) -> None:
-        """Open no event any more; those that are open still end."""
+    def stop(self) -> None:
+        """Open no event any more; those that are open still end, those that wait are completed."""
         self.active = False
-        while self._at_close:
-            self._at_close.pop()()
+        self.flush()
+        while self._at_stop:
+            self._at_stop.pop()()
 
     # --- events -----------------------------------------------------------------------------------------------
     @property
@@ -90,99 +93,157 @@ class Engine:
             event = event.parent
         return event
 
-    def start(
+    def open(
         self,
         phase: Phase,
         attributes: Attributes,
         *,
         target: str | None = None,
-        links: tuple[Any, ...] = (),
-        parent: Event | None = None,
-        scoped: bool = True,
+        placement: Placement = CURRENT,
+        audience: Audience = Audience.ALL,
         observed: Observed | None = None,
-        interest: Interest | None = None,
+        links: tuple[Any, ...] = (),
+        at_ns: int | None = None,
     ) -> Event | None:
-        """Open an event and run the start callbacks.
+        """Open an event and run what is registered around it.
 
-        Its parent is the current event, and it is current until `finish`. With `parent`, or not `scoped`, it becomes
-        nobody's current event: its start and its end share no frame (TensorRT's progress monitor, a generator).
-        observed: the call that it is. interest: for its callbacks and observers alone, not for the pipeline; what happens
-        inside belongs to the event around it. None while inactive or inside a callback, and where an `interest` has neither
-        a callback nor an observer for the event.
+        Args:
+            phase: The kind of work.
+            attributes: What is known now.
+            target: The bounded target that follows the phase's name.
+            placement: Where the event lies. An event for subscribers alone is never current.
+            audience: Who receives it.
+            observed: The call that it is.
+            links: What stands for events that this one refers to (`Event.handle`).
+            at_ns: When it started by the source's own clock, in nanoseconds since the epoch. It is moved into its parent, and
+                not beyond now.
+
+        Returns:
+            The event. None while inactive, inside a callback, and where no subscriber wants an event for subscribers alone.
+
+        Raises:
+            Exception: What the policy of a user's callback wants raised; the event is closed then.
         """
         if not self.active or self._busy.now:
             return None
-        scoped = scoped and parent is None and interest is None
-        around = parent or self.innermost_open()
-        registry = self.registry
-        tree, opens_tree = registry.tree(None if around is None else around.tree)
-        wanted = interest or registry.interest(phase)
-        callbacks, observers = registry.picked(wanted, tree), registry.observers(wanted)
-        if interest is not None and not callbacks and not observers:
+        made = self.guard.call(
+            "opening an event", self._make, phase, attributes, target, placement, audience, observed, links, at_ns
+        )
+        if made is None:
             return None
-        event = Event(phase, target, attributes, around, scoped=scoped, links=links)
-        event.observed, event.tree, event.opens_tree = observed, tree, opens_tree
-        event.for_few = interest is not None
-        event.root.running = event
-        if opens_tree and scoped:
-            CURRENT_TREE.set(tree)
+        event, callbacks, observers = made
+        state: State = event.state
         try:
             self._busy.now = True
-            if interest is None:
-                self._begin(event, self._members[phase], event)
+            if not state.for_subscribers:
+                for member in self._members[phase]:
+                    context = member.begin(event)
+                    if context is not FAILED:
+                        state.members.append((member, context))
             if callbacks:
-                event.record = RecordFunction.of_event(event, registry)
-                self._begin(event, callbacks, event.record)
-            self._begin(event, observers, event)
+                state.record = RecordFunction.of_event(event, self.registry)
+                _begin(state, callbacks, state.record)
+            _begin(state, observers, event)
         except (
             BaseException
         ) as interrupt:  # the program's own, or a policy's: what has started is closed before it passes
-            self.finish(event, interrupt)
+            if event.placement.is_current:
+                self._current.set(event)  # so that what has been made current here is left
+            self.close(event, interrupt)
             raise
         finally:
             self._busy.now = False
-        if scoped:
+        if event.placement.is_current:
             self._current.set(event)
         return event
 
-    @staticmethod
-    def _begin(event: Event, listeners: Iterable[Listener], subject: Any) -> None:
-        for listener in listeners:
-            context = listener.begin(subject)
-            if context is not FAILED:
-                event.started.append((listener, subject, context))
+    def _make(
+        self,
+        phase: Phase,
+        attributes: Attributes,
+        target: str | None,
+        placement: Placement,
+        audience: Audience,
+        observed: Observed | None,
+        links: tuple[Any, ...],
+        at_ns: int | None,
+    ) -> tuple[Event, Sequence[Subscriber], Sequence[Subscriber]] | None:
+        """An event with the user callbacks and observers that want it."""
+        registry, interest = self.registry, self.registry.interest(phase)
+        parent = placement.parent if isinstance(placement, Below) else self.innermost_open()
+        tree, opens_tree = registry.tree(None if parent is None else parent.state.tree)
+        callbacks, observers = registry.picked(interest, tree), registry.observers(interest)
+        for_subscribers = audience is Audience.SUBSCRIBERS
+        if for_subscribers:
+            if not callbacks and not observers:
+                return None
+            placement = DETACHED
+        event = Event(
+            phase, target, attributes, parent, placement=placement, links=links, observed=observed, at_ns=at_ns
+        )
+        event.state = State(tree, opens_tree=opens_tree, for_subscribers=for_subscribers)
+        event.root.running = event
+        if opens_tree and placement.is_current:
+            CURRENT_TREE.set(tree)
+        return event, callbacks, observers
 
-    def finish(self, event: Event, error: BaseException | None = None, result: Any = None) -> None:
-        """Close an event and run the end callbacks of those that started for it, last started first.
+    def close(
+        self,
+        event: Event,
+        error: BaseException | None = None,
+        result: Any = None,
+        *,
+        at_ns: int | None = None,
+    ) -> None:
+        """Close an event and run the ends of what started for it, last started first.
 
-        error, result: what the observed call raised or returned.
+        Args:
+            event: The event. It leaves its context now, also where it is completed later (`defer`).
+            error: What ended it. Such an event is completed at once.
+            result: What the observed call returned.
+            at_ns: When it ended by the source's own clock, in nanoseconds since the epoch; not before its start nor after now.
+
+        Raises:
+            Exception: What the policy of a user's callback wants raised, after everything else has run.
         """
-        event.is_open = False
-        event.end_ns = event.anchor.now_ns()
-        if event.root.running is event:
-            event.root.running = event.parent
-        if event.scoped and self._is_here(event):
-            self._current.set(event.parent)
-        else:
-            event.scoped = False
-        if error is not None:
-            self._note_error(event, error)
-        if event.opens_tree:
-            event.tree.is_open = False
-        if event.observed is not None:
-            event.observed.ended(error, result)
-        if event.record is not None:
-            event.record.error = event.error
+        state: State = event.state
+        is_here = bool(self.guard.finish("closing an event", self._settle, event, error, result, at_ns) is True)
         was_busy, self._busy.now = self._busy.now, True
         try:
-            self._run_ends(event)
+            _finish(state)
         finally:
+            if is_here:
+                for member, context in reversed(state.members):
+                    member.leave(event, context)
+            if state.deferral is None or error is not None:
+                self._complete(event)
+            else:
+                self._waiting.add(event)
             self._busy.now = was_busy
             event.error = None
             event.observed = None
-            if event.record is not None:
-                event.record.error = None
-                event.record = None
+            state.record = None
+
+    def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> bool:
+        """Take note of the end; whether the event was current here."""
+        state: State = event.state
+        event.is_open = False
+        now_ns = event.anchor.now_ns()
+        event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
+        if event.root.running is event:
+            event.root.running = event.parent
+        is_here = event.placement.is_current and self._is_here(event)
+        if is_here:
+            self._current.set(event.parent)
+        if error is not None:
+            self._note_error(event, error)
+        if state.opens_tree and state.tree is not None:
+            state.tree.is_open = False
+        if event.observed is not None:
+            event.observed.ended(error, result)
+        if state.record is not None:
+            state.record.error = event.error
+        return is_here
 
     def _is_here(self, event: Event) -> bool:
         """Whether it is open in this context: what was forgotten half-way is collected, and ended, wherever that may be."""
@@ -191,14 +252,38 @@ class Engine:
             current = current.parent
         return current is event
 
-    def _run_ends(self, event: Event) -> None:
-        while event.started:
-            listener, subject, context = event.started.pop()
-            try:
-                listener.finish(subject, context)
-            except BaseException:  # the program's own, or a policy's: the others end before it passes
-                self._run_ends(event)
-                raise
+    # --- events that are completed later ----------------------------------------------------------------------
+    def defer(self, event: Event) -> Deferral:
+        """Complete an open event later than it is closed.
+
+        When it is closed it leaves its context and has its times. The pipeline's ends run when the deferral completes it, at
+        the latest at `flush`, so that facts which arrive after the end (a time measured on a device) are part of it.
+        """
+        state: State = event.state
+        if state.deferral is None:
+            state.deferral = Deferral(self, event)
+        return state.deferral
+
+    def complete(self, event: Event, facts: Attributes) -> None:
+        """Complete a deferred event, with `facts` added; nothing happens if it has been completed."""
+        state: State = event.state
+        if event.is_open:
+            state.deferral = None
+            event.additions.update(facts)
+        elif self._waiting.remove(event):
+            event.additions.update(facts)
+            self._complete(event)
+
+    def flush(self) -> None:
+        """Complete all closed events that wait to be completed, as they are."""
+        self._waiting.flush()
+
+    @staticmethod
+    def _complete(event: Event) -> None:
+        members = event.state.members
+        while members:
+            member, context = members.pop()
+            member.finish(event, context)
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:
@@ -212,10 +297,10 @@ class Engine:
         swallowed and freed, so the traceback must show the child's wrapper as well.
         """
         event.error = error
-        event.innermost = not (event.child_error == id(error) and self._wrappers_in(error) > 1)
-        if event.parent is not None and not event.for_few:
-            event.parent.child_error = id(error)
-            event.parent.tally[FAILED_CHILD] = type(error)
+        event.innermost = not (event.state.child_error == id(error) and self._wrappers_in(error) > 1)
+        if event.parent is not None and not event.state.for_subscribers:
+            event.parent.state.child_error = id(error)
+            event.parent.scratch.failed_child = type(error)
 
     def _wrappers_in(self, error: BaseException) -> int:
         count, entry = 0, error.__traceback__
@@ -223,3 +308,20 @@ class Engine:
             count += entry.tb_frame.f_code in self._codes
             entry = entry.tb_next
         return count
+
+
+def _begin(state: State, subscribers: Iterable[Subscriber], subject: Any) -> None:
+    for subscriber in subscribers:
+        context = subscriber.begin(subject)
+        if context is not FAILED:
+            state.subscribers.append((subscriber, subject, context))
+
+
+def _finish(state: State) -> None:
+    while state.subscribers:
+        subscriber, subject, context = state.subscribers.pop()
+        try:
+            subscriber.finish(subject, context)
+        except BaseException:  # the program's own: the others end before it passes
+            _finish(state)
+            raise

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from torchspan._base.scratch import Scratch
+from torchspan.engine.placement import CURRENT, Placement
 from torchspan.phase import Phase
 
 Attributes = Mapping[str, Any]
@@ -102,19 +104,19 @@ class Observed:
 class Event:
     """A piece of work of one phase, as callbacks see it.
 
-    `attributes` are those known at the start; `additions` are gathered until the end, and so are `occurrences`.
-    `tally` is scratch space for what is counted per node of a graph and summed up at the end. None of them keeps an
-    observed object alive; `observed`, the call that the event is, goes with the event's end. `root` is the outermost event of the tree, the event itself where there is none around it;
-    its `running` is the innermost one that is open, for those who ask from another thread.
+    `attributes` are those known at the start; `additions` are gathered until the end, and so are `occurrences`. `scratch` holds
+    what is counted on the way and summed up at the end. None of them keeps an observed object alive; `observed`, the call that
+    the event is, goes with the event's end. `root` is the outermost event of the tree, the event itself where there is none
+    around it; its `running` is the innermost one that is open, for other threads that ask.
 
     `is_open` turns false before the time of the end is read: a time that another thread read before it saw the event
     open lies inside the event.
     """
 
     __slots__ = (
-        "additions", "anchor", "attributes", "child_error", "end_ns", "error", "for_few", "handle", "innermost",
-        "is_open", "links", "observed", "occurrences", "opens_tree", "parent", "phase", "record", "root", "running", "scoped", "start_ns", "started",
-        "steps", "tally", "target", "thread_id", "tree",
+        "additions", "anchor", "attributes", "end_ns", "error", "handle", "innermost", "is_incomplete", "is_open", "links",
+        "observed", "occurrences", "parent", "phase", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
+        "target", "thread_id",
     )  # fmt: skip
 
     def __init__(
@@ -124,42 +126,40 @@ class Event:
         attributes: Attributes,
         parent: Event | None,
         *,
-        scoped: bool,
+        placement: Placement = CURRENT,
         links: tuple[Any, ...] = (),
+        observed: Observed | None = None,
+        at_ns: int | None = None,
     ) -> None:
         self.phase = phase
         self.target = target
         self.attributes: dict[str, Any] = dict(attributes)
         self.additions: dict[str, Any] = {}
-        self.tally: dict[str, Any] = {}
+        self.scratch = Scratch()
         self.steps = Steps()
         self.occurrences: list[Occurrence] = []
         self.parent = parent
+        self.placement = placement
         self.root: Event = self if parent is None else parent.root
         self.running: Event | None = self if parent is None else None
         self.thread_id = threading.get_ident()
-        self.scoped = scoped
         self.links = links
-        self.observed: Observed | None = None
+        self.observed = observed
         self.anchor: Anchor = parent.anchor if parent is not None else Anchor()
-        self.start_ns = self.anchor.now_ns()
+        now_ns = self.anchor.now_ns()
+        earliest_ns = 0 if parent is None else parent.start_ns
+        self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
         self.is_open = True
+        self.is_incomplete = False
+        """Whether its end was not seen: it was closed because work around it has ended."""
         self.end_ns: int | None = None
         self.error: BaseException | None = None
         self.innermost = True
         """Whether `error` was raised in this event's own work rather than passed on by a child."""
-        self.child_error: int | None = None
-        self.for_few = False
-        """Whether it is there for some listeners only, and for those of the event around it as if it were not."""
         self.handle: Any = None
-        """What stands for this event outside the process (a span context), left by the privileged callback."""
-        self.started: list[tuple[Any, Any, Any]] = []
-        """Listeners whose start ran for this event, each with what it was given and what its start returned."""
-        self.record: Any = None
-        """How the user's callbacks see this event, once one of them has."""
-        self.tree: Any = None
-        """Where sampling is decided once for all events inside; None while nobody asks for it."""
-        self.opens_tree = False
+        """What stands for this event outside the process (a span context); the writer of spans sets it."""
+        self.state: Any = None
+        """What the engine keeps for the event; see `torchspan.engine.state`."""
 
     @property
     def name(self) -> str:

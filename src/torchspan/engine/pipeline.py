@@ -17,12 +17,15 @@ class Callback:
     """A start and an end that run as a pair, as `at::RecordFunctionCallback` has them (ATen/record_function.h).
 
     What `start` returns is handed to `end`; an event whose start ran always has its end run. `phases` empty means all.
+    `leave`, if there is one, runs immediately before `end` in the context in which the event was current. Where the event is
+    completed later (`torchspan.engine.deferral`), `leave` runs when it is closed and `end` when it is completed.
     """
 
     name: str
     start: Callable[[Event], Any]
     end: Callable[[Event, Any], None]
     phases: frozenset[Phase] = frozenset()
+    leave: Callable[[Event, Any], None] | None = None
 
 
 class Pipeline:
@@ -50,6 +53,11 @@ class Member:
     def begin(self, event: Event) -> Any:
         """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
         return self.guard.begin(self.callback.name, self.callback.start, event)
+
+    def leave(self, event: Event, context: Any) -> None:
+        """Leave the context in which the event is current."""
+        if self.callback.leave is not None:
+            self.guard.finish(self.callback.name, self.callback.leave, event, context)
 
     def finish(self, event: Event, context: Any) -> None:
         """Run the end of a start that ran, also if the callback has been disabled since."""

@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan._base.scratch import Scratch
 from torchspan.phase import Phase
 from torchspan.probes._call import Call
 
 Facts = Mapping[str, Any]
-Counts = dict[str, Any]
-"""What is counted in an event until it ends."""
 DescribeStart = Callable[[Call], Facts]
-DescribeEnd = Callable[[Call, Any, Counts], Facts]
-DescribeFailure = Callable[[Call, BaseException, Counts], Facts]
+DescribeEnd = Callable[[Call, Any, Scratch], Facts]
+DescribeFailure = Callable[[Call, BaseException, Scratch], Facts]
 Select = Callable[[Call], Any]
 
 
@@ -85,7 +84,7 @@ class Tally:
     """
 
     phases: tuple[Phase, ...]
-    count: Callable[[Counts, Call, Any, float], None]
+    count: Callable[[Scratch, Call, Any, float], None]
     before: Select | None = None
     counts_failures: bool = False
 

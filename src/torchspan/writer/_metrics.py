@@ -12,6 +12,7 @@ from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.metrics import MeterProvider
 
 from torchspan import phase, semconv
+from torchspan._base.scratch import Key
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import HELD
 from torchspan.semconv import Metric
@@ -23,7 +24,7 @@ AT_ONCE = 16
 BATCH = 1024
 """Durations that one run adds up at once, where the provider can take many at a time: about 0.1 µs each."""
 
-_LOOKED_UP = "looked_up"
+_LOOKED_UP: Key[bool] = Key("looked_up")
 """Tally key: the lookup of this conversion has been counted."""
 
 
@@ -186,9 +187,9 @@ def _count_lookup(instruments: Instruments, event: Event, facts: Mapping[str, An
     if event.phase not in (phase.CACHE_LOOKUP, *_CONVERSIONS):
         return
     if conversion is not None:
-        if conversion.tally.get(_LOOKED_UP):
+        if conversion.scratch.get(_LOOKED_UP):
             return
-        conversion.tally[_LOOKED_UP] = True
+        conversion.scratch[_LOOKED_UP] = True
     instruments.add(semconv.METRIC_CACHE_LOOKUPS, 1, _attributes(semconv.METRIC_CACHE_LOOKUPS, facts))
 
 

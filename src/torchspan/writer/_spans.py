@@ -69,7 +69,7 @@ class SpanWriter:
         self._folding = Folding(parents, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
-        self.callback = Callback("writing spans", self._start, self._end)
+        self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
 
     @property
     def dropped(self) -> int:
@@ -99,12 +99,13 @@ class SpanWriter:
         else:
             self.unsampled += 1
             self._budget.give_back(around.trace_id)
-        token = context_api.attach(trace.set_span_in_context(span, context)) if event.scoped else None
+        is_current = event.placement.is_current
+        token = context_api.attach(trace.set_span_in_context(span, context)) if is_current else None
         return _Open(span, token)
 
     def _parent(self, event: Event) -> tuple[Context, list[Link]]:
         links = [Link(each) for each in event.links if isinstance(each, SpanContext) and each.is_valid]
-        if not event.scoped and event.parent is not None and event.parent.handle is not None:
+        if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()
         current = trace.get_current_span(context)
@@ -116,6 +117,12 @@ class SpanWriter:
             if isinstance(started_by, SpanContext):
                 links.append(Link(started_by))
         return context, links
+
+    @staticmethod
+    def _leave(_event: Event, opened: _Open | None) -> None:
+        # Where start and end share no frame, another span may be current by now: that one stays.
+        if opened is not None and opened.token is not None and trace.get_current_span() is opened.span:
+            context_api.detach(opened.token)
 
     # --- end --------------------------------------------------------------------------------------------------
     def _end(self, event: Event, opened: _Open | None) -> None:
@@ -129,12 +136,11 @@ class SpanWriter:
                 self._describe(event, opened.span)
         finally:
             opened.span.end(event.end_ns)
-            # Somebody else's may be current by now, where start and end share no frame: that one stays.
-            if opened.token is not None and event.scoped and trace.get_current_span() is opened.span:
-                context_api.detach(opened.token)
 
     def _describe(self, event: Event, span: Span) -> None:
         attributes = {**self._told(event.additions), **_steps(event)}
+        if event.is_incomplete:
+            attributes[semconv.INCOMPLETE] = True
         for occurrence in event.occurrences:
             span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
         if event.error is not None:

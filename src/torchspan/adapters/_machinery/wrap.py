@@ -72,7 +72,7 @@ class WrapperFactory:
             return None
         facts, links = opening
         observed = Observed(original, call.args, call.kwargs)
-        return engine.start(action.phase, facts, links=links, observed=observed)
+        return engine.open(action.phase, facts, links=links, observed=observed)
 
     def _opening(self, target: Target, action: Record, call: Call, original: Any) -> Opening:
         facts = {**self.fixed_facts(action.phase), **self._described(target, action.start, call)}
@@ -98,14 +98,14 @@ class WrapperFactory:
             try:
                 guard.call(f"closing the event of {target}", self._failed, target, action, call, error, event)
             finally:
-                self.engine.finish(event, error)
+                self.engine.close(event, error)
             raise
         try:
             guard.call(f"closing the event of {target}", self._returned, target, action, call, result, event)
         except BaseException as interrupt:  # the program's own, while the result was described
-            self.engine.finish(event, interrupt)
+            self.engine.close(event, interrupt)
             raise
-        self.engine.finish(event, None, result)
+        self.engine.close(event, None, result)
         return result
 
     def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
@@ -120,7 +120,7 @@ class WrapperFactory:
     def _failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         if action.failed is not None:
             name = f"describing the failure of {target}"
-            add_facts(event, self.engine.guard.call(name, action.failed, call, error, event.tally) or {})
+            add_facts(event, self.engine.guard.call(name, action.failed, call, error, event.scratch) or {})
             _share(action, event)
 
     # --- facts ------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class WrapperFactory:
     def _add_end(self, target: Target, describe: Any, call: Call, result: Any, event: Event) -> None:
         if describe is not None:
             name = f"describing the result of {target}"
-            add_facts(event, self.engine.guard.call(name, describe, call, result, event.tally) or {})
+            add_facts(event, self.engine.guard.call(name, describe, call, result, event.scratch) or {})
 
     def _around(self, phases: tuple[Phase, ...]) -> Event | None:
         """The closest open event of one of `phases`."""
@@ -207,10 +207,10 @@ class WrapperFactory:
                 result = original(*args, **kwargs)
             except BaseException:
                 if action.counts_failures:
-                    guard.call(name, count, event.tally, call, RAISED, time.perf_counter() - start)
+                    guard.call(name, count, event.scratch, call, RAISED, time.perf_counter() - start)
                 raise
             duration_s = time.perf_counter() - start
-            guard.call(name, count, event.tally, call, result, duration_s)
+            guard.call(name, count, event.scratch, call, result, duration_s)
             return result
 
         return observed_tally

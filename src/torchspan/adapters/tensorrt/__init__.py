@@ -100,7 +100,7 @@ def _hook(
     )
     apply_probes(engine, patches, [each for each in probes if each not in runs], wrappers)
     if build_phases:
-        engine.at_close(engine.registry.add_source((BUILD_PHASE,)))
+        engine.at_stop(engine.registry.add_source((BUILD_PHASE,)))
     if late:
         hook_runs()
 

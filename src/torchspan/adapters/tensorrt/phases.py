@@ -3,68 +3,47 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from torchspan import semconv
-from torchspan.engine import Engine, Event, Observed
+from torchspan.engine import Engine, Event, EventStack, Observed
 from torchspan.phase import BUILD_PHASE
 
 
 class BuildPhases:
     """The phases of one build as events below it.
 
-    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the
-    build's event is held here instead of being looked up, and a lock keeps the table. Phases are known by name;
-    a name may come several times, one after the other or nested.
+    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so they lie below the
+    build's event, not below what is current. Phases are known by name; a name may come several times, one after the other or nested.
 
     reported_to: the method of TensorRT's that is called where a phase begins.
     """
 
     def __init__(self, engine: Engine, build: Event, reported_to: Any = None) -> None:
         self._reported_to = reported_to
-        self._engine = engine
-        self._build = build
-        self._open: dict[str, list[Event]] = {}
-        self._lock = threading.Lock()
+        self._stack = EventStack(engine, below=build)
 
     def start(self, name: str, parent: str | None, steps: int) -> None:
         """A phase begins, below the phase called `parent` or below the build itself."""
-        with self._lock:
-            around = self._open.get(parent or "")
-            facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
-            observed = Observed(self._reported_to, (name, parent, steps), {})
-            event = self._engine.start(
-                BUILD_PHASE, facts, target=name, parent=around[-1] if around else self._build, observed=observed
-            )
-            if event is not None:
-                event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
-                self._open.setdefault(name, []).append(event)
+        facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
+        observed = Observed(self._reported_to, (name, parent, steps), {})
+        event = self._stack.begin(name, BUILD_PHASE, facts, target=name, parent_key=parent, observed=observed)
+        if event is not None:
+            event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
 
     def step(self, name: str) -> None:
         """One step of a phase is done."""
-        with self._lock:
-            events = self._open.get(name)
-            if events:
-                events[-1].additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
+        event = self._stack.top(name)
+        if event is not None:
+            event.additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
 
     def finish(self, name: str) -> None:
         """A phase ends; without a beginning there is nothing to end."""
-        with self._lock:
-            events = self._open.get(name)
-            if events:
-                self._engine.finish(events.pop())
+        self._stack.end(name)
 
     def close(self) -> None:
-        """Close what TensorRT left open, innermost first, and say so."""
-        with self._lock:
-            left = sorted(
-                (event for events in self._open.values() for event in events), key=lambda each: -each.start_ns
-            )
-            for event in left:
-                event.additions[semconv.INCOMPLETE] = True
-                self._engine.finish(event)
-            self._open.clear()
+        """Close what TensorRT left open, innermost first."""
+        self._stack.close()
 
 
 def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any, BuildPhases]:

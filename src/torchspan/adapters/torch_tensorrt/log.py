@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Event, Occurrence
 from torchspan.probes import Target
@@ -16,8 +17,8 @@ from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, sk
 LINES_LIMIT = 20
 """Different lines an event; the others are counted."""
 
-_KEPT = "log"
-_SKIPPED = "skipped"
+_KEPT: Key[dict[tuple[str, str], dict[str, Any]]] = Key("log")
+_SKIPPED: Key[dict[str, int]] = Key("skipped")
 
 
 def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Target, original: Any) -> Any:
@@ -53,14 +54,14 @@ def keep_line(event: Event, line: Line, told: str) -> None:
     """
     out_of_memory, skipped = is_out_of_memory(line.text), skipped_tactic(line.text)
     if line.is_error:
-        event.tally[LAST_ERROR] = told
+        event.scratch[LAST_ERROR] = told
     if out_of_memory:
         event.additions[semconv.OUT_OF_MEMORY] = True
     if skipped is not None:
-        skips = event.tally.setdefault(_SKIPPED, {})
+        skips = event.scratch.setdefault(_SKIPPED, {})
         skips[skipped] = skips.get(skipped, 0) + 1
         event.additions[semconv.TACTICS_SKIPPED] = max(skips.values())
-    kept: dict[tuple[str, str], dict[str, Any]] = event.tally.setdefault(_KEPT, {})
+    kept = event.scratch.setdefault(_KEPT, {})
     same = kept.get((line.severity, told))
     if same is not None:
         same[semconv.LOG_COUNT] += 1

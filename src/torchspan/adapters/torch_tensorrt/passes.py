@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import Observed
+from torchspan.engine import Audience, Observed
 from torchspan.probes import Call, Record, Target
 from torchspan.probes.describe import lowering
-from torchspan.subscribers.interest import Interest
 
 
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
@@ -25,14 +24,15 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     passes and the Debugger's (which swaps the list) are served alike.
     """
     engine = factory.engine
-    interest = None if recorded else engine.registry.interest(action.phase)
+    interest = engine.registry.interest(action.phase)
+    audience = Audience.ALL if recorded else Audience.SUBSCRIBERS
 
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if engine.current is None or (interest is not None and interest.countdown is None):
+        if engine.current is None or (not recorded and interest.countdown is None):
             return original(self, *args, **kwargs)
         observed = copy.copy(self)
-        observed.passes = [_wrap_pass(factory, target, action, interest, each) for each in self.passes]
+        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in self.passes]
         result = original(observed, *args, **kwargs)
         if hasattr(observed, "_validated"):  # validating is done once and remembered on the manager
             self._validated = observed._validated
@@ -45,7 +45,7 @@ def _wrap_pass(
     factory: WrapperFactory,
     target: Target,
     action: Record,
-    interest: Interest | None,
+    audience: Audience,
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
     engine, name = factory.engine, getattr(lowering_pass, "__name__", type(lowering_pass).__name__)
@@ -55,7 +55,7 @@ def _wrap_pass(
         call = Call(None, args, kwargs)
         facts = engine.guard.call("describing a lowering pass", lowering.lowering_pass, name, call) or {}
         observed = Observed(lowering_pass, args, kwargs)
-        event = engine.start(action.phase, facts, target=name, observed=observed, interest=interest)
+        event = engine.open(action.phase, facts, target=name, observed=observed, audience=audience)
         return (
             lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
         )

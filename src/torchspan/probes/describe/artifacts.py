@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
 MUTABLE = "mutable_module"
 """Format of `MutableTorchTensorRTModule.save`: a pickle of the module with its engines."""
@@ -48,7 +48,7 @@ def save_mutable(call: Call) -> Facts:
     }
 
 
-def saved(call: Call, _result: Any, _tally: Tally) -> Facts:
+def saved(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """The size of the file, whichever parameter names it."""
     return _size(call)
 
@@ -72,7 +72,7 @@ def load_mutable(call: Call) -> Facts:
     }
 
 
-def loaded(_call: Call, result: Any, _tally: Tally) -> Facts:
+def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """What `torch_tensorrt.load` found: it tries one format after the other, and a failed attempt is no failure."""
     if hasattr(result, "graph_signature"):
         return {semconv.FILE_FORMAT: "exported_program", **_engines(result)}

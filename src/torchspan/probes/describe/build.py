@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known
 from torchspan.probes.describe.identity import engine_id
@@ -61,11 +62,11 @@ def _timing_cache_size(config: Any) -> int | None:
     return None if cache is None else int(cache.serialize().nbytes)
 
 
-def built(call: Call, result: Any, tally: dict[str, Any]) -> Facts:
+def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     """A serialized engine (IHostMemory), an engine or True; None or False where the build failed, and its log says why."""
     after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
-        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: tally.get(LAST_ERROR), **after})
+        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: scratch.get(LAST_ERROR), **after})
     return known({semconv.ENGINE_SIZE: getattr(result, "nbytes", None), semconv.ENGINE_ID: engine_id(result), **after})
 
 
@@ -81,7 +82,7 @@ def serialized_engine(call: Call) -> Facts:
     return known({**facts, semconv.ENGINE_ID: engine_id(serialized)})
 
 
-def deserialized(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """An engine; None for bytes of another version, of another kind of GPU, or that are no engine."""
     return {semconv.ERROR_TYPE: DESERIALIZE_FAILED} if result is None else {}
 

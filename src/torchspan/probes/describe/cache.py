@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan.phase import FAILED_CHILD
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_seen as seen
 from torchspan.probes.describe._values import known
@@ -22,7 +22,6 @@ from torchspan.probes.describe.identity import engine_id
 from torchspan.semconv import CacheReason
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
 KEY_LENGTH = 16
 """Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
@@ -59,49 +58,49 @@ def key(call: Call) -> Facts:
     return {semconv.CACHE_KEY: value[:KEY_LENGTH]} if isinstance(value, str) else {}
 
 
-def looked_up(call: Call, result: Any, tally: Tally) -> Facts:
+def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`pull_cached_engine` returns the refitted engine, or None."""
     if result is not None:
         engine = result.serialized_engine
         facts: Facts = {semconv.ENGINE_SIZE: len(engine), semconv.ENGINE_ID: engine_id(engine)}
-        return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(tally)})
+        return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
-    found = tally.get(seen.READ, (0.0, None))[1]
-    if found is not seen.FOUND and seen.ENTRY not in tally:
-        return {semconv.CACHE_RESULT: "miss", **_cost(tally)}
+    found = scratch.get(seen.READ, (0.0, None))[1]
+    if found is not seen.FOUND and seen.ENTRY not in scratch:
+        return {semconv.CACHE_RESULT: "miss", **_cost(scratch)}
     reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
-    return {**_rejected(reason, tally), semconv.FALLBACK_REASON: [semconv.FallbackReason.CACHE_ENTRY_REJECTED]}
+    return {**_rejected(reason, scratch), semconv.FALLBACK_REASON: [semconv.FallbackReason.CACHE_ENTRY_REJECTED]}
 
 
-def lookup_failed(_call: Call, error: BaseException, tally: Tally) -> Facts:
+def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `pull_cached_engine`: an entry was rejected, unless somebody interrupted."""
     if not isinstance(error, Exception):
-        return _cost(tally)
-    if seen.SETTINGS in tally:
-        return {**_rejected(CacheReason.SETTINGS, tally), semconv.CACHE_SETTINGS: tally[seen.SETTINGS]}
-    if seen.INPUTS in tally:
-        return _rejected(CacheReason.INPUTS, tally)
-    if seen.REFIT in tally:
-        return _rejected(CacheReason.REFIT_FAILED if tally[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, tally)
-    if FAILED_CHILD in tally:  # reading the engine is the only child there is before the refit
-        return _rejected(CacheReason.ENGINE_UNREADABLE, tally)
-    if tally.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(error.__traceback__):
-        return _rejected(CacheReason.MALFORMED_ENTRY, tally)
-    return _rejected(CacheReason.UNREADABLE, tally)
+        return _cost(scratch)
+    if seen.SETTINGS in scratch:
+        return {**_rejected(CacheReason.SETTINGS, scratch), semconv.CACHE_SETTINGS: scratch[seen.SETTINGS]}
+    if seen.INPUTS in scratch:
+        return _rejected(CacheReason.INPUTS, scratch)
+    if seen.REFIT in scratch:
+        return _rejected(CacheReason.REFIT_FAILED if scratch[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
+    if scratch.failed_child is not None:  # reading the engine is the only child there is before the refit
+        return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
+    if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(error.__traceback__):
+        return _rejected(CacheReason.MALFORMED_ENTRY, scratch)
+    return _rejected(CacheReason.UNREADABLE, scratch)
 
 
-def _rejected(reason: str, tally: Tally) -> Facts:
-    return {semconv.CACHE_RESULT: "rejected", semconv.CACHE_REASON: reason, **_cost(tally)}
+def _rejected(reason: str, scratch: Scratch) -> Facts:
+    return {semconv.CACHE_RESULT: "rejected", semconv.CACHE_REASON: reason, **_cost(scratch)}
 
 
-def _cost(tally: Tally) -> Facts:
+def _cost(scratch: Scratch) -> Facts:
     return known(
         {
-            semconv.CACHE_ENTRY_SIZE: tally.get(seen.ENTRY),
-            semconv.CACHE_READ_DURATION: tally.get(seen.READ, (None,))[0],
-            semconv.CACHE_REFIT_DURATION: tally.get(seen.REFIT),
+            semconv.CACHE_ENTRY_SIZE: scratch.get(seen.ENTRY),
+            semconv.CACHE_READ_DURATION: _read_s(scratch),
+            semconv.CACHE_REFIT_DURATION: scratch.get(seen.REFIT),
         }
     )
 
@@ -122,34 +121,40 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
 
 
 # --- the insertion -----------------------------------------------------------------------------------------------
-def inserted(call: Call, result: Any, tally: Tally) -> Facts:
+def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`insert_engine_to_cache` returns whether it tried."""
-    refusal = tally.get(seen.NOT_STORED) if result else _unavailable(call)
+    refusal = scratch.get(seen.NOT_STORED) if result else _unavailable(call)
     if refusal is not None or not result:
-        return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(tally)})
-    refreshed = tally.get(seen.READ, (0.0, None))[1] is seen.FOUND
-    return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(tally)}
+        return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
+    refreshed = scratch.get(seen.READ, (0.0, None))[1] is seen.FOUND
+    return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
 
 
-def insertion_failed(_call: Call, error: BaseException, tally: Tally) -> Facts:
+def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `insert_engine_to_cache`, the cache's own in most cases."""
     if not isinstance(error, Exception):
-        return _stored(tally)
+        return _stored(scratch)
     return {
         semconv.CACHE_INSERTED: "refused",
         semconv.CACHE_REASON: CacheReason.INSERT_RAISED,
-        **_stored(tally),
+        **_stored(scratch),
     }
 
 
-def _stored(tally: Tally) -> Facts:
-    gone, freed = tally.get(seen.EVICTED, (None, None))
+def _stored(scratch: Scratch) -> Facts:
+    gone, freed = scratch.get(seen.EVICTED) or (None, None)
     return known(
         {
-            semconv.CACHE_ENTRY_SIZE: tally.get(seen.PACKED),
-            semconv.ENGINE_ID: tally.get(seen.STORED_ID),
-            semconv.CACHE_READ_DURATION: tally.get(seen.READ, (None,))[0],
+            semconv.CACHE_ENTRY_SIZE: scratch.get(seen.PACKED),
+            semconv.ENGINE_ID: scratch.get(seen.STORED_ID),
+            semconv.CACHE_READ_DURATION: _read_s(scratch),
             semconv.CACHE_EVICTED: gone,
             semconv.CACHE_EVICTED_SIZE: freed,
         }
     )
+
+
+def _read_s(scratch: Scratch) -> float | None:
+    """Seconds that reading the entry took; None where nothing was read."""
+    read = scratch.get(seen.READ)
+    return None if read is None else read[0]

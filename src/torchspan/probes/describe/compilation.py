@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
-from torchspan.phase import FAILED_CHILD
+from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
 from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, model_class, node_count, operator_name
 from torchspan.semconv import FallbackReason
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
 ENGINE_PREFIX = "_run_on_acc"
 """How Torch-TensorRT names the subgraphs that become engines."""
@@ -48,7 +47,7 @@ def settings(holder: Any) -> Facts:
     return facts
 
 
-def torch_tensorrt_compiled(_call: Call, result: Any, _tally: Tally) -> Facts:
+def torch_tensorrt_compiled(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """With `ir="torch_compile"` what comes back is Dynamo's and compiles at its first call."""
     return {semconv.DEFERRED: True} if hasattr(result, "_torchdynamo_orig_callable") or _is_optimized(result) else {}
 
@@ -115,20 +114,20 @@ def torch_compile_backend(call: Call) -> Facts:
     )
 
 
-COMPILED = "compiled"
-"""Tally key: set once `compile_module` has returned."""
+COMPILED: Key[bool] = Key("compiled")
+"""Scratch key: set once `compile_module` has returned."""
 
 
-def torch_compile_result(_call: Call, _result: Any, tally: Tally) -> Facts:
+def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     """A backend that returns although `compile_module` never did caught a failure and left the graph to PyTorch.
 
     (It returns the graph it was given, or to 2.11 that graph lowered; a graph skipped on purpose comes back from
     `compile_module`.)
     """
-    if COMPILED in tally:
+    if COMPILED in scratch:
         return {}
-    failure = tally.get(FAILED_CHILD)
-    verdicts = Counter(tally.get(fallback.VERDICTS, {}).values())
+    failure = scratch.failed_child
+    verdicts = Counter(scratch.get(fallback.VERDICTS, {}).values())
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
     verdicts.pop(fallback.UNCOUNTED, None)
     return {
@@ -139,7 +138,7 @@ def torch_compile_result(_call: Call, _result: Any, tally: Tally) -> Facts:
     }
 
 
-def converter_support(_call: Call, result: Any, _tally: Tally) -> Facts:
+def converter_support(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`get_graph_converter_support` returns (supported, total)."""
     supported, total = result
     return {semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total}
@@ -150,19 +149,19 @@ def compile_module_settings(call: Call) -> Facts:
     return settings(call.get("settings"))
 
 
-def compile_module_result(call: Call, result: Any, tally: Tally) -> Facts:
+def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
     """Engines and their bytes; for a graph that was skipped whole, why."""
-    tally[COMPILED] = True
+    scratch[COMPILED] = True
     engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
-        return skipped(result, tally)
+        return skipped(result, scratch)
     sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
     return {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
 
 
-def skipped(graph: Any, tally: Tally) -> Facts:
+def skipped(graph: Any, scratch: Scratch) -> Facts:
     """Why nothing of a graph went to TensorRT, and what is in it."""
-    left = fallback.left_in_torch(calls(graph), tally)
+    left = fallback.left_in_torch(calls(graph), scratch)
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
     facts = fallback.facts(left, Counter([reason]))
@@ -204,7 +203,7 @@ def program_given(name: str) -> Callable[[Call], Any]:
     return pick
 
 
-def exported(_call: Call, result: Any, _tally: Tally) -> Facts:
+def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Size of an exported program, and its dynamic dimensions."""
     ranges = [
         f"{symbol}: [{bounds.lower}, {bounds.upper}]"

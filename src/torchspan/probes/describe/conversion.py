@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, operator_name, stand_in
 from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
-CONVERTERS = "converters"
-"""Tally key: operator -> [count, seconds]."""
+CONVERTERS: Key[dict[str, list[float]]] = Key("converters")
+"""Scratch key: operator -> [count, seconds]."""
 
 
 def convert(call: Call) -> Facts:
@@ -32,7 +32,7 @@ def convert(call: Call) -> Facts:
     )
 
 
-def interpreted(_call: Call, result: Any, _tally: Tally) -> Facts:
+def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`SerializedInterpreterResult`: the engine's bytes and outputs."""
     return known(
         {
@@ -44,20 +44,20 @@ def interpreted(_call: Call, result: Any, _tally: Tally) -> Facts:
     )
 
 
-def count_converter(tally: Tally, call: Call, _result: Any, duration_s: float) -> None:
+def count_converter(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
     """One `run_node(self, n)` of the interpreter; only calls of functions have converters."""
     node = call.get("n")
     if node.op != "call_function":
         return
-    entry = tally.setdefault(CONVERTERS, {}).setdefault(operator_name(node.target), [0, 0.0])
+    entry = scratch.setdefault(CONVERTERS, {}).setdefault(operator_name(node.target), [0, 0.0])
     entry[0] += 1
     entry[1] += duration_s
 
 
-def network(call: Call, _result: Any, tally: Tally) -> Facts:
+def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
     """The network that `_construct_trt_network_def(self)` made, and what the converters took."""
     net = call.get("self").ctx.net
-    slowest = sorted(tally.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
+    slowest = sorted(scratch.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
     return {
         semconv.NETWORK_LAYERS: net.num_layers,
         semconv.NETWORK_INPUTS: net.num_inputs,
@@ -80,7 +80,7 @@ def setup(call: Call) -> Facts:
     )
 
 
-def was_set_up(call: Call, _result: Any, _tally: Tally) -> Facts:
+def was_set_up(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """Which runtime holds the engine: the C++ one is a TorchScript object, the other is written in Python."""
     engine = engine_of_module(call)
     return {
@@ -117,7 +117,7 @@ def timing_cache_in(call: Call) -> Facts:
     return known({semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE: size})
 
 
-def timing_cache_out(call: Call, _result: Any, _tally: dict[str, Any]) -> Facts:
+def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
     if _has_no_timing_cache():
         return {}

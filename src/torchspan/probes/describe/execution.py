@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, inputs, known, stand_in, tensorrt_dtype
 
@@ -45,7 +46,7 @@ def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
     }
 
 
-def context_ran(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+def context_ran(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """A run that fails returns False; TensorRT writes the cause to its log."""
     return {semconv.ERROR_TYPE: RUN_FAILED} if result is False else {}
 
@@ -68,7 +69,7 @@ def new_context(call: Call) -> Facts:
     )
 
 
-def context_created(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+def context_created(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """None where it failed: mostly for want of device memory."""
     return {semconv.ERROR_TYPE: CONTEXT_FAILED} if result is None else {}
 

@@ -14,26 +14,26 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, operator_name
 from torchspan.semconv import FallbackReason
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 Left = list[tuple[str, str]]
 
-VERDICTS = "verdicts"
-"""Tally key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
+VERDICTS: Key[dict[str, str]] = Key("verdicts")
+"""Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
 
 SUPPORTED = "supported"
 UNCOUNTED = "uncounted"
 """Impure nodes, which stay where they are and which upstream counts neither way."""
 
 
-def count_verdict(tally: Tally, call: Call, supported: Any, _duration_s: float) -> None:
+def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: float) -> None:
     """One answer of `is_node_supported(self, submodules, node)`; asked again about a node, the answer is the same."""
     node = call.get("node")
-    verdicts = tally.setdefault(VERDICTS, {})
+    verdicts = scratch.setdefault(VERDICTS, {})
     if node.op != "call_function":
         return
     if supported:
@@ -77,13 +77,13 @@ def _data_dependent_fallback() -> bool:
     return bool(getattr(getattr(_registry(), "compilation_settings", None), "fallback_data_dependent_ops", False))
 
 
-def left_in_torch(nodes: Iterable[Any], tally: Tally) -> Left:
+def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     """(operator, reason) for each node of the graph that was partitioned and stays in PyTorch.
 
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
     splitting added (they unpack what an engine returns) have no verdict and are no operators of the model.
     """
-    found = ((operator_name(node.target), tally.get(VERDICTS, {}).get(node.name, UNCOUNTED)) for node in nodes)
+    found = ((operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED)) for node in nodes)
     return [
         (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
         for name, verdict in found

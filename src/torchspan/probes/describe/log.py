@@ -6,11 +6,13 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from torchspan._base.scratch import Key
+
 LOUDEST_QUIET = 3
 """`ILogger.Severity`: 0 internal error, 1 error, 2 warning, 3 info, 4 verbose (NvInferRuntimeBase.h)."""
 
-LAST_ERROR = "last_error"
-"""Tally key: what may be told of the last line of severity error or worse."""
+LAST_ERROR: Key[str] = Key("last_error")
+"""Scratch key: what may be told of the last line of severity error or worse."""
 
 
 class Line(NamedTuple):

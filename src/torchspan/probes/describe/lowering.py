@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known, node_count
 
@@ -18,7 +19,7 @@ def graph_in(call: Call) -> Facts:
     return known({semconv.NODES_BEFORE: node_count(first)})
 
 
-def graph_out(_call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+def graph_out(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """The graph that came back."""
     return known({semconv.NODES_AFTER: node_count(result)})
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, known
 
@@ -40,7 +41,7 @@ def file_size(call: Call) -> Facts:
     return {semconv.MODEL_SIZE: path.stat().st_size} if path.is_file() else {}
 
 
-def parsed(call: Call, result: Any, _tally: dict[str, Any]) -> Facts:
+def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Whether it succeeded; if not, why, from the errors that this parse added."""
     before = call.before
     if before is None:

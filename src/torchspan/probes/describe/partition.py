@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
 from torchspan.probes.describe._values import LIST_LIMIT, calls
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
 
 def partitioner(name: str) -> Callable[[Call], Facts]:
@@ -22,26 +22,26 @@ def partitioner(name: str) -> Callable[[Call], Facts]:
     return lambda _call: {semconv.PARTITIONER: name}
 
 
-def split(_call: Call, result: Any, tally: Tally) -> Facts:
+def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """(partitioned graph, support tester) of the fast and the global partitioner."""
     graph, support = result
-    verdicts = tally.get(fallback.VERDICTS, {})
+    verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
     in_tensorrt, total = sum(node.name in verdicts for node in converted), len(verdicts)
     ranked = sorted(support.supported_operators.items(), key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
     return {
-        **subgraphs(_call, graph, tally),
+        **subgraphs(_call, graph, scratch),
         semconv.OPERATORS_TOTAL: total,
         semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
         semconv.OPERATORS_TENSORRT: in_tensorrt,
         semconv.COVERAGE: in_tensorrt / total if total else 0.0,
         semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
         semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
-        **fallback.facts(fallback.left_in_torch(left, tally), _pieces(graph, tally)),
+        **fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch)),
     }
 
 
-def subgraphs(_call: Call, graph: Any, _tally: Tally) -> Facts:
+def subgraphs(_call: Call, graph: Any, _scratch: Scratch) -> Facts:
     """How many pieces there are for TensorRT and for PyTorch; all that the resource partitioner changes.
 
     The global partitioner leaves PyTorch's operators inline: then there are no pieces of PyTorch to count.
@@ -50,10 +50,10 @@ def subgraphs(_call: Call, graph: Any, _tally: Tally) -> Facts:
     return {semconv.SUBGRAPHS_TENSORRT: kinds[True], semconv.SUBGRAPHS_TORCH: kinds[False]}
 
 
-def _pieces(graph: Any, tally: Tally) -> Counter[str]:
+def _pieces(graph: Any, scratch: Scratch) -> Counter[str]:
     """The pieces for PyTorch by their reasons; one without an operator of the model has none."""
     pieces = (child for name, child in _graph_children(graph) if not name.startswith(ENGINE_PREFIX))
-    reasons = (fallback.piece_reason(fallback.left_in_torch(calls(piece), tally)) for piece in pieces)
+    reasons = (fallback.piece_reason(fallback.left_in_torch(calls(piece), scratch)) for piece in pieces)
     return Counter(reason for reason in reasons if reason is not None)
 
 

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import known, model_class
 from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
 
 Facts = dict[str, Any]
-Tally = dict[str, Any]
 
 
 def refit_module_weights(call: Call) -> Facts:
@@ -36,16 +36,16 @@ def mutable_refit(call: Call) -> Facts:
     )
 
 
-def refitted(_call: Call, result: Any, tally: Tally) -> Facts:
+def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """The module with the new weights; without an engine in it, a model that was skipped and runs in PyTorch."""
     engines = {name for name, _ in result.named_children() if name.startswith(ENGINE_PREFIX)}
     engines |= {name for name in vars(result) if name.startswith(ENGINE_PREFIX)}  # of an inlined program
     if engines:
         return {semconv.ENGINE_COUNT: len(engines)}
-    facts = skipped(result, tally)
+    facts = skipped(result, scratch)
     return {key: facts[key] for key in facts if key != semconv.ENGINES_SIZE}
 
 
-def outputs_match(_call: Call, result: Any, _tally: Tally) -> Facts:
+def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`check_module_output` says whether the refitted module computes what the model does; a difference is only logged."""
     return {semconv.REFIT_OUTPUTS_MATCH: bool(result)}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events that have left their context and are completed later, by facts that arrive after their end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from torchspan.engine.event import Event
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from torchspan.engine.dispatch import Engine
+
+LIMIT = 1_000
+"""Events that wait to be completed; beyond that the oldest is completed as it is."""
+
+
+class Deferral:
+    """The right to complete one event. It completes once, on any thread; with the end of a `with` statement too."""
+
+    __slots__ = ("_engine", "_event")
+
+    def __init__(self, engine: Engine, event: Event) -> None:
+        self._engine = engine
+        self._event = event
+
+    def complete(self, facts: Mapping[str, Any] | None = None) -> None:
+        """Add `facts`, if the event has not been completed yet, and complete it: at once, or when it is closed."""
+        self._engine.complete(self._event, facts or {})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.complete()
+
+
+class Waiting:
+    """The closed events that wait to be completed, oldest first. A forked child has none: they are its parent's."""
+
+    def __init__(self, complete: Callable[[Event], None]) -> None:
+        self._complete = complete
+        self._by_process: dict[int, dict[int, Event]] = {}
+
+    def add(self, event: Event) -> None:
+        """`event` waits from now on."""
+        waiting = self._here()
+        waiting[id(event)] = event
+        if len(waiting) > LIMIT:
+            oldest = next(iter(list(waiting.values())), None)
+            if oldest is not None and self.remove(oldest):
+                self._complete(oldest)
+
+    def remove(self, event: Event) -> bool:
+        """Whether `event` was waiting; it is no more."""
+        return self._here().pop(id(event), None) is not None
+
+    def flush(self) -> None:
+        """Complete all that wait, as they are."""
+        for event in list(self._here().values()):
+            if self.remove(event):
+                self._complete(event)
+
+    def _here(self) -> dict[int, Event]:
+        return self._by_process.setdefault(os.getpid(), {})

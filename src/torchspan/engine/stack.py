@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of sources that report beginnings and ends apart, by key: Dynamo's event log, TensorRT's progress monitor."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable
+from typing import Any, NamedTuple
+
+from torchspan.engine.dispatch import Engine
+from torchspan.engine.event import Attributes, Event, Observed
+from torchspan.engine.placement import STACKED, Below, Placement
+from torchspan.phase import Phase
+
+
+class _Entry(NamedTuple):
+    """A beginning whose end has not come. event: None where none was opened; the end still belongs to it."""
+
+    key: Hashable
+    event: Event | None
+
+
+class EventStack:
+    """The open events of one source, by key. Keys may repeat, one after the other or nested.
+
+    below: the event to which they all belong, wherever a source reports from. Without one they lie below the current event and
+    are current themselves, so the stack is that of one thread (`ThreadStacks`).
+    """
+
+    def __init__(self, engine: Engine, below: Event | None = None) -> None:
+        self._engine = engine
+        self._below = below
+        self._entries: list[_Entry] = []
+        self._lock = threading.RLock()
+
+    def begin(
+        self,
+        key: Hashable,
+        phase: Phase,
+        facts: Attributes,
+        *,
+        parent_key: Hashable = None,
+        target: str | None = None,
+        observed: Observed | None = None,
+        at_ns: int | None = None,
+    ) -> Event | None:
+        """Open an event under `key`; see `Engine.open`.
+
+        parent_key: the event lies below the one that is open under that key, on a stack with `below`.
+        """
+        with self._lock:
+            event = self._engine.open(
+                phase, facts, target=target, observed=observed, at_ns=at_ns, placement=self._placement(parent_key)
+            )
+            self._entries.append(_Entry(key, event))
+            return event
+
+    def _placement(self, parent_key: Hashable) -> Placement:
+        if self._below is None:
+            return STACKED
+        return Below(self.top(parent_key) or self._below)
+
+    def top(self, key: Hashable) -> Event | None:
+        """The event that was opened last under `key` and is still open."""
+        with self._lock:
+            return next((each.event for each in reversed(self._entries) if each.key == key), None)
+
+    def end(
+        self,
+        key: Hashable,
+        facts: Attributes | None = None,
+        *,
+        error: BaseException | None = None,
+        at_ns: int | None = None,
+    ) -> Event | None:
+        """Close the event that was opened last under `key`, with `facts` added. A key that is not open is ignored.
+
+        Events inside it whose end did not come are closed first, and are incomplete. Returns the event.
+        """
+        with self._lock:
+            found = next((each for each in reversed(self._entries) if each.key == key), None)
+            if found is None:
+                return None
+            if found.event is not None:
+                for each in [each for each in reversed(self._entries) if _is_inside(each.event, found.event)]:
+                    self._close_incomplete(each)
+                found.event.additions.update(facts or {})
+            self._entries.remove(found)
+            if found.event is not None:
+                self._engine.close(found.event, error, at_ns=at_ns)
+            return found.event
+
+    def close(self) -> None:
+        """Close what is left open, innermost first. These events are incomplete."""
+        with self._lock:
+            while self._entries:
+                self._close_incomplete(self._entries[-1])
+
+    def _close_incomplete(self, entry: _Entry) -> None:
+        self._entries.remove(entry)
+        if entry.event is not None:
+            entry.event.is_incomplete = True
+            self._engine.close(entry.event)
+
+
+class ThreadStacks:
+    """A stack for each thread, for a source whose events are current in the thread that reports them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._local = threading.local()
+
+    def here(self) -> EventStack:
+        """The stack of the calling thread."""
+        stack: Any = getattr(self._local, "stack", None)
+        if stack is None:
+            stack = self._local.stack = EventStack(self._engine)
+        return stack  # type: ignore[no-any-return]
+
+
+def _is_inside(event: Event | None, outer: Event) -> bool:
+    """Whether `event` lies in `outer`, and is not `outer` itself."""
+    parent = None if event is None else event.parent
+    while parent is not None and parent is not outer:
+        parent = parent.parent
+    return parent is not None

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A source that reports beginnings and ends apart, as Dynamo's event log does, built on the engine as it is."""
+
+import threading
+
+import pytest
+
+from support.engines import extend
+from torchspan import phase
+from torchspan.engine import STACKED, Callback, Engine, EventStack, ThreadStacks
+
+
+class Source:
+    """Reports begin and end by name, each with a time of its own clock, and facts that arrive after the end."""
+
+    def __init__(self, engine):
+        self.engine = engine
+        self.stacks = ThreadStacks(engine)
+        self.late = {}
+
+    def begin(self, name, at_ns=None, is_late=False):
+        event = self.stacks.here().begin(name, phase.BUILD_PHASE, {}, target=name, at_ns=at_ns)
+        if is_late:
+            self.late[name] = self.engine.defer(event)
+
+    def end(self, name, at_ns=None, **facts):
+        self.stacks.here().end(name, facts, at_ns=at_ns)
+
+    def finish(self):
+        self.stacks.here().close()
+
+    def facts(self, name, **facts):
+        self.late.pop(name).complete(facts)
+
+
+@pytest.fixture
+def engine():
+    engine = Engine()
+    engine.seen = []
+
+    def ended(event, _context):
+        parent = None if event.parent is None else event.parent.target
+        marks = {**event.additions, **({"incomplete": True} if event.is_incomplete else {})}
+        engine.seen.append((event.target, parent, marks))
+
+    extend(engine, Callback("ended", lambda event: event, ended))
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def source(engine):
+    return Source(engine)
+
+
+def test_pairs_nest_by_their_beginnings_and_ends(engine, source):
+    for name in ("frame", "dynamo"):
+        source.begin(name)
+    source.end("dynamo", graphs=1)
+    source.begin("backend")
+    source.end("backend")
+    source.end("frame")
+    assert engine.seen == [("dynamo", "frame", {"graphs": 1}), ("backend", "frame", {}), ("frame", None, {})]
+
+
+def test_what_runs_inside_lies_below_the_innermost_pair(engine, source):
+    source.begin("frame")
+    event = engine.open(phase.COMPILE, {})
+    assert event.parent.target == "frame"
+    engine.close(event)
+    source.end("frame")
+    assert engine.current is None
+
+
+def test_an_end_without_a_beginning_is_ignored(engine, source):
+    source.end("never begun")
+    source.begin("frame")
+    source.end("never begun")
+    source.end("frame")
+    assert engine.seen == [("frame", None, {})]
+
+
+def test_a_beginning_without_an_end_is_closed_with_what_is_around_it_and_incomplete(engine, source):
+    for name in ("frame", "dynamo", "inner"):
+        source.begin(name)
+    source.end("frame")
+    assert engine.seen == [
+        ("inner", "dynamo", {"incomplete": True}),
+        ("dynamo", "frame", {"incomplete": True}),
+        ("frame", None, {}),
+    ]
+    assert engine.current is None
+
+
+def test_what_is_left_when_the_source_ends_is_incomplete(engine, source):
+    source.begin("frame")
+    source.begin("dynamo")
+    source.finish()
+    assert engine.seen == [("dynamo", "frame", {"incomplete": True}), ("frame", None, {"incomplete": True})]
+
+
+def test_equal_names_nest_and_end_innermost_first(engine, source):
+    source.begin("frame")
+    source.begin("frame")
+    source.end("frame", number=1)
+    source.end("frame", number=2)
+    assert engine.seen == [("frame", "frame", {"number": 1}), ("frame", None, {"number": 2})]
+
+
+def test_each_thread_has_a_stack_of_its_own(engine, source):
+    begun, done = threading.Event(), threading.Event()
+
+    def other():
+        source.begin("frame of another thread")
+        begun.set()
+        assert done.wait(10)
+        source.end("frame of another thread")
+
+    source.begin("frame")
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert begun.wait(10)
+    source.end("frame of another thread")
+    source.end("frame")
+    done.set()
+    thread.join()
+    assert engine.seen == [("frame", None, {}), ("frame of another thread", None, {})]
+
+
+def test_times_are_the_sources_moved_into_the_parent_and_not_beyond_now(engine, source):
+    times = []
+    extend(
+        engine, Callback("times", lambda event: event, lambda event, _: times.append((event.start_ns, event.end_ns)))
+    )
+    outer = engine.open(phase.COMPILE, {}, placement=STACKED)
+    source.begin("frame", at_ns=outer.start_ns + 1)
+    source.end("frame", at_ns=outer.start_ns + 2)
+    source.begin("too early", at_ns=outer.start_ns - 10**9)
+    source.end("too early", at_ns=outer.start_ns + 10**12)
+    engine.close(outer)
+    assert times[0] == (outer.start_ns + 1, outer.start_ns + 2)
+    assert times[1][0] == outer.start_ns
+    assert outer.start_ns <= times[1][1] <= outer.end_ns
+
+
+def test_facts_that_arrive_after_the_end_are_part_of_the_event(engine, source):
+    source.begin("frame", is_late=True)
+    source.end("frame")
+    assert engine.seen == []
+    assert engine.current is None
+    source.facts("frame", backward=True)
+    assert engine.seen == [("frame", None, {"backward": True})]
+
+
+def test_facts_that_never_arrive_keep_no_event_back_for_good(engine, source):
+    source.begin("frame", is_late=True)
+    source.end("frame")
+    engine.flush()
+    assert engine.seen == [("frame", None, {})]
+    source.facts("frame", backward=True)
+    assert engine.seen == [("frame", None, {})]
+
+
+def test_a_deferred_event_that_failed_is_complete_when_it_is_closed(engine):
+    event = engine.open(phase.COMPILE, {})
+    later = engine.defer(event)
+    engine.close(event, ValueError())
+    assert len(engine.seen) == 1
+    later.complete({"too": "late"})
+    assert engine.seen == [(None, None, {})]
+
+
+def test_facts_that_arrive_before_the_end_defer_nothing(engine):
+    event = engine.open(phase.COMPILE, {})
+    with engine.defer(event) as later:
+        later.complete({"early": True})
+    engine.close(event)
+    assert engine.seen == [(None, None, {"early": True})]
+
+
+def test_stopping_completes_what_waits(engine):
+    event = engine.open(phase.COMPILE, {})
+    engine.defer(event)
+    engine.close(event)
+    engine.stop()
+    assert len(engine.seen) == 1
+
+
+def test_a_stack_below_an_event_takes_reports_from_any_thread(engine):
+    build = engine.open(phase.BUILD_ENGINE, {})
+    stack = EventStack(engine, below=build)
+    stack.begin("one", phase.BUILD_PHASE, {}, target="one")
+    threads = [
+        threading.Thread(target=stack.begin, args=("two", phase.BUILD_PHASE, {}), kwargs={"target": "two"}),
+        threading.Thread(
+            target=stack.begin, args=("in one", phase.BUILD_PHASE, {}), kwargs={"target": "in one", "parent_key": "one"}
+        ),
+    ]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    stack.end("one")
+    stack.close()
+    engine.close(build)
+    assert engine.seen == [
+        ("in one", "one", {"incomplete": True}),
+        ("one", None, {}),
+        ("two", None, {"incomplete": True}),
+        (None, None, {}),
+    ]
