@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan.testing
-from support.emitted import COLLECTED, EMITTED
+from support.emitted import EMITTED
 from support.metrics import Metrics
+from support.run_log import RunLog
 from torchspan import TorchspanInstrumentor
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -81,8 +82,5 @@ def nothing_is_left_over():
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-def pytest_collection_modifyitems(config, items):
-    """The attribute table is compared with what was emitted when everything else has run."""
-    last = [item for item in items if item.get_closest_marker("last")]
-    items[:] = [item for item in items if item not in last] + last
-    config.stash[COLLECTED] = len(items)
+def pytest_configure(config):
+    config.pluginmanager.register(RunLog(config))
