@@ -193,7 +193,7 @@ def main(arguments):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--whole", action="store_true", help="the run counts as whole, whatever was left out")
     options = parser.parse_args(arguments)
-    run = SuiteRun.read()
+    run = SuiteRun.read(FOLDER)
     if not run["asked"]:
         print(f"contract: no run of the tests is in {FOLDER.relative_to(ROOT)}; `tools/check.py tests` makes one.")
         return 1
