@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test shares: the pipeline without a GPU, and a place where spans arrive."""
 
+import gc
+import json
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -84,3 +87,15 @@ def nothing_is_left_over():
 
 def pytest_configure(config):
     config.pluginmanager.register(RunLog(config))
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take long come first, so that at the end no worker waits for one that began last."""
+    slow = json.loads((Path(__file__).parent / "shares.json").read_text(encoding="utf-8"))["files"]
+    items.sort(key=lambda item: -slow.get(Path(item.location[0]).as_posix(), 0.0))
+
+
+def pytest_collection_finish():
+    """Collecting garbage, which tests and Torch-TensorRT do, need not look at what the imported libraries hold."""
+    gc.collect()
+    gc.freeze()

@@ -30,7 +30,7 @@ NAMES = ("format", "lint", "types", "docs", "tests", "contract")
 
 def commands(name, *, everything):
     """Commands of a check; the first that fails ends it."""
-    pytest = ("pytest", "-n", str(workers()), "--dist", "loadfile")
+    pytest = ("pytest", "-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder")
     return {
         "format": [(*PYTHON, "ruff", "format", "--check")],
         "lint": [(*PYTHON, "ruff", "check")],

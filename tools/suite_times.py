@@ -14,7 +14,8 @@ from pathlib import PurePosixPath
 from suite_run import ROOT, SuiteRun
 
 SHARES = ROOT / "tests" / "shares.json"
-"""Folder -> its share of the processor time of the whole suite."""
+"""`folders`: folder -> its share of the processor time of the whole suite. `files`: each file that takes long -> its share
+of the time that the tests took one after the other; `tests/conftest.py` begins with these."""
 SLOWEST = 10
 TOO_MUCH = 1.5
 """A folder whose share is more than this times the committed one is warned of."""
@@ -71,7 +72,9 @@ def main(arguments=()):
     folders = seconds_by_folder(files)
     now = shares(folders)
     if options.write:
-        table = {folder: round(share, 4) for folder, share in sorted(now.items())}
+        whole = sum(wall for wall, _ in files.values()) or 1.0
+        long = {file: round(wall / whole, 4) for file, (wall, _) in sorted(files.items()) if wall / whole >= TOO_SMALL}
+        table = {"folders": {folder: round(share, 4) for folder, share in sorted(now.items())}, "files": long}
         SHARES.write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
         print(f"suite_times: wrote {SHARES.relative_to(ROOT)}")
         return 0
@@ -84,8 +87,7 @@ def main(arguments=()):
     if run["asked"] and not all(row["whole"] for row in run["asked"]):
         print("\nOnly some files were asked for: shares are not compared.")
         return 0
-    committed = json.loads(SHARES.read_text(encoding="utf-8")) if SHARES.is_file() else {}
-    for sentence in warnings(now, committed):
+    for sentence in warnings(now, json.loads(SHARES.read_text(encoding="utf-8"))["folders"]):
         print(f"warning: {sentence}")
     return 0
 

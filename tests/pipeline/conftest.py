@@ -15,15 +15,6 @@ with warnings.catch_warnings():
     from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 
-@pytest.fixture(scope="session", autouse=True)
-def what_the_libraries_hold_is_no_garbage():
-    """Collecting garbage, which Torch-TensorRT does twice an engine, need not look at what stays to the end."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture(autouse=True)
 def fresh_compilers():
     """Dynamo remembers compiled functions and Torch-TensorRT its last settings; every test starts without.
