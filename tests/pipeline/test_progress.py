@@ -52,7 +52,7 @@ def start():
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 encoding="utf-8",
-                start_new_bridge=True,
+                start_new_session=True,
             )
         )
         return started[-1]
