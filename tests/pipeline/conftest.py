@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real compilations, in one process: importing torch_tensorrt costs seconds."""
 
+import functools
 import gc
 import warnings
 
@@ -13,6 +14,17 @@ with warnings.catch_warnings():
     from torch_tensorrt.dynamo import _compiler
     from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
     from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+
+
+@pytest.fixture(scope="session")
+def recorded():
+    """`recorded(work, **settings)`: what a function of `support.recorded` left under the bridge; done once, then known.
+
+    For tests that only read: nothing of it may be changed.
+    """
+    from support.recorded import record
+
+    return functools.cache(record)
 
 
 @pytest.fixture(autouse=True)
