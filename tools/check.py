@@ -7,7 +7,6 @@ coverage is not measured.
 
 import argparse
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -95,10 +94,8 @@ def _run(name, *, everything):
     start = time.monotonic()
     environment = dict(os.environ)
     if name == "tests":
-        shutil.rmtree(suite_run.FOLDER, ignore_errors=True)
-        suite_run.FOLDER.mkdir(parents=True)
         contract.REPORT.unlink(missing_ok=True)
-        environment["TEST_RUN_LOG"] = str(suite_run.FOLDER)
+        environment["TEST_RUN_LOG"] = str(suite_run.emptied())
     for command in commands(name, everything=everything):
         shown = " ".join(("python", *command[1:]) if command[0] == sys.executable else command)
         print(f"\n--- {name}: {shown}", flush=True)

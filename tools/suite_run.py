@@ -2,6 +2,7 @@
 """Reads what the last run of the tests left, as `tests/support/run_log.py` writes it."""
 
 import json
+import shutil
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,13 @@ FOLDER = ROOT / ".reports" / "tests"
 
 RAN_TO_ITS_END = (0, 1)
 """What pytest returns when every test ran: all passed, some failed."""
+
+
+def emptied():
+    """The folder, made where it is missing, without the rows of an earlier run."""
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    return FOLDER
 
 
 @dataclass
