@@ -20,14 +20,14 @@ setup:  ## .venv with everything (about 3 GB to download the first time)
 	@tools/setup
 
 demo: setup  ## compile two small models and show where the time goes; needs no GPU
-	@$(BIN)/torchspan demo
+	@$(BIN)/python -c 'import sys; from torchspan.cli import main; sys.exit(main())' demo
 
-test: setup  ## every check: formatting, lint, types, tests with coverage, README, examples, generated documents
-	@$(BIN)/python tools/check.py
+test: setup  ## every check: formatting, lint, types, tests, README, examples, documents; ALL=1: slow tests and coverage too
+	@$(BIN)/python tools/check.py $(if $(ALL),--all)
 
 format: setup  ## format the code
-	@$(BIN)/ruff format
-	@$(BIN)/ruff check --fix
+	@$(BIN)/python -m ruff format
+	@$(BIN)/python -m ruff check --fix
 
 lint: setup  ## formatting and lint
 	@$(BIN)/python tools/check.py format lint

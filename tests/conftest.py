@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every test shares: the pipeline without a GPU, and a place where spans arrive."""
 
+import gc
+import json
 import os
 import tempfile
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -10,8 +13,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import torchspan.testing
-from support.emitted import COLLECTED, EMITTED
+from support.emitted import EMITTED
 from support.metrics import Metrics
+from support.run_log import RunLog
 from torchspan import TorchspanInstrumentor
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -81,8 +85,17 @@ def nothing_is_left_over():
     assert trace.get_current_span() is trace.INVALID_SPAN
 
 
-def pytest_collection_modifyitems(config, items):
-    """The attribute table is compared with what was emitted when everything else has run."""
-    last = [item for item in items if item.get_closest_marker("last")]
-    items[:] = [item for item in items if item not in last] + last
-    config.stash[COLLECTED] = len(items)
+def pytest_configure(config):
+    config.pluginmanager.register(RunLog(config))
+
+
+def pytest_collection_modifyitems(items):
+    """Files that take long come first, so that at the end no worker waits for one that began last."""
+    slow = json.loads((Path(__file__).parent / "shares.json").read_text(encoding="utf-8"))["files"]
+    items.sort(key=lambda item: -slow.get(Path(item.location[0]).as_posix(), 0.0))
+
+
+def pytest_collection_finish():
+    """Collecting garbage, which tests and Torch-TensorRT do, need not look at what the imported libraries hold."""
+    gc.collect()
+    gc.freeze()

@@ -1,61 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the checks one after the other, all of them even when one fails, and says at the end what became of each.
 
-`check.py [name …]`: all, or those named.
+`check.py [--all] [name …]`: all checks, or those named. Without `--all` the tests marked `slow` are left out, and
+coverage is not measured.
 """
 
+import argparse
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import contract
+import suite_run
+import suite_times
 import what_is_missing
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = (sys.executable, "-m")
+MEMORY_OF_A_WORKER = 1_200_000_000
+"""Bytes that a process of the tests takes at most, without its children."""
 
-CHECKS = {
-    "format": [(*PYTHON, "ruff", "format", "--check")],
-    "lint": [(*PYTHON, "ruff", "check")],
-    "types": [(*PYTHON, "mypy", "--strict", "src")],
-    "docs": [(sys.executable, "tools/generate_semantic_conventions.py", "--check")],
-    "tests": [
-        (*PYTHON, "coverage", "erase"),
-        (*PYTHON, "coverage", "run", "-m", "pytest"),
-        (*PYTHON, "coverage", "combine", "--quiet"),
-        (*PYTHON, "coverage", "report"),
-    ],
-}
-"""Commands of each check; the first that fails ends it. `tests` runs the README and the examples too."""
+NAMES = ("format", "lint", "types", "docs", "tests", "contract")
+"""The checks, in their order. `tests` runs the README and the examples too; `contract` looks at what `tests` left."""
 
 
-def main(names):
-    """Run the checks called `names` and return the exit status."""
-    unknown = set(names) - set(CHECKS)
+def commands(name, *, everything):
+    """Commands of a check; the first that fails ends it."""
+    pytest = ("pytest", "-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder")
+    return {
+        "format": [(*PYTHON, "ruff", "format", "--check")],
+        "lint": [(*PYTHON, "ruff", "check")],
+        "types": [(*PYTHON, "mypy", "--strict", "src")],
+        "docs": [(sys.executable, "tools/generate_semantic_conventions.py", "--check")],
+        "tests": [
+            (*PYTHON, "coverage", "erase"),
+            (*PYTHON, "coverage", "run", "-m", *pytest),
+            (*PYTHON, "coverage", "combine", "--quiet"),
+            (*PYTHON, "coverage", "report"),
+        ]
+        if everything
+        else [(*PYTHON, *pytest, "-m", "not slow")],
+        "contract": [(sys.executable, "tools/contract.py")],
+    }[name]
+
+
+def workers():
+    """How many processes run tests: one a core, fewer where memory would not do, 0 for none but pytest's own."""
+    by_memory = available_memory() // MEMORY_OF_A_WORKER
+    count = min(os.cpu_count() or 1, by_memory)
+    return count if count > 1 else 0
+
+
+def available_memory():
+    """Bytes that new processes can have."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+def main(arguments):
+    """Run the checks that are asked for and return the exit status."""
+    parser = argparse.ArgumentParser(prog="check", description=__doc__.partition("\n")[0])
+    parser.add_argument("--all", action="store_true", help="slow tests too, and coverage with its lower bound")
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(NAMES))
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(NAMES)
     if unknown:
-        print(f"check: no such check: {', '.join(sorted(unknown))}; there are {', '.join(CHECKS)}", file=sys.stderr)
+        print(f"check: no such check: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}", file=sys.stderr)
         return 2
     # A background job has SIGINT ignored, and so would every program below, which tests send it to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    results = [(name, *_run(name)) for name in names or CHECKS]
+    names = options.names or NAMES
+    results = [(name, *_run(name, everything=options.all)) for name in names]
+    if "tests" in names:
+        suite_times.main()
     print()
-    for name, passed, seconds in results:
-        print(f"{'passed' if passed else 'FAILED'}  {name:<7} {seconds:5.0f} s")
-    if "tests" in (names or CHECKS):
+    for name, outcome, seconds in results:
+        print(f"{outcome:<6}  {name:<8} {seconds:5.0f} s")
+    if "tests" in names:
         what_is_missing.main()
-    return int(not all(passed for _, passed, _ in results))
+    return int(any(outcome == "FAILED" for _, outcome, _ in results))
 
 
-def _run(name):
-    """Whether the check passed, and the seconds that it took."""
+def _run(name, *, everything):
+    """What became of the check (passed, partly, FAILED), and the seconds that it took."""
     start = time.monotonic()
-    for command in CHECKS[name]:
+    environment = dict(os.environ)
+    if name == "tests":
+        contract.REPORT.unlink(missing_ok=True)
+        environment["TEST_RUN_LOG"] = str(suite_run.emptied())
+    for command in commands(name, everything=everything):
         shown = " ".join(("python", *command[1:]) if command[0] == sys.executable else command)
         print(f"\n--- {name}: {shown}", flush=True)
-        if subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode:
-            return False, time.monotonic() - start
-    return True, time.monotonic() - start
+        status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment, check=False).returncode
+        if status:
+            outcome = "partly" if name == "contract" and status == contract.ONLY_A_PART else "FAILED"
+            return outcome, time.monotonic() - start
+    return "passed", time.monotonic() - start
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 there yet and kept; uv must be on the path or in .venv. A row that cannot be installed says so in the table.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -13,6 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
+
+import suite_run
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / ".bench"
@@ -109,13 +112,16 @@ def run(row):
     report.unlink(missing_ok=True)
     start = time.monotonic()
     command = [python, "-m", "pytest", "-q", "--no-header", f"--junit-xml={report}", *row.tests]
-    status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    environment = {**os.environ, "TEST_RUN_LOG": str(suite_run.emptied())}
+    status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment, check=False).returncode
     if not report.exists():
         return (row.what, f"pytest ended with status {status}")
     suite = next(iter(ET.parse(report).getroot().iter("testsuite")))
     tests, failed, skipped = (
         sum(int(suite.get(name)) for name in names) for names in (["tests"], ["failures", "errors"], ["skipped"])
     )
+    if row.tests == ALL and subprocess.run([python, "tools/contract.py", "--whole"], cwd=ROOT, check=False).returncode:
+        failed += 1
     result = f"{tests - failed - skipped} passed, {failed} failed, {skipped} skipped"
     return (row.what, f"{result} in {time.monotonic() - start:.0f} s; {versions(python)}")
 

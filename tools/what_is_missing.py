@@ -7,11 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+from suite_run import SuiteRun
+
 VERSIONS = ("2.13", "2.12", "2.11")
 NEWEST_PYTHON = 13
 ROOT = Path(__file__).resolve().parents[1]
 ROUTES = ROOT / ".reports" / "routes.md"
-"""What the tests of the routes write: which hooks fired, and which cells this machine cannot show."""
+"""What the check `contract` writes: which hooks fired, and which cells this machine cannot show."""
 NOT_HERE = "not here: needs "
 
 
@@ -62,7 +64,7 @@ def missing():
 def routes():
     """The cells of the reachability table that need more than is here, by what they need."""
     if not ROUTES.is_file():
-        yield "Routes: their test did not run to its end, so it is not known which hooks fired."
+        yield "Routes: not all of them ran, so it is not known which hooks fired."
         return
     rows = [line.strip("| ").split(" | ") for line in ROUTES.read_text(encoding="utf-8").splitlines()]
     needs = {}
@@ -73,11 +75,26 @@ def routes():
         yield f"Routes, with the hook that did not fire: {', '.join(cells)}. Needed: {need}."
 
 
+def tests(run):
+    """Lines: each test that did not run, below what kept it from running."""
+    if run.deselected:
+        yield f"Tests that were left out ({len(run.deselected)}); `make test ALL=1` runs them:"
+        yield from (f"  {test}" for test in run.deselected)
+    skipped = {}
+    for row in run["skipped"]:
+        skipped.setdefault(row["reason"], set()).add(row["test"])
+    for reason, names in skipped.items():
+        yield f"Tests that were skipped ({len(names)}): {reason}"
+        yield from (f"  {test}" for test in sorted(names))
+
+
 def main():
     """Print them."""
     print("\nNot checked on this machine:")
     for sentence in missing():
         print(f"- {sentence}")
+    for line in tests(SuiteRun.read()):
+        print(line if line.startswith(" ") else f"- {line}")
 
 
 if __name__ == "__main__":

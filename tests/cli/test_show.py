@@ -4,6 +4,7 @@
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 
@@ -573,12 +574,9 @@ def test_one_trace_by_the_start_of_its_id(recording, torchspan):
 def test_a_reader_that_has_seen_enough_is_no_error(recording):
     for number in range(3000):
         recording.span(f"span {number}", 0, number + 1)
-    pipeline = (
-        f"{sys.executable} -c 'import sys; from torchspan.cli import main; sys.exit(main())' show {recording.path}"
-    )
-    result = subprocess.run(
-        f"({pipeline} --trace abc) | head -1", shell=True, capture_output=True, text=True, check=False
-    )
+    program = "import sys; from torchspan.cli import main; sys.exit(main())"
+    pipeline = shlex.join([sys.executable, "-c", program, "show", recording.path, "--trace", "abc"])
+    result = subprocess.run(f"({pipeline}) | head -1", shell=True, capture_output=True, text=True, check=False)
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -2,7 +2,6 @@
 """The page "Callbacks and observers": its programs print what stands below them, its table has every name of the header."""
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.child import unmeasured
 from torchspan import callbacks, observers
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "callbacks-and-observers.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def test_every_program_of_the_page_has_its_output_below():
 
 @pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=[str(index) for index in range(len(PROGRAMS))])
 def test_a_program_prints_what_stands_below_it(program, output):
-    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    clean = {name: value for name, value in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
     warnings_are = "ignore" if "torch_tensorrt" in program else "error"  # what the libraries warn of is theirs
     done = subprocess.run(
         [sys.executable, "-W", warnings_are, "-c", program],

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.child import unmeasured
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EVERY_ENGINE = {
     "torch_tensorrt.compile",
@@ -55,7 +57,7 @@ def start(tmp_path):
     """Starts a program as a user would; returns what it printed."""
 
     def run(*command, **environment):
-        base = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+        base = {name: text for name, text in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{base['PATH']}"
         done = subprocess.run(
             list(map(str, command)),

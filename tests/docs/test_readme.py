@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from support.child import unmeasured
 from torchspan import environment_variables, probes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,7 +69,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def environment():
     """The reader's: `.venv` on the path, nothing of OpenTelemetry's set; a GPU only where there is one."""
-    base = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    base = {name: value for name, value in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
     programs = f"{Path(sys.executable).parent}{os.pathsep}{base['PATH']}"
     return {**base, "PATH": programs, "TORCHSPAN_WITHOUT_GPU": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 

@@ -13,6 +13,8 @@ import pytest
 from support.child import below, run
 from support.tree import BUILDER, POSITIVE, SECONDS, STEPS, TEXT, S, differences, in_any_order, trees
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(sys.prefix) / "main-wheel"
 OURS = Path(__file__).resolve().parents[2] / ".venv"
 

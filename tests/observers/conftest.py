@@ -33,15 +33,6 @@ def left():
     return [each.name for each in registered()]
 
 
-@pytest.fixture(scope="package", autouse=True)
-def _what_was_there_before_is_not_looked_at():
-    """Collecting garbage after a test takes a fifth of a second where torch has been imported, most of it for torch."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.fixture(autouse=True)
 def _nobody_listens(request, monkeypatch, caplog):
     """The registry is the process's: a test begins with nobody in it, and leaves nobody that would not go by itself."""

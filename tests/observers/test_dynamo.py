@@ -179,6 +179,17 @@ TRACED = [
 ]
 
 
+def everything(x):
+    for function in TRACED:
+        x = function(x)
+    return x
+
+
+SITUATIONS = ["nobody listens", "somebody listens", "bridge on, somebody listens"]
+# All of them in one function in every situation; each by itself in the fullest one, so that a failure names it.
+CASES = [*((everything, situation) for situation in SITUATIONS), *((each, SITUATIONS[-1]) for each in TRACED)]
+
+
 @pytest.fixture(autouse=True)
 def _clean():
     HEARD.clear()
@@ -202,7 +213,7 @@ def listening():
         each.remove()
 
 
-@pytest.fixture(params=["nobody listens", "somebody listens", "bridge on, somebody listens"])
+@pytest.fixture(params=SITUATIONS)
 def situation(request, listening, instrument):
     if "bridge on" in request.param:
         instrument()
@@ -214,11 +225,12 @@ def spans_of_calls(exporter):
     return [each.name for each in exporter.get_finished_spans() if each.name.startswith("torchspan.observed")]
 
 
-name = lambda function: function.__name__
+name = lambda each: getattr(each, "__name__", each)
+in_each_case = pytest.mark.parametrize(("function", "situation"), CASES, ids=name, indirect=["situation"])
 
 
 # --- in the graph ---------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("function", TRACED, ids=name)
+@in_each_case
 def test_a_traced_function_is_one_graph_without_a_break_or_an_event(function, situation, exporter):
     x, count = torch.randn(3), CompileCounter()
     model = torch.compile(Net(function), backend=count, fullgraph=True)
@@ -230,10 +242,9 @@ def test_a_traced_function_is_one_graph_without_a_break_or_an_event(function, si
     torch.testing.assert_close(results, [results[0]] * 3)
 
 
-@pytest.mark.parametrize("function", TRACED, ids=name)
-def test_who_listens_meanwhile_recompiles_nothing(function, listening, instrument):
+def test_who_listens_meanwhile_recompiles_nothing(listening, instrument):
     x, count = torch.randn(3), CompileCounter()
-    model = torch.compile(Net(function), backend=count, fullgraph=True)
+    model = torch.compile(Net(everything), backend=count, fullgraph=True)
     model(x)
     listening()
     model(x)
@@ -252,10 +263,14 @@ def test_who_listens_meanwhile_recompiles_nothing(function, listening, instrumen
     assert HEARD == ["called", "called", "returned", "returned", "fired", "fired"]
 
 
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("function", TRACED, ids=name)
+@pytest.mark.parametrize(
+    ("function", "situation", "strict"),
+    [*((*case, False) for case in CASES), *((everything, situation, True) for situation in SITUATIONS)],
+    ids=name,
+    indirect=["situation"],
+)
 def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_stand_ins(
-    function, strict, situation, exporter
+    function, situation, strict, exporter
 ):
     exported = torch.export.export(Net(function), (torch.randn(3),), strict=strict)
     operators = [str(node.target) for node in exported.graph.nodes if node.op == "call_function"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real compilations, in one process: importing torch_tensorrt costs seconds."""
 
+import functools
 import gc
 import warnings
 
@@ -15,13 +16,15 @@ with warnings.catch_warnings():
     from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 
-@pytest.fixture(scope="session", autouse=True)
-def what_the_libraries_hold_is_no_garbage():
-    """Collecting garbage, which Torch-TensorRT does twice an engine, need not look at what stays to the end."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+@pytest.fixture(scope="session")
+def recorded():
+    """`recorded(work, **settings)`: what a function of `support.recorded` left under the bridge; done once, then known.
+
+    For tests that only read: nothing of it may be changed.
+    """
+    from support.recorded import record
+
+    return functools.cache(record)
 
 
 @pytest.fixture(autouse=True)

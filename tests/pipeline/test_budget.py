@@ -47,6 +47,7 @@ def told(spans):
     return found
 
 
+@pytest.mark.slow
 def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conversion_and_build(
     instrument, exporter, metrics
 ):

@@ -13,6 +13,7 @@ import torch_tensorrt
 import torchspan.testing
 from pipeline.expected import VERSION
 from support import models
+from support import recorded as work
 from support.tree import named
 from torchspan.probes.describe.identity import engine_id
 from torchspan.testing import _engines
@@ -61,12 +62,8 @@ def test_two_builds_of_the_same_model_have_one_id_and_another_model_another(inst
     assert first == second != other
 
 
-def test_each_engine_of_a_module_runs_under_its_own_id(instrument, exporter):
-    instrument()
-    x = models.image()
-    module = torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[x], min_block_size=1)
-    module(x)
-    spans = exporter.get_finished_spans()
+def test_each_engine_of_a_module_runs_under_its_own_id(recorded):
+    spans = recorded(work.fallback).spans
     by_name = {
         name: {s.attributes["torch_tensorrt.engine.name"]: s.attributes[ID] for s in spans if s.name == name}
         for name in ("torch_tensorrt.convert", "torch_tensorrt.execute")

@@ -11,6 +11,7 @@ import torch
 import torch_tensorrt
 
 from support import models
+from support import recorded as work
 from support.tree import named, outline
 
 INPUT = torch.ones(2, 16)
@@ -48,10 +49,8 @@ def test_the_compilation_of_an_exported_program_links_to_the_export(instrument, 
     assert linked(compilation) == [export.get_span_context()]
 
 
-def test_of_a_program_that_was_traced_it_links_to_the_trace(instrument, exporter):
-    instrument()
-    compiled(torch_tensorrt.dynamo.trace(models.seeded(models.Mlp), arg_inputs=[INPUT]))
-    spans = exporter.get_finished_spans()
+def test_of_a_program_that_was_traced_it_links_to_the_trace(recorded):
+    spans = recorded(work.traced_mlp).spans
     trace = named(spans, "torch_tensorrt.trace")
     assert linked(named(spans, "torch_tensorrt.compile")) == [trace.get_span_context()]
 
@@ -74,10 +73,8 @@ def test_two_compilations_of_one_program_link_to_one_export(instrument, exporter
     assert links == [[named(spans, "torch.export").get_span_context()]] * 2
 
 
-def test_inside_one_compilation_nothing_links(instrument, exporter):
-    instrument()
-    torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[INPUT], min_block_size=1)
-    spans = exporter.get_finished_spans()
+def test_inside_one_compilation_nothing_links(recorded):
+    spans = recorded(work.mlp).spans
     assert "torch.export" in {span.name for span in spans}
     assert [span.name for span in spans if span.links] == []
 

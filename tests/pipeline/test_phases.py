@@ -9,6 +9,7 @@ from torch_tensorrt.dynamo.conversion._TRTInterpreter import TRTInterpreter
 
 from pipeline.expected import by_version
 from support import models
+from support import recorded as work
 from support.tree import named, trees
 from torchspan.adapters.tensorrt import phases as _phases
 
@@ -63,10 +64,8 @@ def use_monitor(monkeypatch):
     return use
 
 
-def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(instrument, exporter):
-    instrument(tensorrt_phases="on")
-    compiled()
-    lines = list(build(exporter.get_finished_spans()).lines())
+def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(recorded):
+    lines = list(build(recorded(work.traced_mlp, tensorrt_phases="on").spans).lines())
     assert lines[:7] == [
         "tensorrt.build_engine",
         "  tensorrt.phase Building engine",
@@ -78,10 +77,8 @@ def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(instrume
     ]
 
 
-def test_each_phase_says_its_steps(instrument, exporter):
-    instrument(tensorrt_phases="on")
-    compiled()
-    (optimizing,) = build(exporter.get_finished_spans()).find("tensorrt.phase Optimizing graph")
+def test_each_phase_says_its_steps(recorded):
+    (optimizing,) = build(recorded(work.traced_mlp, tensorrt_phases="on").spans).find("tensorrt.phase Optimizing graph")
     assert optimizing.attributes == {
         "torchspan.keep": True,
         "tensorrt.phase.name": "Optimizing graph",
@@ -91,10 +88,8 @@ def test_each_phase_says_its_steps(instrument, exporter):
 
 
 @pytest.mark.parametrize("setting", ["off", "auto"])
-def test_without_being_asked_for_there_are_none(instrument, exporter, setting):
-    instrument(tensorrt_phases=setting)
-    compiled()
-    assert build(exporter.get_finished_spans()).children == []
+def test_without_being_asked_for_there_are_none(recorded, setting):
+    assert build(recorded(work.traced_mlp, tensorrt_phases=setting).spans).children == []
 
 
 def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrument, use_monitor):

@@ -36,47 +36,81 @@ def receiver():
         yield receiver
 
 
+def launch(command, *arguments, **variables):
+    """Starts the slow program below a command, with variables."""
+    base = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    path = os.pathsep.join([str(Path(sys.executable).parent), base.get("PATH", "")])
+    common = {"PATH": path, "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "0.5"}
+    return subprocess.Popen(
+        [*command, sys.executable, str(SLOW), *arguments],
+        env={**base, **common, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        start_new_session=True,
+    )
+
+
+def end(program):
+    """It has ended afterwards."""
+    if program.poll() is None:
+        os.killpg(program.pid, signal.SIGKILL)
+    program.communicate()
+
+
 @pytest.fixture
 def start():
-    """Starts the slow program below a command, with variables; it has ended after the test."""
+    """Launches a program that has ended after the test."""
     started = []
 
     def call(command, *arguments, **variables):
-        base = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
-        path = os.pathsep.join([str(Path(sys.executable).parent), base.get("PATH", "")])
-        common = {"PATH": path, "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "0.5"}
-        started.append(
-            subprocess.Popen(
-                [*command, sys.executable, str(SLOW), *arguments],
-                env={**base, **common, **variables},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                encoding="utf-8",
-                start_new_bridge=True,
-            )
-        )
+        started.append(launch(command, *arguments, **variables))
         return started[-1]
 
     yield call
     for each in started:
-        if each.poll() is None:
-            os.killpg(each.pid, signal.SIGKILL)
-        each.communicate()
+        end(each)
 
 
 INSTRUMENTED = ("opentelemetry-instrument",)
+HOUR = str(3_600_000)  # milliseconds: only heartbeats and the end of the program send metrics
+TO_THE_END = {
+    "3 seconds": (["3"], {}),
+    "with metrics": (["2"], {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": HOUR}),
+    "with a fork": (["2", "fork"], {}),
+}
+"""Programs that run to their end: their arguments and variables."""
+
+
+@pytest.fixture(scope="module")
+def ended():
+    """`ended(name)`: the receiver of one of TO_THE_END. They run at the same time: what they mostly do is wait."""
+    receivers, programs = {}, {}
+    try:
+        for name, (arguments, variables) in TO_THE_END.items():
+            receivers[name] = Receiver()
+            environment = {**receivers[name].environment(), **variables}
+            programs[name] = launch(INSTRUMENTED, *arguments, **environment)
+
+        def wait(name):
+            out, err = programs[name].communicate(timeout=PATIENCE_S)
+            assert (programs[name].returncode, out) == (0, "compiling\ncompiled\n"), err
+            return receivers[name]
+
+        yield wait
+    finally:
+        for program in programs.values():
+            end(program)
+        for receiver in receivers.values():
+            receiver.stop()
 
 
 def told(receiver):
     return [span for span in receiver.spans() if span.name == "torchspan.progress"]
 
 
-def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_arrives(receiver, start):
-    program = start(INSTRUMENTED, "3", **receiver.environment())
-    out, err = program.communicate(timeout=PATIENCE_S)
-
-    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
-    spans = receiver.spans()
+def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_arrives(ended):
+    spans = ended("3 seconds").spans()
     whole = named(spans, "torch_tensorrt.compile")
     before = [span for span in spans[: spans.index(whole)] if span.name == "torchspan.progress"]
     assert len(before) >= 4
@@ -115,14 +149,8 @@ def active_builds(receiver):
     ]
 
 
-def test_the_gauge_of_active_builds_is_1_at_each_heartbeat_and_0_at_the_end(receiver, start):
-    hour = str(3_600_000)  # milliseconds: only heartbeats and the end of the program send metrics
-    metrics = {"OTEL_METRICS_EXPORTER": "otlp", "OTEL_METRIC_EXPORT_INTERVAL": hour}
-    program = start(INSTRUMENTED, "2", **{**receiver.environment(), **metrics})
-    out, err = program.communicate(timeout=PATIENCE_S)
-
-    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
-    values = active_builds(receiver)
+def test_the_gauge_of_active_builds_is_1_at_each_heartbeat_and_0_at_the_end(ended):
+    values = active_builds(ended("with metrics"))
     ones = values.count(1)
     assert ones >= 3
     assert values == [1] * ones + [0] * (len(values) - ones), "it falls once, and stays"
@@ -190,11 +218,8 @@ def test_a_receiver_that_never_answers_holds_up_neither_the_compilation_nor_the_
         assert program.returncode == 0
 
 
-def test_a_child_forked_during_a_compilation_tells_nothing_of_it(receiver, start):
-    program = start(INSTRUMENTED, "2", "fork", **receiver.environment())
-    out, err = program.communicate(timeout=PATIENCE_S)
-
-    assert (program.returncode, out) == (0, "compiling\ncompiled\n"), err
+def test_a_child_forked_during_a_compilation_tells_nothing_of_it(ended):
+    receiver = ended("with a fork")
     numbers = [span.attributes["torchspan.progress.number"] for span in told(receiver)]
     assert numbers == list(range(len(numbers)))
     assert len(numbers) >= 3

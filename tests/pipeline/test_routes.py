@@ -1,23 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every route of `tests/routes.py`: which hooks fire, and what the trace is."""
 
-import os
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 import routes
 from pipeline.expected import VERSION
+from support import run_log
 from support.fired import Fired
 from support.tree import assert_times_nest, outline
 from torchspan import adapters
 from torchspan.observers._official import OFFICIAL
 from torchspan.probes import PROBES
 
-REPORT = Path(os.environ.get("ROUTES_REPORT", Path(__file__).parents[2] / ".reports" / "routes.md"))
 RESOLVED = {each.probe.target for each in adapters.resolve_probes() if each.status == "resolved"}
-fired_by_route = {}
 
 
 def test_every_probe_is_in_a_row_of_the_table_once():
@@ -43,7 +40,7 @@ def test_exactly_the_hooks_of_the_route_fire_and_its_official_observers_tell_of_
             each.stop()
     whole = {name for name, targets in routes.HOOKS.items() if fired >= RESOLVED.intersection(targets) != set()}
     partly = {name for name, targets in routes.HOOKS.items() if fired & set(targets)} - whole
-    fired_by_route[route.name] = whole | partly
+    run_log.write("route", name=route.name, hooks=sorted(whole | partly))
     if VERSION < (2, 14):
         pytest.skip("the cells are those of 2.14; here only what fired on some route is held against the rows")
     assert isinstance(error, route.raises or type(None)), repr(error)
@@ -101,23 +98,3 @@ def run_under_the_bridge(route, instrument, tmp_path, monkeypatch):
     finally:
         stop_watching()
     return fired.targets, error
-
-
-@pytest.mark.last
-def test_every_row_fires_on_some_route():
-    if len(fired_by_route) < len(routes.ROUTES):
-        pytest.skip("only part of the routes ran")
-    present = {name for name, targets in routes.HOOKS.items() if RESOLVED.intersection(targets)}
-    missing = present - set().union(*fired_by_route.values())
-    assert missing - ({"mutable.load"} if VERSION < (2, 14) else set()) == {
-        "save cross-compiled"
-    }  # needs the C++ runtime
-
-
-@pytest.mark.last
-def test_which_hooks_fired_is_written_down():
-    if len(fired_by_route) < len(routes.ROUTES):
-        pytest.skip("only part of the routes ran")
-    REPORT.parent.mkdir(exist_ok=True)
-    REPORT.write_text(routes.report(fired_by_route), encoding="utf-8")
-    assert REPORT.read_text(encoding="utf-8").count("| real |") > 300

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a sampler gets to see of a real compilation."""
 
+import pytest
 import torch
 import torch_tensorrt
 from opentelemetry.sdk.trace import TracerProvider
@@ -24,28 +25,29 @@ class Asked(Sampler):
         return "asked"
 
 
-def compiled_under(sampler):
+@pytest.fixture(scope="module")
+def dropped():
+    """A compilation and a run that the sampler drops: the sampler, and what the run returned."""
+    sampler = Asked()
     instrumentor = TorchspanInstrumentor()
     instrumentor.instrument(tracer_provider=TracerProvider(sampler=sampler, shutdown_on_exit=False), detail="passes")
     try:
         x = torch.ones(2, 16)
         module = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[x], min_block_size=1)
-        return module(x)
+        return sampler, module(x)
     finally:
         instrumentor.uninstrument()
 
 
-def test_what_a_sampler_sees_is_marked_so_in_the_table():
-    sampler = Asked()
-    compiled_under(sampler)
+def test_what_a_sampler_sees_is_marked_so_in_the_table(dropped):
+    sampler, _ = dropped
     rows = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
     seen = {key for attributes in sampler.seen.values() for key in attributes}
     assert {key for key in seen if not rows[key].at_start} == set()
 
 
-def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings():
-    sampler = Asked()
-    compiled_under(sampler)
+def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings(dropped):
+    sampler, _ = dropped
     wanted = {
         "torchspan.keep": True,
         "torch_tensorrt.entry_point": "torch_tensorrt.compile",
@@ -58,5 +60,6 @@ def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings():
     assert {key: seen.get(key) for key in wanted} == wanted
 
 
-def test_a_compilation_that_the_sampler_drops_runs_as_ever():
-    assert torch.allclose(compiled_under(Asked()), models.seeded(models.Mlp)(torch.ones(2, 16)))
+def test_a_compilation_that_the_sampler_drops_runs_as_ever(dropped):
+    _, result = dropped
+    assert torch.allclose(result, models.seeded(models.Mlp)(torch.ones(2, 16)))

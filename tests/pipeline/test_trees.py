@@ -19,6 +19,7 @@ from pipeline.expected import (
     by_version,
 )
 from support import models
+from support import recorded as work
 from support.tree import (
     BUILDER,
     COUNTS,
@@ -214,13 +215,7 @@ _CONV_NET_OPERATORS = (
 CONV_NET = (_CONV_NET_OPERATORS, (1,) * 7, in_any_order(*_CONV_NET_OPERATORS))
 
 
-def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument, exporter):
-    instrument()
-    model, x = models.seeded(models.ConvNet), models.image()
-
-    compiled = torch_tensorrt.compile(model, ir="dynamo", inputs=[x], min_block_size=1)
-    compiled(x)
-
+def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
     nodes, decomposed, lowered, operators, layers = by_version(
         {(2, 11): (17, 19, 17, 7, 24), (2, 12): (17, 19, 17, 7, 11), (2, 14): (17, 19, 17, 7, 10)}
     )
@@ -279,7 +274,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(instrument,
         ),
         execute(shapes=("[2, 3, 16, 16]",), dtypes=("float32",)),
     ]
-    assert_trees(exporter.get_finished_spans(), expected)
+    assert_trees(recorded(work.conv_net).spans, expected)
 
 
 def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tracer):
@@ -426,11 +421,8 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
     assert_trees(exporter.get_finished_spans(), expected)
 
 
-def test_at_detail_passes_each_lowering_pass_is_a_span(instrument, exporter):
-    instrument(detail="passes")
-    torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[torch.ones(2, 16)], min_block_size=1)
-
-    (compilation,) = trees(exporter.get_finished_spans())
+def test_at_detail_passes_each_lowering_pass_is_a_span(recorded):
+    (compilation,) = trees(recorded(work.mlp, detail="passes").spans)
     (before,) = compilation.find("torch_tensorrt.lower.pre_export")
     (after,) = compilation.find("torch_tensorrt.lower")
     assert list(before.lines()) == [
@@ -498,10 +490,8 @@ def test_at_detail_passes_each_lowering_pass_is_a_span(instrument, exporter):
     )
 
 
-def test_at_detail_stages_there_is_no_span_for_a_pass(instrument, exporter):
-    instrument(detail="stages")
-    torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[torch.ones(2, 16)], min_block_size=1)
-    assert outline(exporter.get_finished_spans()) == [
+def test_at_detail_stages_there_is_no_span_for_a_pass(recorded):
+    assert outline(recorded(work.mlp, detail="stages").spans) == [
         "\n".join(
             [
                 "torch_tensorrt.compile",

@@ -21,7 +21,9 @@ MODES = {
     "TensorRT's phases": {"detail": "stages", "tensorrt_phases": "on"},
     "trace ids in log records": {"detail": "stages", "log_correlation": True},
 }
-traced = pytest.mark.parametrize("mode", MODES)
+traced = pytest.mark.parametrize(
+    "mode", [mode if mode == "stages" else pytest.param(mode, marks=pytest.mark.slow) for mode in MODES]
+)
 MODELS = {
     "bert": (models.bert, lambda: torch.arange(32).reshape(2, 16)),
     "conv": (lambda: models.seeded(models.ConvNet), models.image),

@@ -9,6 +9,8 @@ import pytest
 
 from support.work import span_id, trace_id
 
+pytestmark = pytest.mark.slow
+
 RANK = Path(__file__).parent / "rank.py"
 LAUNCHER = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(RANK)]
 

@@ -27,7 +27,11 @@ class Result:
 
 
 def unmeasured():
-    """An environment in which coverage is not measured: its lock, held by another thread at a fork, stays locked in the child."""
+    """An environment in which coverage is not measured.
+
+    For programs that prove a document and no line of code, and for those that fork beside a thread: coverage's lock, held by
+    another thread at a fork, stays locked in the child.
+    """
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that the tests made torchspan emit, for the comparison with the attribute table."""
+"""Everything that the tests made torchspan emit, for the comparison with the attribute table (`tools/contract.py`)."""
 
-import pytest
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from support import run_log
 from torchspan import semconv
-
-COLLECTED = pytest.StashKey[int]()
-"""How many tests were collected: whether the whole suite runs."""
 
 _TYPES = {bool: "boolean", int: "int", float: "double", str: "string"}
 
@@ -21,34 +18,41 @@ def type_of(value):
 
 
 class Emitted(SpanExporter):
-    """Keeps (span name, event name or None, key, type) of every attribute on spans of torchspan's scope."""
+    """Writes each span name, attribute and metric to the log of the run, once a process, in the kinds of `tools/suite_run.py`."""
 
     def __init__(self):
-        self.rows = set()
-        self.names = set()
-        self.user_keys = set()
-        self.metrics = set()
+        self._written = set()
 
     def add_metric(self, metric):
-        """Keep (name, instrument, unit, keys and types of the attributes) of each point of an exported metric."""
-        kind = type(metric.data).__name__
+        """Write what an exported metric is, with the keys and types of the attributes of each of its points."""
         for point in metric.data.data_points:
-            attributes = frozenset((key, type_of(value)) for key, value in point.attributes.items())
-            bounds = tuple(getattr(point, "explicit_bounds", ()))
-            self.metrics.add(
-                (metric.name, kind, getattr(metric.data, "is_monotonic", None), metric.unit, bounds, attributes)
+            self._add(
+                "metric",
+                name=metric.name,
+                instrument=type(metric.data).__name__,
+                is_monotonic=getattr(metric.data, "is_monotonic", None),
+                unit=metric.unit,
+                bounds=tuple(getattr(point, "explicit_bounds", ())),
+                attributes=tuple(sorted((key, type_of(value)) for key, value in point.attributes.items())),
             )
 
     def export(self, spans):
         for span in spans:
             if span.instrumentation_scope.name != semconv.SCOPE_NAME:
-                self.user_keys |= {(key, type_of(value)) for key, value in span.attributes.items()}
+                for key, value in span.attributes.items():
+                    self._add("user_attribute", key=key, type=type_of(value))
                 continue
-            self.names.add(span.name)
-            self.rows |= {(span.name, None, key, type_of(value)) for key, value in span.attributes.items()}
-            for event in span.events:
-                self.rows |= {(span.name, event.name, key, type_of(value)) for key, value in event.attributes.items()}
+            self._add("span", name=span.name)
+            for event, attributes in [(None, span.attributes), *((each.name, each.attributes) for each in span.events)]:
+                for key, value in attributes.items():
+                    self._add("attribute", span=span.name, event=event, key=key, type=type_of(value))
         return SpanExportResult.SUCCESS
+
+    def _add(self, kind, **fields):
+        row = (kind, *fields.values())
+        if row not in self._written:
+            self._written.add(row)
+            run_log.write(kind, **fields)
 
 
 EMITTED = Emitted()

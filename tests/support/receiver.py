@@ -45,7 +45,7 @@ class Receiver:
         """Requests whose body has arrived, whatever they were."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads, self._server.block_on_close = True, False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
         self._thread.start()
 
     @property
