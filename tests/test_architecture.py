@@ -173,7 +173,7 @@ import warnings; warnings.simplefilter("ignore")
 import ctypes, sys
 import torchspan, torchspan.testing
 torchspan.testing.without_gpu()
-torchspan.TorchspanInstrumentor().instrument(detail="passes", tensorrt_phases="on", log_correlation=True)
+torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on", log_correlation=True)
 import torch
 def refuse(*_args, **_kwargs):
     raise SystemExit("CUDA or NVML was initialised")

@@ -12,14 +12,14 @@ from torchspan.exceptions import ConfigurationError
 
 def test_defaults():
     assert _settings.load({}, {}) == Config(
-        detail="stages", tensorrt_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
+        detail="stages", build_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
     )
 
 
 def test_variables_are_read():
     environment = {
         "TORCHSPAN_DETAIL": "Passes ",
-        "TORCHSPAN_TENSORRT_PHASES": "on",
+        "TORCHSPAN_BUILD_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_PROPAGATION": "links",

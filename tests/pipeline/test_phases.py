@@ -64,7 +64,7 @@ def use_monitor(monkeypatch):
 
 
 def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(instrument, exporter):
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     lines = list(build(exporter.get_finished_spans()).lines())
     assert lines[:7] == [
@@ -79,7 +79,7 @@ def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(instrume
 
 
 def test_each_phase_says_its_steps(instrument, exporter):
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     (optimizing,) = build(exporter.get_finished_spans()).find("tensorrt.phase Optimizing graph")
     assert optimizing.attributes == {
@@ -92,7 +92,7 @@ def test_each_phase_says_its_steps(instrument, exporter):
 
 @pytest.mark.parametrize("setting", ["off", "auto"])
 def test_without_being_asked_for_there_are_none(instrument, exporter, setting):
-    instrument(tensorrt_phases=setting)
+    instrument(build_phases=setting)
     compiled()
     assert build(exporter.get_finished_spans()).children == []
 
@@ -102,7 +102,7 @@ def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrume
     use_monitor(alone)
     compiled()
 
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     chained = Monitor()
     configs = use_monitor(chained)
     compiled()
@@ -114,7 +114,7 @@ def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrume
 
 def test_without_a_monitor_there_is_none_again_after_the_build(instrument, use_monitor):
     configs = use_monitor(None)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     assert configs[0].progress_monitor is None
 
@@ -123,7 +123,7 @@ def test_without_a_monitor_there_is_none_again_after_the_build(instrument, use_m
 def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_build(
     instrument, exporter, use_monitor, answer
 ):
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     use_monitor(Monitor(answer))
     with pytest.raises((RuntimeError, AssertionError, TypeError)):  # of which, the version decides
         compiled()
@@ -140,7 +140,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
 
     for name in ("start", "step", "finish"):
         monkeypatch.setattr(_phases.BuildPhases, name, broken)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     module = compiled()
     assert torch.allclose(module(INPUT), models.seeded(models.Mlp)(INPUT))
     assert "tensorrt.build_engine" in {span.name for span in exporter.get_finished_spans()}
@@ -149,7 +149,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
 
 def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument, exporter, monkeypatch):
     monkeypatch.setattr(_phases.BuildPhases, "finish", lambda self, name: None)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     spans = exporter.get_finished_spans()
     phases = [span for span in spans if span.name.startswith("tensorrt.phase")]
