@@ -268,10 +268,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                 "Invalid %s=%r, using default %s (expected %s)",
                 setting.variable,
                 environment[setting.variable],
-                setting.default_text or repr(setting.default),
+                describe(setting.name, setting.default),
                 setting.kind.expected,
             )
     return values
+
+
+def describe(name: str, value: object) -> str:
+    """The value of an argument, for a message."""
+    texts = {setting.name: setting.default_text for setting in SETTINGS if setting.default_text}
+    return texts[name] if value is None and name in texts else repr(value)
 
 
 def refuse_unknown(names: Iterable[str]) -> None:

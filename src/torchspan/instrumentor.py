@@ -142,8 +142,8 @@ def instrument(
         tracer_provider: where spans go. Default: the global tracer provider.
         meter_provider: where metrics go. Default: the global meter provider.
         detail: `stages` (default), or `passes`: each lowering pass is a span, too.
-        build_phases: whether TensorRT's build phases are spans. `auto` (default): under `torchspan run` and
-            `torchspan demo`, on TensorRT-RTX.
+        build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): under `torchspan run`
+            and `torchspan demo`, on TensorRT-RTX.
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
             Default: they come 5, 15, 35, 75 and 135 s after its start, then every 60 s.
         capture: `text`: exception messages and lines of TensorRT's log are recorded whole. `none` (default): their
@@ -174,10 +174,14 @@ def uninstrument() -> None:
 
 def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Log which of the given arguments are not in use."""
+    in_use = {name: active.get(name, value) for name, value in given.items()}
+    for name, default in (("tracer_provider", trace.get_tracer_provider), ("meter_provider", _meter_provider)):
+        if name in in_use and in_use[name] is None:
+            in_use[name] = default()
     different = [
-        f"{name}={value!r} (in use: {_in_use(name, active)!r})"
+        f"{name}={value!r} (in use: {_settings.describe(name, in_use[name])})"
         for name, value in given.items()
-        if value != _in_use(name, active)
+        if value != in_use[name]
     ]
     if different:
         logger.warning(
@@ -186,14 +190,10 @@ def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) ->
         )
 
 
-def _in_use(name: str, active: Mapping[str, Any]) -> Any:
-    if active[name] is None and name == "tracer_provider":
-        return trace.get_tracer_provider()
-    if active[name] is None and name == "meter_provider":
-        from opentelemetry import metrics
+def _meter_provider() -> MeterProvider:
+    from opentelemetry import metrics
 
-        return metrics.get_meter_provider()
-    return active[name]
+    return metrics.get_meter_provider()
 
 
 class _Arrivals:
