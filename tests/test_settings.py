@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-import dataclasses
 import typing
 from pathlib import Path
 
@@ -151,8 +150,7 @@ def test_a_near_miss_of_a_known_name_is_told_from_a_name_of_its_own(name, meant)
 
 def test_the_settings_are_the_rows_in_names_defaults_and_types():
     hints = typing.get_type_hints(Settings)
-    fields = {field.name: field.default for field in dataclasses.fields(Settings)}
-    assert fields == {setting.name: setting.default for setting in SETTINGS}
+    assert Settings._field_defaults == {setting.name: setting.default for setting in SETTINGS}
     for setting in SETTINGS:
         if isinstance(setting.kind, Choice):
             assert typing.get_args(hints[setting.name]) == setting.kind.choices
@@ -164,7 +162,7 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
 
 
 def test_settings_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError):
         Settings().detail = "passes"
 
 

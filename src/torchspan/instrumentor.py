@@ -97,7 +97,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
         type(self)._undo = (*waiting, arrivals.close, stop_carrying, note_server_spans(), stop_reporting)
-        type(self)._active = {**vars(settings), "tracer_provider": tracer_provider, "meter_provider": meter_provider}
+        type(self)._active = {
+            **settings._asdict(),
+            "tracer_provider": tracer_provider,
+            "meter_provider": meter_provider,
+        }
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
@@ -241,7 +245,7 @@ def _carry(settings: Settings, provider: Any) -> Undo:
             getattr(each, "force_flush", _nothing)()
 
     return propagation.install(
-        resume=partial(resume, **vars(settings)), flush=flush, as_parent=settings.propagation != "links"
+        resume=partial(resume, **settings._asdict()), flush=flush, as_parent=settings.propagation != "links"
     )
 
 
