@@ -8,9 +8,11 @@ import re
 import sys
 import types
 import typing
+from importlib.metadata import EntryPoint
 
 import pytest
 from opentelemetry import metrics, trace
+from opentelemetry.instrumentation.distro import BaseDistro
 
 import torchspan
 import torchspan._bridge  # so that it can be replaced
@@ -207,6 +209,22 @@ def test_a_distros_unknown_arguments_are_ignored_with_one_warning(used, caplog):
     assert [settings for settings, *_ in used] == [Settings(detail="passes")]
 
 
+def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_switches_torchspan_on(used, caplog):
+    class Distro(BaseDistro):
+        def _configure(self, **kwargs):
+            pass
+
+        def load_instrumentor(self, entry_point, **kwargs):
+            super().load_instrumentor(entry_point, tenant="x", **kwargs)
+
+    entry_point = EntryPoint(
+        name="torchspan", value="torchspan.instrumentor:TorchspanInstrumentor", group="opentelemetry_instrumentor"
+    )
+    Distro().load_instrumentor(entry_point, skip_dep_check=True)
+    assert caplog.messages == ["instrument() ignores arguments that torchspan does not have: tenant"]
+    assert [settings for settings, *_ in used] == [Settings()]
+
+
 def test_a_distros_misspelled_argument_is_an_error():
     for _ in range(2):
         with pytest.raises(TypeError) as caught:
@@ -220,6 +238,15 @@ def test_the_configuration_of_the_instrumentor_is_a_dataclass_with_nothing_given
     assert dataclasses.is_dataclass(configuration)
     assert dataclasses.asdict(configuration()) == {setting.name: None for setting in SETTINGS}
     assert TorchspanInstrumentor().configuration is configuration
+
+
+def test_a_configuration_file_that_sets_one_option_leaves_the_others_to_the_environment(used, monkeypatch):
+    monkeypatch.setenv("TORCHSPAN_CAPTURE", "text")
+    # What opentelemetry.configuration.instrumentation does with the options of a file.
+    checked = TorchspanInstrumentor.configuration(detail="passes")
+    options = {name: value for name, value in dataclasses.asdict(checked).items() if value is not None}
+    TorchspanInstrumentor().instrument(**options)
+    assert [settings for settings, *_ in used] == [Settings(detail="passes", capture="text")]
 
 
 def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
