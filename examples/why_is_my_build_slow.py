@@ -12,7 +12,7 @@ from torchspan import TorchspanInstrumentor
 exporter, provider = InMemorySpanExporter(), TracerProvider()
 provider.add_span_processor(SimpleSpanProcessor(exporter))
 # TensorRT's phases need a progress monitor in the build, which is why they have to be asked for.
-TorchspanInstrumentor().instrument(tracer_provider=provider, tensorrt_phases="on")
+TorchspanInstrumentor().instrument(tracer_provider=provider, build_phases="on")
 
 import torch  # noqa: E402
 import torch_tensorrt  # noqa: E402

@@ -23,7 +23,7 @@ ALLOWED = {
     "probes": VOCABULARY,
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
-    "_settings": {"environment_variables", "exceptions"},
+    "_settings": {"_base", "environment_variables", "exceptions"},
     "_run_report": {"environment_variables"},
     "sdk": {"environment_variables"},
     "testing": set(),
@@ -32,7 +32,8 @@ ALLOWED = {
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "subscribers", "writer"},
-    "instrumentor": {"_base", "_bridge", "_run_report", "_server_span", "_settings", "propagation", "testing"},
+    "instrumentor": {"_base", "_bridge", "_run_report", "_server_span", "_settings", "environment_variables"}
+    | {"propagation", "testing"},
     "cli": VOCABULARY
     | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "exceptions", "instrumentor"}
     | {"probes", "sdk", "testing"},
@@ -173,7 +174,7 @@ import warnings; warnings.simplefilter("ignore")
 import ctypes, sys
 import torchspan, torchspan.testing
 torchspan.testing.without_gpu()
-torchspan.TorchspanInstrumentor().instrument(detail="passes", tensorrt_phases="on", log_correlation=True)
+torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on", log_correlation=True)
 import torch
 def refuse(*_args, **_kwargs):
     raise SystemExit("CUDA or NVML was initialised")

@@ -1,59 +1,97 @@
 # SPDX-License-Identifier: Apache-2.0
-import sys
-import types
+import typing
+from pathlib import Path
 
 import pytest
 
-import torchspan._bridge  # noqa: F401 - so that it can be replaced
-from torchspan import TorchspanInstrumentor, _settings
-from torchspan._settings import Config
+from torchspan import _settings, environment_variables
+from torchspan._settings import SETTINGS, VARIABLES, Choice, Settings
 from torchspan.exceptions import ConfigurationError
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_defaults():
-    assert _settings.load({}, {}) == Config(
-        detail="stages", tensorrt_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
+    assert _settings.load({}, {}) == Settings(
+        detail="stages", build_phases="auto", capture="none", propagation="on", heartbeat=None, without_gpu=False
     )
 
 
 def test_variables_are_read():
     environment = {
         "TORCHSPAN_DETAIL": "Passes ",
-        "TORCHSPAN_TENSORRT_PHASES": "on",
+        "TORCHSPAN_BUILD_PHASES": "on",
         "TORCHSPAN_CAPTURE": "text",
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
         "TORCHSPAN_LOG_CORRELATION": "true",
     }
-    assert _settings.load({}, environment) == Config(
-        "passes", "on", "text", "links", 0.5, without_gpu=True, log_correlation=True
+    assert _settings.load({}, environment) == Settings(
+        detail="passes",
+        build_phases="on",
+        capture="text",
+        propagation="links",
+        heartbeat=0.5,
+        without_gpu=True,
+        log_correlation=True,
     )
 
 
 def test_an_argument_wins_over_its_variable():
     environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "7"}
     arguments = {"detail": "stages", "without_gpu": False, "heartbeat": 0}
-    assert _settings.load(arguments, environment) == Config(heartbeat=0)
+    assert _settings.load(arguments, environment) == Settings(heartbeat=0)
 
 
 def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):
-    assert _settings.load({}, {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_WITHOUT_GPU": "maybe"}) == Config()
+    assert _settings.load({}, {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_WITHOUT_GPU": "maybe"}) == Settings()
     assert caplog.messages == [
-        "TORCHSPAN_DETAIL='everything' is not allowed and has been ignored: use one of stages, passes.",
-        "TORCHSPAN_WITHOUT_GPU='maybe' is not allowed and has been ignored: use one of 0, 1.",
+        "Invalid TORCHSPAN_DETAIL='everything', using default 'stages' (expected one of stages, passes)",
+        "Invalid TORCHSPAN_WITHOUT_GPU='maybe', using default False (expected one of 0, 1, false, true)",
     ]
 
 
 def test_an_empty_variable_is_as_good_as_none(caplog):
     empty = {"TORCHSPAN_DETAIL": "", "TORCHSPAN_WITHOUT_GPU": "", "TORCHSPAN_HEARTBEAT": " "}
-    assert _settings.load({}, empty) == Config()
+    assert _settings.load({}, empty) == Settings()
     assert caplog.messages == []
 
 
-def test_an_argument_that_means_nothing_is_an_error_that_says_what_is_allowed(provider):
-    with pytest.raises(ConfigurationError, match="detail='everything' is not allowed: use one of stages, passes"):
-        TorchspanInstrumentor().instrument(detail="everything", tracer_provider=provider)
+INVALID = {
+    "detail": ("everything", "invalid value for detail: 'everything' (expected one of stages, passes)"),
+    "build_phases": (True, "invalid value for build_phases: True (expected one of auto, on, off)"),
+    "capture": ("Text", "invalid value for capture: 'Text' (expected one of none, text)"),
+    "propagation": (["on"], "invalid value for propagation: ['on'] (expected one of on, links, off)"),
+    "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
+    "log_correlation": (2, "invalid value for log_correlation: 2 (expected one of 0, 1, false, true)"),
+    "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
+    "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_an_invalid_argument_is_an_error_with_its_name_its_value_and_what_is_expected(name):
+    value, message = INVALID[name]
+    with pytest.raises(ConfigurationError) as caught:
+        _settings.load({name: value}, {})
+    assert str(caught.value) == message
+
+
+def test_a_provider_that_was_not_instantiated_is_an_error():
+    class Provider:
+        def get_tracer(self):
+            raise AssertionError
+
+    with pytest.raises(ConfigurationError, match="expected an object with the method get_tracer"):
+        _settings.load({"tracer_provider": Provider}, {})
+
+
+@pytest.mark.parametrize(
+    ("given", "on"), [(True, True), (1, True), ("1", True), (False, False), (0, False), ("0", False)]
+)
+def test_a_switch_is_a_bool_or_what_its_variable_may_be(given, on):
+    assert _settings.load({"without_gpu": given}, {"TORCHSPAN_WITHOUT_GPU": "1"}).without_gpu is on
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("0", 0), (0, 0), (0.1, 0.1), ("30", 30), (1e1, 10), (86_400, 86_400)])
@@ -67,31 +105,90 @@ NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
 
 @pytest.mark.parametrize("value", NO_HEARTBEATS)
 def test_a_heartbeat_variable_that_means_nothing_is_named_and_ignored(value, caplog):
-    assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Config()
+    assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Settings()
     assert caplog.messages == [
-        f"TORCHSPAN_HEARTBEAT={value!r} is not allowed and has been ignored: use 0 (off) or 0.1 to 86400 seconds."
+        (
+            f"Invalid TORCHSPAN_HEARTBEAT={value!r}, using default gaps of 5 to 60 s "
+            "(expected 0 for none, or 0.1 to 86400 seconds)"
+        )
     ]
 
 
-@pytest.mark.parametrize("value", [*NO_HEARTBEATS, "", -1, float("nan"), True, False, [5]])
+@pytest.mark.parametrize("value", [*NO_HEARTBEATS, "", -1, float("nan"), 10**400, True, False, [5]])
 def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
     with pytest.raises(ConfigurationError) as caught:
         _settings.load({"heartbeat": value}, {})
-    assert str(caught.value) == f"heartbeat={value!r} is not allowed: use 0 (off) or 0.1 to 86400 seconds."
+    assert str(caught.value) == (
+        f"invalid value for heartbeat: {value!r} (expected 0 for none, or 0.1 to 86400 seconds)"
+    )
 
 
-def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
-    def fails(*args, **kwargs):
-        raise RuntimeError("ours")
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("detial", "detail"),
+        ("details", "detail"),
+        ("buildphases", "build_phases"),
+        ("build_fases", "build_phases"),
+        ("trace_provider", "tracer_provider"),
+        ("with_gpu", None),
+        ("propagators", None),
+        ("logger_provider", None),
+        ("request_hook", None),
+        ("tracer", None),
+        ("", None),
+    ],
+)
+def test_a_near_miss_of_a_known_name_is_told_from_a_name_of_its_own(name, meant):
+    if meant is None:
+        _settings.refuse_misspelled({name: 1})
+        return
+    with pytest.raises(TypeError) as caught:
+        _settings.refuse_misspelled({name: 1})
+    assert str(caught.value) == f"instrument() got an unexpected argument {name!r} (did you mean {meant!r}?)"
 
-    monkeypatch.setattr("torchspan._bridge.Bridge", fails)
-    for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
-        monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
-    monkeypatch.delitem(sys.modules, "torchspan.observers", raising=False)  # another test's
-    instrument().uninstrument()
-    assert caplog.messages == ["Hooking failed; the program goes on, without our traces."] * 3
+
+def test_the_settings_are_the_rows_in_names_defaults_and_types():
+    hints = typing.get_type_hints(Settings)
+    assert Settings._field_defaults == {setting.name: setting.default for setting in SETTINGS}
+    for setting in SETTINGS:
+        if isinstance(setting.kind, Choice):
+            assert typing.get_args(hints[setting.name]) == setting.kind.choices
+    assert {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.Literal} == {
+        "heartbeat": float | None,
+        "without_gpu": bool,
+        "log_correlation": bool,
+    }
 
 
-def test_an_argument_that_does_not_exist_is_an_error_that_names_it(provider):
-    with pytest.raises(ConfigurationError, match="There is no argument detial: use capture, detail, heartbeat, "):
-        TorchspanInstrumentor().instrument(detial="passes", tracer_provider=provider)
+def test_settings_cannot_be_changed():
+    with pytest.raises(AttributeError):
+        Settings().detail = "passes"
+
+
+def test_a_variable_is_named_after_its_setting():
+    assert [setting.variable for setting in SETTINGS] == [f"TORCHSPAN_{setting.name.upper()}" for setting in SETTINGS]
+
+
+def test_each_variable_is_a_constant_of_its_name_and_has_a_row():
+    constants = {name: value for name, value in vars(environment_variables).items() if name.isupper()}
+    assert constants == {name: name for name in constants}
+    assert sorted(constants) == sorted(row.variable for row in (*SETTINGS, *VARIABLES))
+
+
+def test_no_entry_point_claims_that_opentelemetry_instrument_has_options_for_the_variables():
+    assert not any(name.startswith("OTEL_") for name in vars(environment_variables))
+    assert "opentelemetry_environment_variables" not in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_left_out():
+    assert _settings.options()(detail="passes") == _settings.options()(
+        detail="passes",
+        build_phases=None,
+        capture=None,
+        propagation=None,
+        heartbeat=None,
+        without_gpu=None,
+        log_correlation=None,
+    )
+    assert typing.get_type_hints(_settings.options())["detail"] == typing.Literal["stages", "passes"] | None

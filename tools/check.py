@@ -34,7 +34,10 @@ def commands(name, *, everything):
         "format": [(*PYTHON, "ruff", "format", "--check")],
         "lint": [(*PYTHON, "ruff", "check")],
         "types": [(*PYTHON, "mypy", "--strict", "src")],
-        "docs": [(sys.executable, "tools/generate_semantic_conventions.py", "--check")],
+        "docs": [
+            (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
+            (sys.executable, "tools/generate_settings_table.py", "--check"),
+        ],
         "tests": [
             (*PYTHON, "coverage", "erase"),
             (*PYTHON, "coverage", "run", "-m", *pytest),

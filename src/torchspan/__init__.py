@@ -3,9 +3,9 @@
 
 Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called. In code::
 
-    from torchspan import TorchspanInstrumentor
+    import torchspan
 
-    TorchspanInstrumentor().instrument()
+    torchspan.instrument()
 """
 
 # General layout, in the direction in which data flows; a package imports only from those before it:
@@ -28,6 +28,6 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 
 from torchspan._base.readiness import mark_ready
 from torchspan._version import __version__
-from torchspan.instrumentor import TorchspanInstrumentor
+from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
 
-__all__ = ["TorchspanInstrumentor", "__version__", "mark_ready"]
+__all__ = ["TorchspanInstrumentor", "__version__", "instrument", "mark_ready", "uninstrument"]

@@ -12,10 +12,10 @@ from opentelemetry.trace import TracerProvider
 from torchspan import adapters
 from torchspan._base.privacy import redactor
 from torchspan._run_report import RunReport
-from torchspan._settings import Config
+from torchspan._settings import Settings
 from torchspan.adapters import Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits
-from torchspan.environment_variables import TORCHSPAN_TENSORRT_PHASES
+from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
@@ -43,7 +43,7 @@ class Bridge:
 
     def __init__(
         self,
-        settings: Config,
+        settings: Settings,
         tracer_provider: TracerProvider | None,
         meter_provider: MeterProvider | None,
         report: RunReport | None,
@@ -73,7 +73,7 @@ class Bridge:
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)
         self._engine.pipeline = Pipeline((*callbacks, *memory_callbacks(), self._log_marker.callback))
-        self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.tensorrt_phases)))
+        self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []
         if report is not None:
@@ -118,9 +118,9 @@ class Bridge:
             self._report.write()
 
     def _wants_phases(self, package: str) -> bool:
-        if self._settings.tensorrt_phases == "auto":
+        if self._settings.build_phases == "auto":
             return self._report is not None and package == "tensorrt_rtx"
-        return self._settings.tensorrt_phases == "on"
+        return self._settings.build_phases == "on"
 
     def close(self) -> None:
         """Take everything down again, last done first."""
@@ -143,7 +143,7 @@ def _why_no_build_phases(setting: str) -> str:
     if setting == "on":
         return "no TensorRT has been imported yet"
     meaning = ", which is off outside `torchspan run` with TensorRT-RTX" if setting == "auto" else ""
-    return f"{TORCHSPAN_TENSORRT_PHASES} is `{setting}`{meaning}"
+    return f"{TORCHSPAN_BUILD_PHASES} is `{setting}`{meaning}"
 
 
 def _warn_of_untested() -> None:

@@ -1,124 +1,302 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be set, and where it is read: arguments, then environment variables, then defaults."""
+"""Every setting, once: a row of `SETTINGS`. What reads, documents or offers a setting derives from its row.
+
+An argument wins over its environment variable, the variable over the default.
+"""
+
+# Every Python that an instrumented program starts imports this: what only an error needs is imported there.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 from torchspan import environment_variables as env
 from torchspan.exceptions import ConfigurationError
 
 logger = logging.getLogger("torchspan")
 
-Argument = str | float | None
-"""What an argument may be: a word, a number or a flag, or not given."""
+Detail = Literal["stages", "passes"]
+BuildPhases = Literal["auto", "on", "off"]
+Capture = Literal["none", "text"]
+Propagation = Literal["on", "links", "off"]
 
 
-class Config(NamedTuple):
-    """The settings of the bridge; `torchspan.environment_variables` says what each means.
+class Settings(NamedTuple):
+    """The settings in use: a field for each row of `SETTINGS`, with the row's default."""
 
-    detail: `stages` or `passes`. tensorrt_phases: `auto`, `on` or `off`. capture: `none` or `text`.
-    heartbeat: seconds between two heartbeats of long work, 0: no heartbeats, None: gaps that grow. propagation: `on`, `links` or `off`.
-    without_gpu: run the pipeline without a GPU. log_correlation: add trace ids to the libraries' log records.
-    reports: the program runs under `torchspan run`.
-    """
+    # A frozen dataclass would take 1.5 ms to make, half of what starting torchspan takes.
 
-    detail: str = "stages"
-    tensorrt_phases: str = "auto"
-    capture: str = "none"
-    propagation: str = "on"
+    detail: Detail = "stages"
+    build_phases: BuildPhases = "auto"
+    capture: Capture = "none"
+    propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
     log_correlation: bool = False
-    reports: bool = False
 
 
-_CHOICES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "detail": (env.TORCHSPAN_DETAIL, ("stages", "passes")),
-    "tensorrt_phases": (env.TORCHSPAN_TENSORRT_PHASES, ("auto", "on", "off")),
-    "capture": (env.TORCHSPAN_CAPTURE, ("none", "text")),
-    "propagation": (env.TORCHSPAN_PROPAGATION, ("on", "links", "off")),
-}
-_SWITCHES: dict[str, str] = {
-    "without_gpu": env.TORCHSPAN_WITHOUT_GPU,
-    "log_correlation": env.TORCHSPAN_LOG_CORRELATION,
-}
-_FLAGS = {"1": True, "true": True, "0": False, "false": False, "": False}
+@functools.cache
+def options() -> type:
+    """A dataclass of what a configuration file may set: the fields of `Settings`, each None where it is not given.
 
-SHORTEST_HEARTBEAT_S, LONGEST_HEARTBEAT_S = 0.1, 86_400.0
-_HEARTBEATS = "use 0 (off) or 0.1 to 86400 seconds"
-
-
-def load(arguments: Mapping[str, Argument], environment: Mapping[str, str] | None = None) -> Config:
-    """The configuration from `arguments` (None: not given) over `environment` (default: the process's).
-
-    Raises ConfigurationError for an argument that does not exist or is not allowed; a variable that is not allowed is
-    logged and ignored.
+    OpenTelemetry's declarative configuration hands the values that are not None to `instrument()`. With the defaults of
+    `Settings`, a file that sets one of them would keep the environment from setting the others.
     """
-    unknown = sorted(arguments.keys() - {*_CHOICES, *_SWITCHES, "heartbeat"})
-    if unknown:
-        known = ", ".join(sorted({*_CHOICES, *_SWITCHES, "heartbeat", "meter_provider", "tracer_provider"}))
-        raise ConfigurationError(f"There is no argument {', '.join(unknown)}: use {known}.")
+    import dataclasses
+
+    fields = [(name, hint | None, None) for name, hint in get_type_hints(Settings).items()]
+    return dataclasses.make_dataclass("Options", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True)
+
+
+class Choice:
+    """A word out of a few.
+
+    literal: the `Literal` type that lists them.
+    """
+
+    def __init__(self, literal: Any) -> None:
+        self.choices: tuple[str, ...] = get_args(literal)
+        self.expected = f"one of {', '.join(self.choices)}"
+
+    def parse(self, value: object) -> str:
+        """The word. Raises ValueError if it is none of the choices."""
+        if isinstance(value, str) and value in self.choices:
+            return value
+        raise ValueError(self.expected)
+
+
+class Switch:
+    """On or off: a bool in code, a word in a variable."""
+
+    expected = "one of 0, 1, false, true"
+    _WORDS = {"1": True, "true": True, "0": False, "false": False}  # noqa: RUF012 - nothing changes it
+
+    def parse(self, value: object) -> bool:
+        """Whether it is on. Raises ValueError if the value says neither."""
+        if isinstance(value, bool):
+            return value
+        on = self._WORDS.get(str(value).lower()) if isinstance(value, (int, str)) else None
+        if on is None:
+            raise ValueError(self.expected)
+        return on
+
+
+class Seconds:
+    """A duration between two bounds, or 0."""
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest = shortest, longest
+        self.expected = f"0 for none, or {shortest:g} to {longest:.0f} seconds"
+
+    def parse(self, value: object) -> float:
+        """The seconds. Raises ValueError if they are not 0 and outside the bounds."""
+        numeric: Any = None if isinstance(value, bool) else value
+        try:
+            seconds = float(numeric)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(self.expected) from None
+        if seconds == 0 or self._shortest <= seconds <= self._longest:
+            return seconds
+        raise ValueError(self.expected)
+
+
+class Setting(NamedTuple):
+    """One setting.
+
+    name: the argument of `instrument()` and the field of `Settings`.
+    variable: the environment variable.
+    kind: the values that it may have.
+    default: the value in use when neither argument nor variable is given.
+    doc: what it does, for the tables and the help of commands.
+    option: the option of `torchspan run` and `torchspan demo`; None: they have none.
+    default_text: the default in words, where `default` alone does not say what happens.
+    """
+
+    name: str
+    variable: str
+    kind: Choice | Switch | Seconds
+    default: Any
+    doc: str
+    option: str | None = None
+    default_text: str | None = None
+
+
+class Variable(NamedTuple):
+    """An environment variable that is no argument of `instrument()`.
+
+    doc: what it does. default: what holds without it, empty if nothing does.
+    """
+
+    variable: str
+    doc: str
+    default: str = ""
+
+
+SETTINGS = (
+    Setting(
+        "detail",
+        env.TORCHSPAN_DETAIL,
+        Choice(Detail),
+        "stages",
+        "`stages`: the stages of a compilation. `passes`: each lowering pass is a span, too.",
+        option="--detail",
+    ),
+    Setting(
+        "build_phases",
+        env.TORCHSPAN_BUILD_PHASES,
+        Choice(BuildPhases),
+        "auto",
+        "TensorRT's build phases are spans below the engine build. "
+        "`auto`: under `torchspan run` and `torchspan demo`, on TensorRT-RTX.",
+    ),
+    Setting(
+        "heartbeat",
+        env.TORCHSPAN_HEARTBEAT,
+        Seconds(0.1, 86_400),
+        None,
+        "Seconds between the `torchspan.progress` spans of a long compilation. "
+        "Not set: they come 5, 15, 35, 75 and 135 s after its start, then every 60 s.",
+        default_text="gaps of 5 to 60 s",
+    ),
+    Setting(
+        "capture",
+        env.TORCHSPAN_CAPTURE,
+        Choice(Capture),
+        "none",
+        "`text`: exception messages and lines of TensorRT's log are recorded whole. "
+        "`none`: their first line, with `?` for every literal.",
+    ),
+    Setting(
+        "log_correlation",
+        env.TORCHSPAN_LOG_CORRELATION,
+        Switch(),
+        False,
+        "Log records of Torch-TensorRT and TensorRT get `otelTraceID`, `otelSpanID`, `otelTraceSampled` and "
+        "`otelServiceName`, for the program's formatters.",
+    ),
+    Setting(
+        "propagation",
+        env.TORCHSPAN_PROPAGATION,
+        Choice(Propagation),
+        "on",
+        "The context follows the work into threads, pools and processes. "
+        "`links`: the span that started this process is linked to, and is no parent.",
+    ),
+    Setting(
+        "without_gpu",
+        env.TORCHSPAN_WITHOUT_GPU,
+        Switch(),
+        False,
+        "Run Torch-TensorRT's pipeline on a machine without a GPU.",
+        option="--without-gpu",
+    ),
+)
+
+VARIABLES = (
+    Variable(
+        env.TORCHSPAN_FILE,
+        "File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`). "
+        "`%p` is the process id, `%t` the time at which the process started.",
+        "torchspan-%t-%p.jsonl",
+    ),
+    Variable(env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456"),
+    Variable(
+        env.TORCHSPAN_RUN_REPORT,
+        "Set by `torchspan run` for the programs it starts: the folder in which each process reports what it observed.",
+    ),
+)
+
+PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter"}
+"""The other arguments of `instrument()`, and the method that each value must have."""
+
+ARGUMENTS = (*PROVIDERS, *(setting.name for setting in SETTINGS))
+"""The names that `instrument()` takes."""
+
+
+def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
+    """The settings from `arguments` (None: not given) over `environment` (default: the process's) over the defaults.
+
+    A variable with an invalid value is logged, and the default used. Raises ConfigurationError for an argument with an
+    invalid value.
+    """
     environment = os.environ if environment is None else environment
-    values: dict[str, str] = {}
-    for name, (variable, allowed) in _CHOICES.items():
-        argument = arguments.get(name)
-        if argument is not None:
-            if argument not in allowed:
-                raise ConfigurationError(f"{name}={argument!r} is not allowed: use one of {', '.join(allowed)}.")
-            values[name] = str(argument)
-        elif variable in environment:
-            value = environment[variable].strip().lower()
-            if value in allowed:
-                values[name] = value
-            elif value:
-                _ignored(variable, environment[variable], f"use one of {', '.join(allowed)}")
-    return Config(
-        **values,
-        heartbeat=_heartbeat(arguments.get("heartbeat"), environment),
-        without_gpu=_flag("without_gpu", arguments, environment),
-        log_correlation=_flag("log_correlation", arguments, environment),
-        reports=bool(environment.get(env.TORCHSPAN_RUN_REPORT)),
-    )
+    values = {setting.name: setting.default for setting in SETTINGS}
+    values |= _from_environment(environment)
+    values |= {name: value for name, value in given(arguments).items() if name in values}
+    return Settings(**values)
 
 
-def _heartbeat(argument: Argument, environment: Mapping[str, str]) -> float | None:
-    if argument is not None:
-        seconds = None if isinstance(argument, bool) else _seconds(argument)
-        if seconds is None:
-            raise ConfigurationError(f"heartbeat={argument!r} is not allowed: {_HEARTBEATS}.")
-        return seconds
-    value = environment.get(env.TORCHSPAN_HEARTBEAT, "")
-    if not value.strip():
-        return None
-    seconds = _seconds(value)
-    if seconds is None:
-        _ignored(env.TORCHSPAN_HEARTBEAT, value, _HEARTBEATS)
-    return seconds
+def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the arguments that are given (not None); names that `instrument()` does not take are left out.
+
+    Raises ConfigurationError for an invalid value.
+    """
+    values: dict[str, Any] = {}
+    for name, method in PROVIDERS.items():
+        provider = arguments.get(name)
+        if provider is not None:
+            if isinstance(provider, type) or not callable(getattr(provider, method, None)):
+                raise ConfigurationError(_invalid(name, provider, f"an object with the method {method}"))
+            values[name] = provider
+    for setting in SETTINGS:
+        value = arguments.get(setting.name)
+        if value is not None:
+            try:
+                values[setting.name] = setting.kind.parse(value)
+            except ValueError:
+                raise ConfigurationError(_invalid(setting.name, value, setting.kind.expected)) from None
+    return values
 
 
-def _seconds(value: str | float) -> float | None:
-    """The value as seconds between heartbeats; None where it means nothing."""
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        return None
-    return seconds if seconds == 0 or SHORTEST_HEARTBEAT_S <= seconds <= LONGEST_HEARTBEAT_S else None
+def _invalid(name: str, value: object, expected: str) -> str:
+    return f"invalid value for {name}: {value!r} (expected {expected})"
 
 
-def _flag(name: str, arguments: Mapping[str, Argument], environment: Mapping[str, str]) -> bool:
-    argument, variable = arguments.get(name), _SWITCHES[name]
-    if argument is not None:
-        return bool(argument)
-    value = environment.get(variable, "")
-    flag = _FLAGS.get(value.strip().lower())
-    if flag is None:
-        _ignored(variable, value, "use one of 0, 1")
-    return bool(flag)
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for setting in SETTINGS:
+        text = environment.get(setting.variable, "").strip().lower()
+        if not text:
+            continue
+        try:
+            values[setting.name] = setting.kind.parse(text)
+        except ValueError:
+            logger.warning(
+                "Invalid %s=%r, using default %s (expected %s)",
+                setting.variable,
+                environment[setting.variable],
+                describe(setting.name, setting.default),
+                setting.kind.expected,
+            )
+    return values
 
 
-def _ignored(variable: str, value: str, instead: str) -> None:
-    logger.warning("%s=%r is not allowed and has been ignored: %s.", variable, value, instead)
+def describe(name: str, value: object) -> str:
+    """The value of an argument, for a message."""
+    texts = {setting.name: setting.default_text for setting in SETTINGS if setting.default_text}
+    return texts[name] if value is None and name in texts else repr(value)
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raises TypeError for the first name that `instrument()` does not take; suggests the name that was meant."""
+    for name in names:
+        if name not in ARGUMENTS:
+            meant = _meant(name)
+            hint = f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(ARGUMENTS))}"
+            raise TypeError(f"instrument() got an unexpected argument {name!r} ({hint})")
+
+
+def refuse_misspelled(names: Iterable[str]) -> None:
+    """Raises TypeError for the first name that is almost one that `instrument()` takes. Leaves other names alone."""
+    refuse_unknown(name for name in names if name not in ARGUMENTS and _meant(name))
+
+
+def _meant(name: str) -> str | None:
+    from torchspan._base.spelling import closest
+
+    # `logger_provider` is conventional: distros hand it to every instrumentor.
+    return closest(name, ARGUMENTS) if name != "logger_provider" else None

@@ -3,13 +3,15 @@
 
 An argument given in code wins over a variable, a variable over the default. Variables of OpenTelemetry itself
 (`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`, `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as ever.
+An invalid value is logged, and the default used. `opentelemetry-instrument` makes no options of these names: it does
+so only for names that begin with `OTEL_`.
 """
 
 TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"
 """How much a compilation shows: `stages` (default) or `passes` (each lowering pass as a span of its own)."""
 
-TORCHSPAN_TENSORRT_PHASES = "TORCHSPAN_TENSORRT_PHASES"
-"""TensorRT's own progress phases below the engine build: `on`, `off` or `auto` (default).
+TORCHSPAN_BUILD_PHASES = "TORCHSPAN_BUILD_PHASES"
+"""TensorRT's build phases as spans below the engine build: `on`, `off` or `auto` (default).
 
 They need a progress monitor in the builder's configuration, the one thing that is added to what is observed. `auto`
 adds it under `torchspan run` and `torchspan demo` on TensorRT-RTX, where it was measured to change neither the engine

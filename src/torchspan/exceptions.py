@@ -5,8 +5,8 @@ from __future__ import annotations
 
 
 class ConfigurationError(ValueError):
-    """A setting has a value that means nothing; the message says which, where it came from and what is allowed.
+    """An argument has an invalid value. The message has the argument's name, the value and what is expected.
 
-    Raised by `TorchspanInstrumentor().instrument(...)` for arguments; for environment variables it is logged once
-    and the default used, because a typing error in a deployment must not stop the program.
+    Raised by `torchspan.instrument()` and `TorchspanInstrumentor().instrument()`. An invalid environment variable is
+    logged instead, and the default used: a typing error in a deployment must not stop the program.
     """

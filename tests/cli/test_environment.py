@@ -48,7 +48,8 @@ def test_the_users_variables_are_kept_and_added_to():
 
 
 def test_an_option_beats_the_variable():
-    options = RunOptions("/t/x.jsonl", "r1", "/otel", "/report", detail="stages", without_gpu=True)
+    variables = {"TORCHSPAN_DETAIL": "stages", "TORCHSPAN_WITHOUT_GPU": "1"}
+    options = RunOptions("/t/x.jsonl", "r1", "/otel", "/report", variables)
     result = environment({"TORCHSPAN_DETAIL": "passes"}, ["python"], options)
 
     assert (result["TORCHSPAN_DETAIL"], result["TORCHSPAN_WITHOUT_GPU"]) == ("stages", "1")

@@ -51,7 +51,7 @@ def told(spans):
 def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conversion_and_build(
     instrument, exporter, metrics
 ):
-    instrument(detail="passes", tensorrt_phases="on")
+    instrument(detail="passes", build_phases="on")
     compiled(300)
     spans = exporter.get_finished_spans()
     names = Counter(span.name.partition(" ")[0] for span in spans)
@@ -74,7 +74,7 @@ def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conver
 def test_with_little_room_the_compilation_tells_what_was_in_it(instrument, exporter, monkeypatch):
     small = functools.partial(torchspan._bridge.SpanWriter, spans_per_trace=20)
     monkeypatch.setattr("torchspan._bridge.SpanWriter", small)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     module = compiled(6)
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     assert torch.allclose(module(x), Alternating(6)(x))

@@ -204,17 +204,17 @@ def test_what_a_lowering_pass_raises_is_told_to_the_callback_and_is_an_exception
 
 
 def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instrument, caplog):
-    instrument(tensorrt_phases="off")
+    instrument(build_phases="off")
     for _ in range(3):
         add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
     assert warning == (
         f"A callback was registered on {phase.BUILD_PHASE.name}, and nothing that is installed fires that yet: "
-        "TORCHSPAN_TENSORRT_PHASES is `off`."
+        "TORCHSPAN_BUILD_PHASES is `off`."
     )
     callbacks.clear_callbacks()
     caplog.clear()
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
     assert [record.getMessage() for record in caplog.records if record.name == "torchspan"] == []
 
@@ -226,5 +226,5 @@ def test_adding_to_an_observer_of_build_phases_that_are_off_says_why_they_are(in
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
     assert warning == (
         "A callback was added to torchspan.observers.tensorrt.build_phase, and nothing fires it yet: "
-        "TORCHSPAN_TENSORRT_PHASES is `auto`, which is off outside `torchspan run` with TensorRT-RTX."
+        "TORCHSPAN_BUILD_PHASES is `auto`, which is off outside `torchspan run` with TensorRT-RTX."
     )

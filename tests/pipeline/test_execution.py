@@ -174,7 +174,7 @@ def test_a_run_in_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_o
 
 
 def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(instrument, exporter):
-    instrument(detail="passes", tensorrt_phases="on")
+    instrument(detail="passes", build_phases="on")
     start = time.time_ns()
     compiled()(INPUT)
     spans = exporter.get_finished_spans()

@@ -55,7 +55,7 @@ def summed(spans, key, value):
 
 
 def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exporter, metrics, tracer, tmp_path):
-    instrument(detail="passes", tensorrt_phases="on")
+    instrument(detail="passes", build_phases="on")
     runs = work(tracer, tmp_path)
     spans = [span for span in exporter.get_finished_spans() if span.instrumentation_scope.name == "torchspan"]
     compilations = [span for span in spans if span.name == COMPILE]
@@ -120,9 +120,7 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
 def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument, provider, tmp_path):
     def counted(tracer_provider, folder):
         metrics = Metrics()
-        instrument(
-            tracer_provider=tracer_provider, meter_provider=metrics.provider, detail="passes", tensorrt_phases="on"
-        )
+        instrument(tracer_provider=tracer_provider, meter_provider=metrics.provider, detail="passes", build_phases="on")
         work(tracer_provider.get_tracer("user"), folder)
         return {
             name: sorted((sorted(each.attributes.items()), each.value, each.count) for each in points)

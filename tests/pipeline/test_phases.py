@@ -65,7 +65,7 @@ def use_monitor(monkeypatch):
 
 
 def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(recorded):
-    lines = list(build(recorded(work.traced_mlp, tensorrt_phases="on").spans).lines())
+    lines = list(build(recorded(work.traced_mlp, build_phases="on").spans).lines())
     assert lines[:7] == [
         "tensorrt.build_engine",
         "  tensorrt.phase Building engine",
@@ -78,7 +78,7 @@ def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(recorded
 
 
 def test_each_phase_says_its_steps(recorded):
-    (optimizing,) = build(recorded(work.traced_mlp, tensorrt_phases="on").spans).find("tensorrt.phase Optimizing graph")
+    (optimizing,) = build(recorded(work.traced_mlp, build_phases="on").spans).find("tensorrt.phase Optimizing graph")
     assert optimizing.attributes == {
         "torchspan.keep": True,
         "tensorrt.phase.name": "Optimizing graph",
@@ -89,7 +89,7 @@ def test_each_phase_says_its_steps(recorded):
 
 @pytest.mark.parametrize("setting", ["off", "auto"])
 def test_without_being_asked_for_there_are_none(recorded, setting):
-    assert build(recorded(work.traced_mlp, tensorrt_phases=setting).spans).children == []
+    assert build(recorded(work.traced_mlp, build_phases=setting).spans).children == []
 
 
 def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrument, use_monitor):
@@ -97,7 +97,7 @@ def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrume
     use_monitor(alone)
     compiled()
 
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     chained = Monitor()
     configs = use_monitor(chained)
     compiled()
@@ -109,7 +109,7 @@ def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrume
 
 def test_without_a_monitor_there_is_none_again_after_the_build(instrument, use_monitor):
     configs = use_monitor(None)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     assert configs[0].progress_monitor is None
 
@@ -118,7 +118,7 @@ def test_without_a_monitor_there_is_none_again_after_the_build(instrument, use_m
 def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_build(
     instrument, exporter, use_monitor, answer
 ):
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     use_monitor(Monitor(answer))
     with pytest.raises((RuntimeError, AssertionError, TypeError)):  # of which, the version decides
         compiled()
@@ -135,7 +135,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
 
     for name in ("start", "step", "finish"):
         monkeypatch.setattr(_phases.BuildPhases, name, broken)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     module = compiled()
     assert torch.allclose(module(INPUT), models.seeded(models.Mlp)(INPUT))
     assert "tensorrt.build_engine" in {span.name for span in exporter.get_finished_spans()}
@@ -144,7 +144,7 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
 
 def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument, exporter, monkeypatch):
     monkeypatch.setattr(_phases.BuildPhases, "finish", lambda self, name: None)
-    instrument(tensorrt_phases="on")
+    instrument(build_phases="on")
     compiled()
     spans = exporter.get_finished_spans()
     phases = [span for span in spans if span.name.startswith("tensorrt.phase")]

@@ -24,7 +24,7 @@ TRACES = re.compile(rb"secret.?4711|open.?sesame", re.IGNORECASE)
 """The canary, also as the identifiers and file names that compilers make of it, and a text without a literal in it."""
 DETAILS = {
     "stages": {"detail": "stages"},
-    "passes, phases and heartbeats": {"detail": "passes", "tensorrt_phases": "on", "heartbeat": 0.1},
+    "passes, phases and heartbeats": {"detail": "passes", "build_phases": "on", "heartbeat": 0.1},
 }
 details = pytest.mark.parametrize("detail", DETAILS)
 

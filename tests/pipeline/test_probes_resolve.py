@@ -23,7 +23,7 @@ def test_resolving_prints_nothing(capsys):
 
 
 def test_the_rows_with_wrappers_of_their_own_leave_their_spans(instrument, exporter):
-    instrument(detail="passes", tensorrt_phases="on")
+    instrument(detail="passes", build_phases="on")
     x = torch.ones(2, 16)
     torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[x], min_block_size=1)(x)
     compilation, run = trees(exporter.get_finished_spans())

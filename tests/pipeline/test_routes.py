@@ -91,7 +91,7 @@ def run_under_the_bridge(route, instrument, tmp_path, monkeypatch):
     fired.record()
     stop_watching = fired.watch()
     try:
-        instrument(detail="passes", tensorrt_phases="off")
+        instrument(detail="passes", build_phases="off")
         work()
     except Exception as raised:
         error = raised

@@ -258,7 +258,7 @@ def failure(span):
 
 @pytest.mark.parametrize("phases", ["off", "on"])
 def test_a_build_without_room_to_work_says_so_and_that_it_is_about_memory(instrument, exporter, phases):
-    instrument(tensorrt_phases=phases)  # which are spans below the build, and no place for lines
+    instrument(build_phases=phases)  # which are spans below the build, and no place for lines
     refused(workspace_size=1)
     span = build(exporter)
     assert "no tactics to implement the operation within workspace limit" in failure(span)

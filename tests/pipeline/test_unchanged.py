@@ -18,7 +18,7 @@ from support import models
 MODES = {
     "stages": {"detail": "stages"},
     "passes": {"detail": "passes"},
-    "TensorRT's phases": {"detail": "stages", "tensorrt_phases": "on"},
+    "TensorRT's phases": {"detail": "stages", "build_phases": "on"},
     "trace ids in log records": {"detail": "stages", "log_correlation": True},
 }
 traced = pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_builder_configuration_is_the_same_field_by_field(instrument, monkey
     instrument(**MODES[mode])
     compiled("conv")
     bare_config, traced_config = records
-    if "tensorrt_phases" in MODES[mode]:
+    if "build_phases" in MODES[mode]:
         assert bare_config.pop("progress_monitor") == "None"
         assert "ProgressMonitor" in traced_config.pop("progress_monitor")
     assert traced_config == bare_config

@@ -21,7 +21,7 @@ def program():
 
     for name in ("parse", "build_engine", "phase"):
         getattr(observers, name).post.add(tell(name))
-    instrument(tensorrt_phases="off")
+    instrument(build_phases="off")
     import tensorrt_rtx as trt
 
     def work():

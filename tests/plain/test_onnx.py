@@ -108,7 +108,7 @@ def program():
     results["same bytes"] = hashlib.sha256(build(network)).hexdigest() == hashlib.sha256(traced).hexdigest()
 
     network, onnx = parser()
-    instrumentor.instrument(tracer_provider=tracer_provider(), capture="text", tensorrt_phases="on", heartbeat="0")
+    instrumentor.instrument(tracer_provider=tracer_provider(), capture="text", build_phases="on", heartbeat="0")
     with span("late"):
         onnx.parse(onnx_model())
         results["same bytes with phases"] = bytes(build(network)) == traced

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import generate_semantic_conventions
+import generate_settings_table
 import pip_config_for_uv
 import what_is_missing
 
@@ -25,6 +26,27 @@ def test_the_check_fails_for_a_document_that_is_not_current(tmp_path, monkeypatc
     assert "make docs" in capsys.readouterr().err
     assert generate_semantic_conventions.main([]) == 0
     assert generate_semantic_conventions.main(["--check"]) == 0
+
+
+def test_the_table_of_settings_is_what_its_rows_say():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert text == generate_settings_table.document(text), "write it with: make docs"
+
+
+def test_the_check_fails_for_a_table_of_settings_that_is_not_current(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "README.md"
+    markers = generate_settings_table.BEGIN + "| old |\n" + generate_settings_table.END
+    file.write_text(f"# Title\n\n{markers}\nAfter it.\n", encoding="utf-8")
+    monkeypatch.setattr(generate_settings_table, "FILE", file)
+
+    assert generate_settings_table.main(["--check"]) == 1
+    assert "make docs" in capsys.readouterr().err
+    assert generate_settings_table.main([]) == 0
+    assert generate_settings_table.main(["--check"]) == 0
+    text = file.read_text(encoding="utf-8")
+    assert (text.startswith("# Title\n\n"), text.endswith("\nAfter it.\n")) == (True, True)
+    assert "| `TORCHSPAN_DETAIL` | `detail` | `stages`, `passes` | `stages` |" in text
+    assert "| old |" not in text
 
 
 def test_of_pips_configuration_the_environment_wins_then_the_install_section():

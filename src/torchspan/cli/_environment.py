@@ -5,15 +5,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from torchspan.environment_variables import (
-    TORCHSPAN_DETAIL,
-    TORCHSPAN_FILE,
-    TORCHSPAN_RUN_REPORT,
-    TORCHSPAN_WITHOUT_GPU,
-)
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_REPORT
 
 RUN_ID = "torchspan.run.id"
 """Resource attribute that tells this run's traces from others in the same file."""
@@ -33,17 +28,17 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What `torchspan run` was asked for. None: the user's variable holds.
+    """How `torchspan run` starts a program.
 
     file: template of an absolute path. site: folder of OpenTelemetry's `sitecustomize`. report: folder for reports.
+    variables: those of the settings that the command line gives; they win over the user's own.
     """
 
     file: str
     run_id: str
     site: str
     report: str
-    detail: str | None = None
-    without_gpu: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def environment(base: Mapping[str, str], command: Sequence[str], options: RunOptions) -> dict[str, str]:
@@ -57,11 +52,7 @@ def environment(base: Mapping[str, str], command: Sequence[str], options: RunOpt
         result["OTEL_SERVICE_NAME"] = service_name(command)
     result[TORCHSPAN_FILE] = options.file
     result[TORCHSPAN_RUN_REPORT] = options.report
-    if options.detail is not None:
-        result[TORCHSPAN_DETAIL] = options.detail
-    if options.without_gpu:
-        result[TORCHSPAN_WITHOUT_GPU] = "1"
-    return result
+    return {**result, **options.variables}
 
 
 def service_name(command: Sequence[str]) -> str:

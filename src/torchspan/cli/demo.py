@@ -11,7 +11,8 @@ import tempfile
 
 from torchspan.cli import _child
 from torchspan.cli._command import CommandError
-from torchspan.cli.run import add_options, run_program
+from torchspan.cli._options import add_options, variables
+from torchspan.cli.run import run_program
 from torchspan.sdk import _path
 
 
@@ -44,6 +45,5 @@ class DemoCommand:
             file=file,
             names_file=bool(arguments.output),
             draws=True,
-            detail=arguments.detail,
-            without_gpu=arguments.without_gpu,
+            variables=variables(arguments),
         )

@@ -18,6 +18,7 @@ from torchspan._run_report import likely_reason, read_reports
 from torchspan.cli import _child
 from torchspan.cli._command import CommandError
 from torchspan.cli._environment import RUN_ID, RunOptions, environment
+from torchspan.cli._options import add_options, variables
 from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
 from torchspan.cli.waterfall import Span, read_file, traces
@@ -59,20 +60,9 @@ class RunCommand:
             file=wanted,
             names_file=not arguments.output,
             draws=not arguments.quiet,
-            detail=arguments.detail,
-            without_gpu=arguments.without_gpu,
+            variables=variables(arguments),
         )
         return _child.exit_like(status)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that say how a program is traced; `demo` has them too."""
-    parser.add_argument(
-        "--detail", choices=("stages", "passes"), help="stages (default), or each lowering pass as a line of its own"
-    )
-    parser.add_argument(
-        "--without-gpu", action="store_true", help="run Torch-TensorRT's pipeline on a machine without a GPU"
-    )
 
 
 def run_program(
@@ -81,12 +71,12 @@ def run_program(
     file: str,
     names_file: bool,
     draws: bool,
-    detail: str | None,
-    without_gpu: bool,
+    variables: Mapping[str, str],
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
 
     file: where the traces go, `%p` and `%t` allowed. names_file: say on stderr which file that is.
+    variables: the settings that the command line gives, as environment variables.
     Raises CommandError when it cannot be started.
     """
     program = _child.find(command[0])
@@ -94,7 +84,7 @@ def run_program(
     template = _path.expand_time(_path.absolute(file), _path.start_time())
     before = {path: Path(path).stat().st_size for path in _path.written_files(template) if Path(path).is_file()}
     with tempfile.TemporaryDirectory(prefix="torchspan-") as folder:
-        options = RunOptions(template, secrets.token_hex(8), site, folder, detail, without_gpu)
+        options = RunOptions(template, secrets.token_hex(8), site, folder, variables)
         environ = environment(os.environ, command, options)
         status = _child.run(command, environ)
         sys.stdout.flush()

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which name was meant by a misspelled one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LETTERS_PER_MISTAKE = 6
+"""A name of up to eleven letters may have one mistake, one of twelve two, and so on."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that `name` is a misspelling of; None if it is too far from all of them."""
+    mistakes, meant = min((_mistakes(name, each), each) for each in known)
+    return meant if mistakes <= max(1, len(meant) // LETTERS_PER_MISTAKE) else None
+
+
+def _mistakes(a: str, b: str) -> int:
+    """Letters added, left out, replaced or swapped with their neighbour (optimal string alignment distance)."""
+    rows = [list(range(len(b) + 1))]
+    for i, x in enumerate(a, 1):
+        row = [i]
+        for j, y in enumerate(b, 1):
+            ways = [rows[i - 1][j] + 1, row[j - 1] + 1, rows[i - 1][j - 1] + (x != y)]
+            if i > 1 and j > 1 and (x, a[i - 2]) == (b[j - 2], y):
+                ways.append(rows[i - 2][j - 2] + 1)
+            row.append(min(ways))
+        rows.append(row)
+    return rows[-1][-1]

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `torchspan run` and `torchspan demo` that are settings."""
+
+from __future__ import annotations
+
+import argparse
+
+from torchspan._settings import SETTINGS, Choice, Switch
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the option of each setting that has one."""
+    for setting in SETTINGS:
+        if setting.option is not None and isinstance(setting.kind, Switch):
+            parser.add_argument(
+                setting.option, dest=setting.name, action="store_const", const="1", help=_help(setting.doc)
+            )
+        elif setting.option is not None:
+            choices = setting.kind.choices if isinstance(setting.kind, Choice) else None
+            default = f"default: {setting.variable}, else {setting.default_text or setting.default}"
+            parser.add_argument(
+                setting.option, dest=setting.name, choices=choices, help=f"{_help(setting.doc)} ({default})"
+            )
+
+
+def variables(arguments: argparse.Namespace) -> dict[str, str]:
+    """The environment variables that the given options stand for."""
+    given = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
+    return {variable: value for variable, value in given.items() if value is not None}
+
+
+def _help(doc: str) -> str:
+    return doc.replace("`", "").replace("%", "%%").removesuffix(".")

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan.instrument()` and `uninstrument()`, and the instrumentor that distros call."""
+
+import dataclasses
+import inspect
+import logging
+import re
+import sys
+import types
+import typing
+from importlib.metadata import EntryPoint
+
+import pytest
+from opentelemetry import metrics, trace
+from opentelemetry.instrumentation.distro import BaseDistro
+
+import torchspan
+import torchspan._bridge  # so that it can be replaced
+from torchspan import TorchspanInstrumentor
+from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Choice, Seconds, Settings, Switch
+from torchspan.exceptions import ConfigurationError
+
+
+@pytest.fixture(autouse=True)
+def off_again():
+    yield
+    torchspan.uninstrument()
+
+
+@pytest.fixture
+def used(monkeypatch):
+    """Settings and providers of each bridge that is built, which happens when a library is imported."""
+    built = []
+
+    class Bridge:
+        def __init__(self, settings, tracer_provider, meter_provider, _report):
+            built.append((settings, tracer_provider, meter_provider))
+
+        def hook(self, library, *, late):
+            pass
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("torchspan._bridge.Bridge", Bridge)
+    monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))
+    return built
+
+
+def test_the_signature_is_the_table():
+    parameters = inspect.signature(torchspan.instrument).parameters
+    assert sorted(parameters) == sorted(ARGUMENTS)
+    assert [name for name in parameters if name not in PROVIDERS] == [setting.name for setting in SETTINGS]
+    assert {(each.kind, each.default) for each in parameters.values()} == {(inspect.Parameter.KEYWORD_ONLY, None)}
+
+
+def test_the_types_of_the_signature_are_those_of_the_table():
+    names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider}
+    hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
+    types_of_kinds = {Switch: bool, Seconds: float}
+    for setting in SETTINGS:
+        if isinstance(setting.kind, Choice):
+            assert hints[setting.name] == typing.Literal[setting.kind.choices] | None
+        else:
+            assert hints[setting.name] == types_of_kinds[type(setting.kind)] | None
+    assert hints["tracer_provider"] == trace.TracerProvider | None
+    assert hints["meter_provider"] == metrics.MeterProvider | None
+
+
+def test_the_docstring_explains_each_argument_and_each_choice():
+    arguments = re.split(r"^ {4}(?=\w)", inspect.getdoc(torchspan.instrument), flags=re.MULTILINE)[1:]
+    explained = {name: text for name, _, text in (argument.partition(": ") for argument in arguments)}
+    assert set(ARGUMENTS) <= set(explained)
+    for setting in SETTINGS:
+        if isinstance(setting.kind, Choice):
+            assert set(setting.kind.choices) <= set(re.findall(r"`(\w+)`", explained[setting.name]))
+            assert f"`{setting.default}` (default)" in explained[setting.name]
+
+
+def test_each_argument_arrives(provider, metrics, used):
+    torchspan.instrument(
+        tracer_provider=provider,
+        meter_provider=metrics.provider,
+        detail="passes",
+        build_phases="on",
+        heartbeat=7,
+        capture="text",
+        log_correlation=True,
+        propagation="off",
+        without_gpu=True,
+    )
+    settings = Settings(
+        detail="passes",
+        build_phases="on",
+        heartbeat=7,
+        capture="text",
+        log_correlation=True,
+        propagation="off",
+        without_gpu=True,
+    )
+    assert used[0] == (settings, provider, metrics.provider)
+
+
+def test_arguments_that_are_not_given_come_from_the_environment(used, monkeypatch):
+    monkeypatch.setenv("TORCHSPAN_DETAIL", "passes")
+    torchspan.instrument(capture="text")
+    assert used[0] == (Settings(detail="passes", capture="text"), None, None)
+
+
+def test_an_unknown_argument_is_a_type_error_that_suggests_the_one_that_was_meant():
+    with pytest.raises(TypeError) as caught:
+        torchspan.instrument(detial="passes")
+    assert str(caught.value) == "instrument() got an unexpected argument 'detial' (did you mean 'detail'?)"
+
+
+def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_them():
+    with pytest.raises(TypeError) as caught:
+        torchspan.instrument(logger_provider=None)
+    assert str(caught.value) == (
+        "instrument() got an unexpected argument 'logger_provider' (expected one of build_phases, capture, detail, "
+        "heartbeat, log_correlation, meter_provider, propagation, tracer_provider, without_gpu)"
+    )
+
+
+def test_an_invalid_value_leaves_torchspan_off(used):
+    with pytest.raises(ConfigurationError, match="invalid value for without_gpu: 'yes'"):
+        torchspan.instrument(without_gpu="yes")
+    assert not TorchspanInstrumentor().is_instrumented_by_opentelemetry
+    assert used == []
+
+
+def test_a_second_call_with_the_settings_in_use_does_nothing_and_says_nothing(provider, used, caplog):
+    torchspan.instrument(tracer_provider=provider, detail="passes")
+    torchspan.instrument(tracer_provider=provider, detail="passes", capture="none")
+    torchspan.instrument()
+    assert (caplog.messages, len(used)) == ([], 1)
+
+
+def test_a_second_call_with_different_settings_does_nothing_and_says_which_are_ignored(used, caplog):
+    torchspan.instrument()
+    torchspan.instrument(detail="passes", capture="none", heartbeat=3)
+    assert caplog.messages == [
+        (
+            "torchspan is already instrumented; ignoring detail='passes' (in use: 'stages'), heartbeat=3.0 "
+            "(in use: gaps of 5 to 60 s). Call torchspan.uninstrument() first to change it."
+        )
+    ]
+    assert [settings for settings, *_ in used] == [Settings()]
+
+
+def test_a_second_call_with_another_provider_says_that_it_is_ignored(provider, used, caplog):
+    torchspan.instrument()
+    torchspan.instrument(tracer_provider=provider)
+    (message,) = caplog.messages
+    assert message.startswith(f"torchspan is already instrumented; ignoring tracer_provider={provider!r} (in use: ")
+    assert [given for _, given, _ in used] == [None]
+
+
+def test_a_second_call_with_the_global_providers_which_are_in_use_says_nothing(used, caplog):
+    torchspan.instrument()
+    torchspan.instrument(tracer_provider=trace.get_tracer_provider(), meter_provider=metrics.get_meter_provider())
+    assert caplog.messages == []
+
+
+def test_a_second_call_is_checked_like_the_first():
+    torchspan.instrument()
+    with pytest.raises(ConfigurationError, match="invalid value for capture: 3"):
+        torchspan.instrument(capture=3)
+    with pytest.raises(TypeError, match="did you mean 'capture'"):
+        torchspan.instrument(captrue="text")
+
+
+def test_after_uninstrument_other_settings_hold(used, caplog):
+    torchspan.instrument(detail="passes")
+    torchspan.uninstrument()
+    torchspan.instrument(capture="text")
+    assert [settings for settings, *_ in used] == [Settings(detail="passes"), Settings(capture="text")]
+    assert caplog.messages == []
+
+
+def test_uninstrument_does_nothing_while_not_instrumented(caplog):
+    torchspan.uninstrument()
+    torchspan.uninstrument()
+    assert caplog.messages == []
+
+
+def test_a_distros_second_call_with_different_settings_says_which_are_ignored(used, caplog):
+    TorchspanInstrumentor().instrument()
+    TorchspanInstrumentor().instrument(detail="passes", skip_dep_check=True)
+    assert [record.getMessage() for record in caplog.records if record.name == "torchspan"] == [
+        (
+            "torchspan is already instrumented; ignoring detail='passes' (in use: 'stages'). "
+            "Call torchspan.uninstrument() first to change it."
+        )
+    ]
+
+
+def test_a_distros_unknown_arguments_are_ignored_with_one_warning(used, caplog):
+    TorchspanInstrumentor().instrument(
+        skip_dep_check=True, logger_provider=object(), request_hook=print, excluded_urls="", detail="passes"
+    )
+    assert caplog.record_tuples == [
+        (
+            "torchspan",
+            logging.WARNING,
+            "instrument() ignores arguments that torchspan does not have: request_hook, excluded_urls",
+        )
+    ]
+    assert [settings for settings, *_ in used] == [Settings(detail="passes")]
+
+
+def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_switches_torchspan_on(used, caplog):
+    class Distro(BaseDistro):
+        def _configure(self, **kwargs):
+            pass
+
+        def load_instrumentor(self, entry_point, **kwargs):
+            super().load_instrumentor(entry_point, tenant="x", **kwargs)
+
+    entry_point = EntryPoint(
+        name="torchspan", value="torchspan.instrumentor:TorchspanInstrumentor", group="opentelemetry_instrumentor"
+    )
+    Distro().load_instrumentor(entry_point, skip_dep_check=True)
+    assert caplog.messages == ["instrument() ignores arguments that torchspan does not have: tenant"]
+    assert [settings for settings, *_ in used] == [Settings()]
+
+
+def test_a_distros_misspelled_argument_is_an_error():
+    for _ in range(2):
+        with pytest.raises(TypeError) as caught:
+            TorchspanInstrumentor().instrument(detial="passes")
+        assert str(caught.value) == "instrument() got an unexpected argument 'detial' (did you mean 'detail'?)"
+        torchspan.instrument()
+
+
+def test_the_configuration_of_the_instrumentor_is_a_dataclass_with_nothing_given():
+    configuration = TorchspanInstrumentor.configuration
+    assert dataclasses.is_dataclass(configuration)
+    assert dataclasses.asdict(configuration()) == {setting.name: None for setting in SETTINGS}
+    assert TorchspanInstrumentor().configuration is configuration
+
+
+def test_a_configuration_file_that_sets_one_option_leaves_the_others_to_the_environment(used, monkeypatch):
+    monkeypatch.setenv("TORCHSPAN_CAPTURE", "text")
+    # What opentelemetry.configuration.instrumentation does with the options of a file.
+    checked = TorchspanInstrumentor.configuration(detail="passes")
+    options = {name: value for name, value in dataclasses.asdict(checked).items() if value is not None}
+    TorchspanInstrumentor().instrument(**options)
+    assert [settings for settings, *_ in used] == [Settings(detail="passes", capture="text")]
+
+
+def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
+    def fails(*args, **kwargs):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr("torchspan._bridge.Bridge", fails)
+    for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
+        monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
+    monkeypatch.delitem(sys.modules, "torchspan.observers", raising=False)  # another test's
+    instrument().uninstrument()
+    assert caplog.messages == [
+        "torchspan failed to instrument torch_tensorrt; continuing without tracing it.",
+        "torchspan failed to instrument tensorrt; continuing without tracing it.",
+        "torchspan failed to instrument tensorrt_rtx; continuing without tracing it.",
+    ]
