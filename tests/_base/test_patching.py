@@ -5,7 +5,7 @@ import types
 import pytest
 
 from torchspan._base.import_hooks import when_imported
-from torchspan._base.patches import Patches
+from torchspan._base.patching import Patches
 
 
 def function():
@@ -50,7 +50,7 @@ def test_one_that_comes_late_replaces_what_others_have_taken_as_well(library):
 
 def test_functions_of_another_library_are_replaced_wherever_they_are_and_put_back(library):
     patches = Patches("lib")
-    patches.replace_functions([(function, wrapper)], everywhere=True)
+    patches.replace_functions([], everywhere=[(function, wrapper)])
     assert library.outsider.function is library.definer.function is wrapper
     patches.undo()
     assert library.outsider.function is library.definer.function is function
