@@ -3,6 +3,7 @@
 
 import asyncio
 import contextvars
+import gc
 import inspect
 import logging
 import multiprocessing.pool
@@ -395,3 +396,19 @@ def test_beside_opentelemetrys_own_pools_still_follow_the_item(beside_theirs, tr
         with tracer.start_as_current_span("two") as two:
             pool.submit(both, "second").result()
     assert (parents("first"), parents("second")) == ((span_id(one),) * 2, (span_id(two),) * 2)
+
+
+def test_twenty_cycles_of_instrumenting_leave_no_objects(instrument):
+    def objects():
+        gc.collect()
+        return len(gc.get_objects())
+
+    def cycle():
+        instrument().uninstrument()
+
+    for _ in range(5):  # what is made once
+        cycle()
+    before = objects()
+    for _ in range(20):
+        cycle()
+    assert objects() - before < 20

@@ -120,6 +120,7 @@ class Patches:
 
     def _keep(self, holder: Any, name: str, original: Any, ours: Any) -> Any:
         self._replaced.append(_Replacement(holder, name, original, ours))
+        _RETIRED.discard(ours)
         return ours
 
     def undo(self, *, above: Iterable[Patches] = ()) -> None:
@@ -164,9 +165,14 @@ class _Retired:
         self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def add(self, ours: Any, original: Any) -> None:
+        if in_use(original) is ours:  # what a program replaced by each other in turn must not make a circle
+            return
         by_id, key = self._by_id, id(ours)
         with contextlib.suppress(TypeError):  # without a weak reference nothing says when the id is another object's
             by_id[key] = weakref.ref(ours, lambda _reference: by_id.pop(key, None)), original
+
+    def discard(self, ours: Any) -> None:
+        self._by_id.pop(id(ours), None)
 
     def original_of(self, thing: Any) -> Any:
         reference, original = self._by_id.get(id(thing), (None, None))
