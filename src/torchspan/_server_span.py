@@ -20,7 +20,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind
 from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
 
-from torchspan._base.patching import Function, Names
+from torchspan._base.errors import ErrorBoundary
+from torchspan._base.patching import Function, Patches
 
 KEY = context_api.create_key("torchspan-server-span")
 """Under it a context has a weak reference to the SERVER span: a worker that keeps a context keeps no span alive."""
@@ -30,11 +31,17 @@ Undo = Callable[[], None]
 
 def note_server_spans() -> Undo:
     """From now on note SERVER spans that become current in their context. Returns the undo."""
-    names = Names("Noting a SERVER span failed; compilations below it are not marked as `while_serving`.")
+    boundary = ErrorBoundary("Noting a SERVER span failed; compilations below it are not marked as `while_serving`.")
+    patches = Patches()
     runtime = getattr(context_api, "_RUNTIME_CONTEXT", None)
     if runtime is not None:
-        names.replace(type(runtime), "attach", lambda original: _attaching(names, original))
-    return names.undo
+        patches.replace_shared(type(runtime), "attach", lambda original: _attaching(boundary, original))
+
+    def undo() -> None:
+        boundary.close()
+        patches.undo()
+
+    return undo
 
 
 def is_below_server_span() -> bool:
@@ -48,13 +55,13 @@ def is_below_server_span() -> bool:
     return isinstance(noted, weakref.ref) and _is_open_server(noted())
 
 
-def _attaching(names: Names, original: Function) -> Function:
+def _attaching(boundary: ErrorBoundary, original: Function) -> Function:
     server, key = SpanKind.SERVER, _SPAN_KEY
 
     def attach(self: Any, context: Context) -> Any:
         # No attempt around it, which would cost more than the look: a context is a dict.
-        if isinstance(context, dict) and getattr(context.get(key), "kind", None) is server and names.active:
-            context = names.attempt(_noting, context) or context
+        if isinstance(context, dict) and getattr(context.get(key), "kind", None) is server and boundary.is_open:
+            context = boundary.attempt(_noting, context) or context
         return original(self, context)
 
     return attach

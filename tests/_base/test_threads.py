@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several passengers in one thread and one work item; names that are replaced while there is one; passengers that fail."""
+"""Several carriers in one thread and one work item; names that are replaced while there is one; carriers that fail."""
 
 import os
 import subprocess
@@ -29,7 +29,7 @@ def _names_are_put_back():
     before = bound()
     yield
     callbacks.clear_callbacks()
-    for each in threads._State.passengers:
+    for each in threads._State.carriers:
         threads.remove(each)
     assert bound() == before
     assert threads._WAITING == {}
@@ -142,10 +142,10 @@ def test_a_callback_added_before_the_bridge_is_switched_on_is_carried_as_well(in
     assert seen == [request, "step"]
 
 
-# --- any passenger ----------------------------------------------------------------------------------------------------
+# --- any carrier ------------------------------------------------------------------------------------------------------
 
 
-class Label(threads.Passenger):
+class Label(threads.ContextCarrier):
     """Carries the value of a variable of its own. raising: the methods that fail."""
 
     outside = ""
@@ -189,7 +189,7 @@ class Label(threads.Passenger):
 
 @ROUTES
 @pytest.mark.parametrize("method", ["for_thread", "for_item", "enter", "leave"])
-def test_a_passenger_that_fails_is_said_once_and_the_others_arrive(method, route, caplog):
+def test_a_carrier_that_fails_is_said_once_and_the_others_arrive(method, route, caplog):
     fails, other, seen = Label(raising=[method]), Label(), []
     for each in (fails, other):
         threads.add(each)
@@ -235,7 +235,7 @@ def submitted(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", submit)
         yield functions
-        for each in threads._State.passengers:
+        for each in threads._State.carriers:
             threads.remove(each)
 
 
@@ -315,7 +315,7 @@ import sys
 from contextvars import ContextVar
 from torchspan._base import threads
 assert "concurrent.futures.thread" not in sys.modules
-{passenger}
+{carrier}
 for _ in range(3):
     threads.add(label)
     threads.remove(label)
@@ -335,7 +335,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from torchspan._base import threads
 warnings.simplefilter("ignore")  # that a process with threads is forked is the point
-{passenger}
+{carrier}
 start = threading.Thread.start
 def switch():
     while not done:
@@ -358,22 +358,22 @@ thread.join()
 print(set(statuses))
 """
 
-PASSENGER = """
-class Passenger(threads.Passenger):
+CARRIER = """
+class Carrier(threads.ContextCarrier):
     outside = ""
     def for_thread(self): return VARIABLE.get() or None
     for_item = for_thread
     def enter(self, value): return VARIABLE.set(value)
     def leave(self, before): VARIABLE.reset(before)
-VARIABLE = ContextVar("of_the_passenger", default="")
-label = Passenger("")
+VARIABLE = ContextVar("of_the_carrier", default="")
+label = Carrier("")
 """
 
 
 def printed(program):
-    """What a program printed that knows `label`, a passenger."""
+    """What a program printed that knows `label`, a carrier."""
     return subprocess.run(
-        [sys.executable, "-c", program.replace("{passenger}", PASSENGER)],
+        [sys.executable, "-c", program.replace("{carrier}", CARRIER)],
         capture_output=True,
         text=True,
         check=True,

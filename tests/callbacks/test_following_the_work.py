@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
 
 import pytest
 
@@ -268,3 +269,144 @@ def test_a_state_can_be_taken_and_set(recorder, seen):
     callbacks.set_record_function_tls(taken)
     step()
     assert seen == HEARD
+
+
+# --- pools of multiprocessing ----------------------------------------------------------------------------------------
+
+
+def by_apply(pool):
+    pool.apply(step)
+
+
+def by_map(pool):
+    pool.map(lambda _: step(), [0])
+
+
+def by_imap(pool):
+    assert list(pool.imap(lambda _: step(), [0])) == [None]
+
+
+def by_imap_unordered(pool):
+    assert list(pool.imap_unordered(lambda _: step(), [0])) == [None]
+
+
+def by_func_given_by_name(pool):
+    pool.apply_async(func=step).get()
+
+
+POOL_METHODS = pytest.mark.parametrize(
+    "submit", [by_apply, by_map, by_imap, by_imap_unordered, by_func_given_by_name], ids=lambda each: each.__name__
+)
+
+
+@POOL_METHODS
+def test_an_item_of_a_multiprocessing_thread_pool_made_before_has_its_submitters_callbacks(submit, recorder, seen):
+    with ThreadPool(1) as pool:
+        add_thread_local_callback(recorder())
+        submit(pool)
+    assert seen == HEARD
+
+
+@POOL_METHODS
+def test_a_worker_of_a_multiprocessing_thread_pool_does_not_keep_the_first_submitters_callbacks(submit, recorder, seen):
+    pools = []
+
+    def first_request():
+        add_thread_local_callback(recorder())
+        pools.append(ThreadPool(1))
+        submit(pools[0])
+
+    ThreadLocalState().run(first_request)
+    assert seen == HEARD
+    with pools[0]:
+        submit(pools[0])
+    assert seen == HEARD
+
+
+def test_a_multiprocessing_thread_pool_has_nothing_of_who_made_it(recorder, seen):
+    def first_request():
+        add_thread_local_callback(recorder())
+        return ThreadPool(1)
+
+    pool = ThreadLocalState().run(first_request)
+    with pool:
+        pool.apply(step)
+    assert seen == []
+
+
+# --- callbacks that are disabled -------------------------------------------------------------------------------------
+
+
+def by_multiprocessing_thread_pool():
+    with ThreadPool(1) as pool:
+        pool.apply(step)
+
+
+@pytest.mark.parametrize("route", [*ROUTES, by_multiprocessing_thread_pool], ids=lambda route: route.__name__)
+def test_disabling_callbacks_follows_the_work_where_none_is_thread_local(route, recorder, seen):
+    callbacks.add_global_callback(recorder())
+    with callbacks.DisableRecordFunctionGuard():
+        route()
+    assert seen == []
+    route()
+    assert seen == HEARD
+
+
+def test_disabling_callbacks_by_the_function_follows_the_work_too(recorder, seen):
+    callbacks.add_global_callback(recorder())
+    callbacks.enable_record_function(False)
+    by_thread()
+    callbacks.enable_record_function(True)
+    by_thread()
+    assert seen == HEARD
+
+
+def test_a_thread_that_outlives_the_block_that_disabled_callbacks_stays_without_them(recorder, seen):
+    ready, go = threading.Event(), threading.Event()
+
+    def outlives():
+        ready.set()
+        assert go.wait(60)
+        by_thread()
+
+    callbacks.add_global_callback(recorder())
+    with callbacks.DisableRecordFunctionGuard():
+        thread = threading.Thread(target=outlives)
+        thread.start()
+        assert ready.wait(60)
+    go.set()
+    thread.join()
+    assert seen == []
+    assert names_are_put_back()
+
+
+def names_are_put_back():
+    return "torchspan" not in threading.Thread.start.__code__.co_filename
+
+
+def test_enabling_callbacks_inside_of_a_block_that_disables_them_follows_the_work(recorder, seen):
+    callbacks.add_global_callback(recorder())
+    with callbacks.DisableRecordFunctionGuard(), callbacks.RecordFunctionGuard(True):
+        by_thread()
+    assert seen == HEARD
+
+
+def test_names_of_the_standard_library_are_put_back_after_a_block_that_disables_callbacks():
+    gc.collect()
+    REGISTRY.update()
+    assert names_are_put_back()
+    with callbacks.DisableRecordFunctionGuard():
+        with callbacks.DisableRecordFunctionGuard():
+            assert not names_are_put_back()
+        assert not names_are_put_back()
+    assert names_are_put_back()
+
+
+def test_names_are_put_back_when_the_work_that_was_disabled_is_over():
+    async def work():
+        callbacks.enable_record_function(False)
+
+    asyncio.run(work())
+    gc.collect()
+    REGISTRY.update()
+    assert names_are_put_back()

@@ -3,6 +3,7 @@
 
 import asyncio
 import contextvars
+import gc
 import inspect
 import logging
 import multiprocessing.pool
@@ -21,7 +22,7 @@ from opentelemetry.instrumentation import utils
 
 from support.work import span_id
 from torchspan._base import threads
-from torchspan._base.patching import Names
+from torchspan._base.patching import Patches
 from torchspan.propagation import _carrier, _pools
 
 REPLACED = [
@@ -186,7 +187,7 @@ def test_what_does_not_pickle_fails_where_and_as_it_did(instrument, tracer):
 
 
 def test_a_work_item_pickles_as_what_it_carries():
-    item = pickle.loads(pickle.dumps(_pools.Parcel(len, {"TRACEPARENT": "00-0a-0b-01"})))
+    item = pickle.loads(pickle.dumps(_pools.ItemPayload(len, {"TRACEPARENT": "00-0a-0b-01"})))
     assert item("abc") == 3
 
 
@@ -240,8 +241,8 @@ def test_a_failure_of_ours_is_said_once_and_the_work_goes_on(instrument, tracer,
 
 def test_a_version_without_a_name_is_left_alone(caplog):
     caplog.set_level(logging.DEBUG, "torchspan")
-    names = Names("")
-    names.replace(threading.Thread, "no_such_method", lambda original: original)
+    names = Patches()
+    names.replace_shared(threading.Thread, "no_such_method", lambda original: original)
     names.undo()
     assert ["no_such_method" in message for message in caplog.messages] == [True]
 
@@ -395,3 +396,19 @@ def test_beside_opentelemetrys_own_pools_still_follow_the_item(beside_theirs, tr
         with tracer.start_as_current_span("two") as two:
             pool.submit(both, "second").result()
     assert (parents("first"), parents("second")) == ((span_id(one),) * 2, (span_id(two),) * 2)
+
+
+def test_twenty_cycles_of_instrumenting_leave_no_objects(instrument):
+    def objects():
+        gc.collect()
+        return len(gc.get_objects())
+
+    def cycle():
+        instrument().uninstrument()
+
+    for _ in range(5):  # what is made once
+        cycle()
+    before = objects()
+    for _ in range(20):
+        cycle()
+    assert objects() - before < 20

@@ -2,7 +2,7 @@
 """Which probes fire: recorded in the wrappers themselves, and for rows that only watch, below them."""
 
 from torchspan import adapters
-from torchspan._base.patches import Patches
+from torchspan._base.patching import Patches
 from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.probes import Watch
 

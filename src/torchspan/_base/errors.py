@@ -51,6 +51,39 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+class ErrorBoundary:
+    """Calls torchspan's code so that no exception of it reaches the program. The first one is logged.
+
+    It differs from `Guard` in what a failure means. A `Guard` disables an observer that keeps failing. What a boundary
+    calls fails for a reason that may pass, such as a full disk or a context that one propagator cannot write: it is tried
+    again at the next call.
+
+    consequence: the log message.
+    """
+
+    def __init__(self, consequence: str) -> None:
+        self._consequence = consequence
+        self._has_failed = False
+        self.is_open = True
+        """False after `close`."""
+
+    def attempt(self, function: Callable[..., T], *args: Any) -> T | None:
+        """Return what `function(*args)` returns; None when it raised an `Exception`, or after `close`."""
+        if not self.is_open:
+            return None
+        try:
+            return function(*args)
+        except Exception:
+            if not self._has_failed:
+                self._has_failed = True
+                logger.exception(self._consequence)
+            return None
+
+    def close(self) -> None:
+        """Call nothing from now on."""
+        self.is_open = False
+
+
 class Guard:
     """Calls observers so that what they raise never reaches the observed program.
 

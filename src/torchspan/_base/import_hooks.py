@@ -1,39 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a library without importing it."""
+"""Waiting for a library without importing it.
+
+wrapt cannot take a hook back. So there is one hook a module name and process, and a list of the actions that wait for it,
+from which an action can be removed: instrumenting again and again registers nothing more.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+import threading
 from collections.abc import Callable
 from types import ModuleType
 
 import wrapt
 
 Undo = Callable[[], None]
+Action = Callable[[bool], Undo]
 
 
-def when_imported(name: str, action: Callable[[bool], Undo]) -> Undo:
+def when_imported(name: str, action: Action) -> Undo:
     """Run `action` once the module `name` has been imported, at once if it has been already.
 
-    `action` is told whether it comes late: whether the import was before this call, so that others may have taken
-    names from the module. The returned function undoes what `action` did, or, before the import, sees to it that
-    nothing is done: wrapt has no way to take a hook back.
+    The argument of `action` says whether it comes late: whether the import was before this call, so that others may have
+    taken names from the module. Actions that wait for the same module run in the order of these calls. An action must not
+    raise: the import would fail. The returned function undoes what `action` did, or, before the import, removes it.
     """
-    state: list[Undo] = []
-    wanted = True
-
-    def arrived(_module: ModuleType, *, late: bool = False) -> None:
-        if wanted:
-            state.append(action(late))
-
-    def undo() -> None:
-        nonlocal wanted
-        wanted = False
-        while state:
-            state.pop()()
-
+    waiting = _Waiting(name, action)
     if sys.modules.get(name) is not None:  # None is how a program forbids an import
-        arrived(sys.modules[name], late=True)
-    else:
-        wrapt.register_post_import_hook(arrived, name)
-    return undo
+        waiting.run(late=True)
+        return waiting.undo
+    with _LOCK:
+        is_first = name not in _WAITING
+        _WAITING.setdefault(name, []).append(waiting)
+    if is_first:
+        wrapt.register_post_import_hook(
+            functools.partial(_arrived, name), name
+        )  # not under the lock: it may run the hook at once
+    return waiting.undo
+
+
+class _Waiting:
+    """One action, before and after the import."""
+
+    def __init__(self, name: str, action: Action) -> None:
+        self._name = name
+        self._action: Action | None = action
+        self._undo: Undo | None = None
+
+    def run(self, *, late: bool) -> None:
+        action, self._action = self._action, None
+        if action is not None:
+            self._undo = action(late)
+
+    def undo(self) -> None:
+        undo, self._action, self._undo = self._undo, None, None
+        with _LOCK:
+            waiting = _WAITING.get(self._name, [])
+            if self in waiting:
+                waiting.remove(self)
+        if undo is not None:
+            undo()
+
+
+def _arrived(name: str, _module: ModuleType) -> None:
+    """The import is over. Should the module be removed and imported again, the next action needs a hook of its own."""
+    with _LOCK:
+        arrived = _WAITING.pop(name, [])
+    for each in arrived:
+        each.run(late=False)
+
+
+_LOCK = threading.RLock()
+_WAITING: dict[str, list[_Waiting]] = {}
+"""The actions that wait, by module. A name stays here, with no action, because its hook does."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

@@ -1,103 +1,223 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacing names of the standard library, and putting them back."""
+"""Replacing names of other packages, and putting the originals back.
+
+The rules are the same for every name. A function is found by identity. An original is put back only where torchspan's
+replacement is still bound: what another package has put over it stays, and the replacement below passes calls through. A
+replacement that was taken out of use in this way and is found again is not wrapped a second time: the next one goes over
+its original, so that switching on and off any number of times leaves at most one of them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
-from collections.abc import Callable
-from types import FunctionType
-from typing import Any, TypeVar
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType, MethodType, ModuleType
+from typing import Any, NamedTuple
+
+import wrapt
 
 logger = logging.getLogger("torchspan")
 
-T = TypeVar("T")
 Function = Callable[..., Any]
+Wrap = Callable[[Any], Any]
+
+_PROXY: type = getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProxy)
+"""What OpenTelemetry's `unwrap` looks for; until wrapt 2, `ObjectProxy`."""
 
 
-class Guarded:
-    """Whose failures never reach the program: the first is logged, the program's call goes on as it would have.
+class _Replacement(NamedTuple):
+    """What one name was bound to before, and what torchspan bound it to."""
 
-    consequence: what is logged with it.
+    holder: Any
+    name: str
+    original: Any
+    ours: Any
+
+
+class Patches:
+    """The names that have been replaced for one purpose, and the way back.
+
+    `from x import f` copies a reference. So a function is replaced in every module that holds it, instead of following a
+    list of names from version to version. A method is replaced on its class.
+
+    library: the package whose modules are searched for functions. everywhere: search the modules of other packages, too:
+    for a library that was imported before, from which they may have taken a name.
     """
 
-    def __init__(self, consequence: str) -> None:
-        self._consequence = consequence
-        self._failed = False
+    def __init__(self, library: str = "", *, everywhere: bool = False) -> None:
+        self._prefix = library + "."
+        self._everywhere = everywhere
+        self._replaced: list[_Replacement] = []
+        self._has_functions = False
 
-    def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
-        """What `ours(*args)` returns; None when it raised."""
-        try:
-            return ours(*args)
-        except Exception:
-            if not self._failed:
-                self._failed = True
-                logger.exception(self._consequence)
-            return None
+    def replace_functions(
+        self, wrappers: Iterable[tuple[Any, Any]], *, everywhere: Iterable[tuple[Any, Any]] = ()
+    ) -> None:
+        """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass over all modules.
 
+        everywhere: pairs whose original is replaced in the modules of other packages as well. So it is for what belongs
+        to PyTorch, which was imported, and may have been taken from, before the library was.
+        """
+        anywhere, in_library = _by_id(everywhere), _by_id(wrappers)
+        if not (anywhere or in_library):
+            return
+        self._has_functions = True
+        for module in _modules():
+            wanted = {**in_library, **anywhere} if self._everywhere or self._owns(module) else anywhere
+            for name, value in list(vars(module).items()) if wanted else ():
+                if id(value) in wanted:
+                    original, wrapper = wanted[id(value)]
+                    self._bind(module, name, original, wrapper)
 
-class Names(Guarded):
-    """What has been replaced, whether it is to do anything, and the way back.
+    def replace_attribute(self, holder: Any, name: str, wrap: Wrap) -> None:
+        """Bind `name` of `holder`, which defines it, to `wrap(function)`. A static or class method stays one."""
+        original = in_use(vars(holder)[name])
+        if isinstance(original, (staticmethod, classmethod)):
+            self._bind(holder, name, original, type(original)(wrap(original.__func__)))
+        else:
+            self._bind(holder, name, original, wrap(original))
 
-    The rules are those of what is hooked: `undo` puts back the original only where ours is still the one bound, and what
-    somebody put over it passes through ours. consequence: see `Guarded`.
-    """
+    def replace_shared(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """Bind `name` of `holder` to `make(function)`, where other instrumentations wrap the same name.
 
-    def __init__(self, consequence: str) -> None:
-        super().__init__(consequence)
-        self.active = True
-        """False after `undo`: replacements that are still bound somewhere pass straight through."""
-        self._replaced: list[tuple[Any, str, Function, Function]] = []
-
-    def replace(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
-        """Bind `make(original)`, dressed as the original, where `holder` itself defines `name`; else nothing happens."""
+        The replacement has the name, signature and docstring of the original. OpenTelemetry's instrumentations take their
+        wrapper off by `unwrap`, which binds what is below the proxy that it finds. Over such a proxy torchspan binds one
+        as well. What is below it is `make` of what is below theirs, so that theirs goes and torchspan's stays: `make` is
+        called once for each of the two. A name that `holder` itself does not define is left alone.
+        """
         original = vars(holder).get(name)
         if original is None:
-            logger.debug("%r has no %s; nothing is carried there.", holder, name)
+            logger.debug("%r has no %s, which is not replaced.", holder, name)
             return
-        replacement = functools.wraps(original)(make(_unbound(original) if isinstance(holder, type) else original))
-        setattr(holder, name, replacement)
-        self._replaced.append((holder, name, original, replacement))
+        setattr(holder, name, self._shared(holder, name, original, make))
 
-    def replace_late(
-        self, holder: Any, name: str, make: Callable[[Function], Function], is_needed: Callable[[], object]
-    ) -> None:
-        """As `replace`, where only calls are of interest at which `is_needed()` is true: `make` waits for the first."""
+    def _shared(self, holder: Any, name: str, original: Any, make: Callable[[Function], Function]) -> Any:
+        original = in_use(original)
+        function = _unbound(original) if isinstance(holder, type) else original
+        over = functools.wraps(original)(make(function))
+        if not issubclass(type(original), _PROXY):
+            return self._keep(holder, name, original, over)
+        return self._keep(holder, name, original, _Over(self._shared(holder, name, original.__wrapped__, make), over))
 
-        def make_late(original: Function) -> Function:
-            ours: Function | None = None
+    def replace_in_module(self, holder: ModuleType, inner: str, name: str, wrap: Wrap) -> None:
+        """Replace `inner.name` as `holder` sees it, where `inner` is a module that others use as well.
 
-            def call(*args: Any, **kwargs: Any) -> Any:
-                nonlocal ours
-                if not self.active or not is_needed():
-                    return original(*args, **kwargs)
-                if ours is None:
-                    ours = self.attempt(make, original) or original
-                return ours(*args, **kwargs)
+        `holder` gets a copy of that module which differs in this one name; the module itself stays as it is.
+        """
+        original = in_use(vars(holder)[inner])
+        view = ModuleType(original.__name__, original.__doc__)
+        vars(view).update(vars(original))
+        setattr(view, name, wrap(vars(original)[name]))
+        self._bind(holder, inner, original, view)
 
-            return call
+    def _bind(self, holder: Any, name: str, original: Any, ours: Any) -> None:
+        setattr(holder, name, ours)
+        self._keep(holder, name, original, ours)
 
-        self.replace(holder, name, make_late)
+    def _keep(self, holder: Any, name: str, original: Any, ours: Any) -> Any:
+        self._replaced.append(_Replacement(holder, name, original, ours))
+        _RETIRED.discard(ours)
+        return ours
 
-    def attempt(self, ours: Callable[..., T], *args: Any) -> T | None:
-        """What `ours(*args)` returns; None when it raised, or when this has ended."""
-        return super().attempt(ours, *args) if self.active else None
+    def undo(self, *, above: Iterable[Patches] = ()) -> None:
+        """Put every original back, last replaced first; functions also in modules imported since.
 
-    def undo(self) -> None:
-        """Put every original back, last replaced first."""
-        self.active = False
-        while self._replaced:
-            holder, name, original, replacement = self._replaced.pop()
-            if vars(holder).get(name) is replacement:
-                setattr(holder, name, original)
+        above: what may have been put over these; it will put back what these would have.
+        """
+        originals = {id(each.ours): each for each in self._replaced}
+        for patches in above:
+            patches._replaced = [
+                each._replace(original=originals[id(each.original)].original)
+                if id(each.original) in originals
+                else each
+                for each in patches._replaced
+            ]
+        for each in reversed(self._replaced):
+            _RETIRED.add(each.ours, each.original)
+            if vars(each.holder).get(each.name) is each.ours:
+                setattr(each.holder, each.name, each.original)
+        for module in _modules() if self._has_functions else ():
+            if self._everywhere or self._owns(module):
+                for name, value in list(vars(module).items()):
+                    if id(value) in originals:
+                        setattr(module, name, originals[id(value)].original)
+        self._replaced.clear()
+
+    def _owns(self, module: ModuleType) -> bool:
+        return f"{vars(module)['__name__']}.".startswith(self._prefix)
+
+
+def in_use(bound: Any) -> Any:
+    """What a wrapper of `bound` should call: `bound` itself, or the original of a replacement that is out of use."""
+    while (original := _RETIRED.original_of(bound)) is not None:
+        bound = original
+    return bound
+
+
+class _Retired:
+    """The replacements that are out of use and still exist. By identity: other packages' objects may hash as they like."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
+
+    def add(self, ours: Any, original: Any) -> None:
+        if in_use(original) is ours:  # what a program replaced by each other in turn must not make a circle
+            return
+        by_id, key = self._by_id, id(ours)
+        with contextlib.suppress(TypeError):  # without a weak reference nothing says when the id is another object's
+            by_id[key] = weakref.ref(ours, lambda _reference: by_id.pop(key, None)), original
+
+    def discard(self, ours: Any) -> None:
+        self._by_id.pop(id(ours), None)
+
+    def original_of(self, thing: Any) -> Any:
+        reference, original = self._by_id.get(id(thing), (None, None))
+        return original if reference is not None and reference() is thing else None
+
+
+_RETIRED = _Retired()
+
+
+class _Over(_PROXY):  # type: ignore[misc]  # the base class is untyped
+    """torchspan's wrapper over a proxy of wrapt's. Calls go to `over`; `unwrap` binds `below`."""
+
+    def __init__(self, below: Any, over: Function) -> None:
+        super().__init__(below)
+        self._self_over = over
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self._self_over, instance)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._self_over(*args, **kwargs)
 
 
 def _unbound(method: Any) -> Function:
     """A function that calls `method` of its first argument.
 
-    What somebody else put there may not be a function: a wrapper of wrapt's that is called without being bound takes the
-    object for an argument.
+    What another package bound to the name may not be a function. A wrapper of wrapt's that is called without being bound
+    takes the object for an argument.
     """
     if type(method) is FunctionType:  # isinstance believes what such a wrapper says of itself
         return method
     return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
+
+
+def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
+    """Pairs (what to put back, wrapper) by the ids of all that the wrapper takes the place of."""
+    found: dict[int, tuple[Any, Any]] = {}
+    for original, wrapper in pairs:
+        below = in_use(original)
+        found[id(original)] = found[id(below)] = (below, wrapper)
+    return found
+
+
+def _modules() -> Iterator[ModuleType]:
+    """What is in sys.modules and really is a module: even asking other objects for their class may run code."""
+    return (
+        each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType) and "__name__" in vars(each)
+    )

@@ -1,40 +1,126 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sees spans end, for those who want to write to them before."""
+"""Notifies of the end of spans that another part of the program opened.
+
+OpenTelemetry's API has no event for that, and a span processor belongs to a provider that may be the user's. So `end` is
+replaced on the class of a watched span, once for all of torchspan, while somebody watches. Nothing here imports
+OpenTelemetry: a span is what has `is_recording()` and `end()`.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.patching import Function, Names
+from torchspan._base.errors import ErrorBoundary
+from torchspan._base.patching import Function, Patches
+
+logger = logging.getLogger("torchspan")
+
+Callback = Callable[[Any], object]
 
 
 class SpanEnds:
-    """Calls callbacks immediately before the spans that they watch end."""
+    """Calls back just before a span ends, while attributes can still be written.
+
+    It keeps no span alive: one that is released without an end is forgotten. Every method may be called from any thread.
+    """
 
     def __init__(self) -> None:
-        self._names = Names("Watching the ends of spans failed; counts on spans may lag.")
-        self._watched: weakref.WeakKeyDictionary[Any, list[Callable[[Any], None]]] = weakref.WeakKeyDictionary()
-        self._classes: set[type] = set()
+        self._boundary = ErrorBoundary("A callback before the end of a span failed; the span ends as usual.")
 
-    def watch(self, span: Any, callback: Callable[[Any], None]) -> None:
-        """Call `callback(span)` before `span` ends."""
-        kind = next((each for each in type(span).__mro__ if "end" in vars(each)), None)
-        if kind is not None and kind not in self._classes:
-            self._classes.add(kind)
-            self._names.replace(kind, "end", self._ending)
-        self._watched.setdefault(span, []).append(callback)
+    def watch(self, span: Any, callback: Callback) -> bool:
+        """Call `callback(span)` once, when `span.end` is called and before it does anything. Returns whether that will happen.
 
-    def undo(self) -> None:
-        """Watch no more."""
-        self._names.undo()
+        It will not for a span that does not record, for one whose class cannot be changed or that cannot be referenced
+        weakly, and after `close`. Several callbacks of one span run in the order of these calls. What a callback raises is
+        logged once and does not reach the caller of `end`. A span that another thread is ending meanwhile may be missed.
+        A callback that refers to the span keeps it alive.
+        """
+        if not (self._boundary.is_open and span.is_recording()):
+            return False
+        try:
+            _replace_end(type(span), self)
+            watched = _WATCHED.get(id(span)) or _WATCHED.setdefault(id(span), _Watched(span))
+        except (TypeError, AttributeError, StopIteration):
+            logger.debug("The end of a %s cannot be watched.", type(span), exc_info=True)
+            return False
+        watched.callbacks.append((self, callback))
+        return True
 
-    def _ending(self, original: Function) -> Function:
-        def end(span: Any, *args: Any, **kwargs: Any) -> Any:
-            if self._watched:
-                for callback in self._watched.pop(span, ()):
-                    self._names.attempt(callback, span)
-            return original(span, *args, **kwargs)
+    def close(self) -> None:
+        """Call nothing from now on. `end` is put back when the last `SpanEnds` that watched is closed."""
+        self._boundary.close()
+        with _LOCK:
+            _State.users.discard(self)
+            if not _State.users:
+                _WATCHED.clear()
+                _State.classes.clear()
+                _State.patches.undo()
 
-        return end
+    def call(self, callback: Callback, span: Any) -> None:
+        """Call `callback(span)`, whatever it raises; nothing after `close`."""
+        self._boundary.attempt(callback, span)
+
+
+class _Watched:
+    """The callbacks of one span, which goes from the table when the span does."""
+
+    __slots__ = ("callbacks", "reference")
+
+    def __init__(self, span: Any) -> None:
+        key = id(span)
+        self.reference = weakref.ref(span, lambda _reference: _WATCHED.pop(key, None))
+        self.callbacks: deque[tuple[SpanEnds, Callback]] = deque()
+
+
+_WATCHED: dict[int, _Watched] = {}
+"""The spans that are watched, by their ids: a span may hash and compare as its class likes."""
+
+
+class _State:
+    """One for the process. Changed only under the lock."""
+
+    users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
+    classes: set[type] = set()  # noqa: RUF012
+    patches = Patches()
+
+
+def _replace_end(kind: type, user: SpanEnds) -> None:
+    """Replace `end` on `kind`, or on the class that it inherits it from, unless that has been done."""
+    if kind in _State.classes and user in _State.users:
+        return
+    with _LOCK:
+        _State.users.add(user)
+        holder = next(each for each in kind.__mro__ if "end" in vars(each))
+        if holder not in _State.classes:
+            _State.patches.replace_shared(holder, "end", _ending)
+        _State.classes.update((kind, holder))
+
+
+def _ending(original: Function) -> Function:
+    def end(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if id(self) in _WATCHED:
+            _notify(self)
+        return original(self, *args, **kwargs)
+
+    return end
+
+
+def _notify(span: Any) -> None:
+    watched = _WATCHED.pop(id(span), None)
+    if watched is None or watched.reference() is not span:
+        return
+    while watched.callbacks:
+        user, callback = watched.callbacks.popleft()
+        user.call(callback, span)
+
+
+_LOCK = threading.RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets things follow the work into threads and pools of threads, where Python carries no context variable.
+"""Propagates values into threads and pools of threads, where Python carries no context variable.
 
-`add` a `Passenger`, and what it has where a thread is started or a work item submitted holds in that thread, or around that
-item. A pool's worker is not its first item: it starts with nothing. Names of the standard library are replaced while there
-is a passenger, once for all of them: wrappers of their own around the same names could not be taken off in any order.
+`add` a `ContextCarrier`, and the value that it has where a thread is started or a work item submitted holds in that thread, or
+around that item. A pool's worker is not its first item: it starts with nothing.
+
+This is here, and not in `propagation`, because two parts need it that do not know each other: `propagation` carries
+OpenTelemetry's context, `subscribers` carry thread-local callbacks and work without OpenTelemetry. It is one mechanism for both:
+wrappers of their own around the same names could not be taken off in any order. Names of the standard library are replaced
+while there is a carrier.
 """
 
 from __future__ import annotations
@@ -13,21 +17,21 @@ import os
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any, TypeVar
 
+from torchspan._base.errors import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
-from torchspan._base.patching import Function, Guarded, Names
+from torchspan._base.patching import Function, Patches
 
-__all__ = ["Passenger", "add", "remove", "within"]
+__all__ = ["ContextCarrier", "Inside", "add", "remove", "within"]
 
 T = TypeVar("T")
 
 
-class Passenger(Guarded, ABC):
-    """Something that follows the work; a subclass says what. What a method of it raises costs what it carries, no more."""
+class ContextCarrier(ErrorBoundary, ABC):
+    """One value that follows the work; a subclass says which. Where a method raises, its value is not propagated."""
 
     @property
     @abstractmethod
@@ -44,133 +48,40 @@ class Passenger(Guarded, ABC):
 
     @abstractmethod
     def enter(self, value: Any) -> Any:
-        """Have `value` hold here. Returns what `leave` wants, which is not None."""
+        """Make `value` hold here. Returns the argument of `leave`, which is not None."""
 
     @abstractmethod
     def leave(self, before: Any) -> None:
-        """Have that hold again which did before `enter`."""
+        """Restore what held before `enter`."""
 
 
-Values = list[tuple[Passenger, Any]]
+Values = Iterable[tuple[ContextCarrier, Any]]
 
 
-def add(passenger: Passenger) -> None:
-    """Carry what `passenger` has, from now on. Saying so twice does nothing."""
-    if passenger in _State.passengers:
+def add(carrier: ContextCarrier) -> None:
+    """Propagate the value of `carrier` from now on. A second call does nothing."""
+    if carrier in _State.carriers:
         return
     with _LOCK:
-        if passenger not in _State.passengers:
-            _State.passengers = (*_State.passengers, passenger)
-        if _State.names is None:
-            _wait_for_pools()
-            _State.names = Names("Carrying into threads failed; the program goes on, and nothing follows it there.")
-            for row in _State.rows:
-                _replace(_State.names, *row)
+        if carrier not in _State.carriers:
+            _State.carriers = (*_State.carriers, carrier)
+        if _State.replacements is None:
+            _State.replacements = _Replacements()
 
 
-def remove(passenger: Passenger) -> None:
-    """Take no more along of what `passenger` has; what is under way arrives. Saying so twice does nothing."""
-    if passenger not in _State.passengers:
+def remove(carrier: ContextCarrier) -> None:
+    """Stop propagating this carrier's value. What is under way arrives. A second call does nothing."""
+    if carrier not in _State.carriers:
         return
     with _LOCK:
-        _State.passengers = tuple(each for each in _State.passengers if each is not passenger)
-        if _State.names is not None and not _State.passengers:
-            _State.names.undo()
-            _State.names = None
+        _State.carriers = tuple(each for each in _State.carriers if each is not carrier)
+        if _State.replacements is not None and not _State.carriers:
+            _State.replacements.undo()
+            _State.replacements = None
 
 
-def within(
-    entering: Callable[[], AbstractContextManager[None]], function: Callable[..., T], /, *args: Any, **kwargs: Any
-) -> T:
-    """Call `function` inside of what `entering` makes; returns and raises what it does."""
-    with entering():
-        del entering  # an exception keeps this frame, and the frame would keep what is carried
-        return function(*args, **kwargs)
-
-
-# --- what the names are replaced with ---------------------------------------------------------------------------------
-
-
-def _starting(names: Names, original: Function) -> Function:
-    """`threading.Thread.start`, and with it that of every subclass, Timer among them."""
-
-    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        values = names.attempt(_values, _FOR_THREAD)
-        if values is None:
-            return original(self, *args, **kwargs)
-        if not _has_context(self):
-            _WAITING[id(self)] = values
-        try:
-            # Current meanwhile: another instrumentation that carries what is current then carries this.
-            with _Holding(values):
-                return original(self, *args, **kwargs)
-        finally:
-            _WAITING.pop(id(self), None)
-
-    return start
-
-
-def _beginning(_names: Names, original: Function) -> Function:
-    """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
-
-    def bootstrap(self: Any) -> Any:
-        values = _WAITING.pop(id(self), None)
-        if values is not None:
-            # For the thread's whole life: it ends with the thread.
-            if _has_context(self):
-                self._context.run(_Holding, values)
-            else:
-                _Holding(values)
-            del values
-        return original(self)
-
-    return bootstrap
-
-
-def _submitting(names: Names, original: Function) -> Function:
-    """`ThreadPoolExecutor.submit`, which may start a worker on the way."""
-
-    def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
-        values = names.attempt(_values, _FOR_ITEM)
-        if values is None or not args or not callable(args[0]) or _runs_in_interpreters(self):
-            return original(self, *args, **kwargs)
-        item = functools.partial(within, functools.partial(_Holding, values), args[0])
-        with _Holding([(each, each.outside) for each in _State.passengers]):
-            return original(self, item, *args[1:], **kwargs)
-
-    return submit
-
-
-def _has_context(thread: Any) -> bool:
-    """Whether `run` is called in a context of the thread's own: since Python 3.14, which makes one in `start`.
-
-    One that is there before is the program's, and left as it is.
-    """
-    return sys.version_info >= (3, 14) and getattr(thread, "_context", None) is not None
-
-
-def _runs_in_interpreters(pool: Any) -> bool:
-    """Python 3.14's InterpreterPoolExecutor is a ThreadPoolExecutor whose functions must pickle."""
-    return isinstance(pool, getattr(sys.modules.get("concurrent.futures.interpreter"), "InterpreterPoolExecutor", ()))
-
-
-# --- what is carried --------------------------------------------------------------------------------------------------
-
-_FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
-
-
-def _values(ask: Callable[[Passenger], Any]) -> Values | None:
-    """What the passengers have here; None where none has anything, which is nearly always."""
-    values: Values | None = None
-    for each in _State.passengers:
-        value = each.attempt(ask, each)
-        if value is not None:
-            values = [*(values or ()), (each, value)]
-    return values
-
-
-class _Holding:
-    """A context manager: the values hold inside, and since it was made. Its exit leaves no reference to them behind."""
+class Inside:
+    """A context manager: the values of carriers hold inside, and since it was made. Its exit leaves no reference to them."""
 
     __slots__ = ("_entered",)
 
@@ -182,58 +93,196 @@ class _Holding:
 
     def __exit__(self, *_exception: object) -> None:
         while self._entered:
-            passenger, before = self._entered.pop()
+            carrier, before = self._entered.pop()
             if before is not None:
-                passenger.attempt(passenger.leave, before)
+                carrier.attempt(carrier.leave, before)
+
+
+def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
+    """Call `function` where `values` hold. Returns and raises what it does."""
+    with Inside(values):
+        del values  # an exception keeps this frame, and the frame would keep what is carried
+        return function(*args, **kwargs)
+
+
+# --- what the names are replaced with ---------------------------------------------------------------------------------
+
+
+def _starting(boundary: ErrorBoundary, original: Function) -> Function:
+    """`threading.Thread.start`, and with it that of every subclass, Timer among them."""
+
+    def start(self: Any, *args: Any, **kwargs: Any) -> Any:
+        values = boundary.attempt(_values, _FOR_THREAD)
+        if values is None:
+            return original(self, *args, **kwargs)
+        if not _has_context(self):
+            _WAITING[id(self)] = values
+        try:
+            # Current meanwhile: another instrumentation that carries what is current then carries this.
+            with Inside(values):
+                return original(self, *args, **kwargs)
+        finally:
+            _WAITING.pop(id(self), None)
+
+    return start
+
+
+def _beginning(_boundary: ErrorBoundary, original: Function) -> Function:
+    """`threading.Thread._bootstrap_inner`, which runs in the thread, below whatever a subclass overrides."""
+
+    def bootstrap(self: Any) -> Any:
+        values = _WAITING.pop(id(self), None)
+        if values is not None:
+            run = self._context.run if _has_context(self) else _call
+            inside = run(Inside, values)
+            del values
+            try:
+                return original(self)
+            finally:
+                run(inside.__exit__)
+        return original(self)
+
+    return bootstrap
+
+
+def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
+    """A method of a pool that takes a function as a work item, and may start a worker on the way."""
+
+    def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        values = boundary.attempt(_values, _FOR_ITEM)
+        if values is None or not _runs_in_threads(self):
+            return original(self, *args, **kwargs)
+        if args and callable(args[0]):
+            args = (functools.partial(within, values, args[0]), *args[1:])
+        elif callable(kwargs.get("func")):  # `multiprocessing` takes it by name, too
+            kwargs["func"] = functools.partial(within, values, kwargs["func"])
+        else:
+            return original(self, *args, **kwargs)
+        with Inside(_outside()):
+            return original(self, *args, **kwargs)
+
+    return submit
+
+
+def _making(boundary: ErrorBoundary, original: Function) -> Function:
+    """`multiprocessing.pool.Pool.__init__`, which starts workers and the threads that replace them."""
+
+    def init(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        with Inside(boundary.attempt(_outside) or ()):
+            return original(self, *args, **kwargs)
+
+    return init
+
+
+def _call(function: Callable[..., T], *args: Any) -> T:
+    return function(*args)
+
+
+def _has_context(thread: Any) -> bool:
+    """Whether `run` is called in a context of the thread's own: since Python 3.14, which makes one in `start`.
+
+    One that is there before is the program's, and left as it is.
+    """
+    return sys.version_info >= (3, 14) and getattr(thread, "_context", None) is not None
+
+
+def _runs_in_threads(pool: Any) -> bool:
+    """Whether functions are handed to the pool's workers as they are.
+
+    `multiprocessing` has one class for its pools, of which ThreadPool is a subclass. Python 3.14's InterpreterPoolExecutor
+    is a ThreadPoolExecutor whose functions must pickle.
+    """
+    if isinstance(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):
+        return False
+    return isinstance(pool, _class("multiprocessing.pool", "ThreadPool")) or not isinstance(
+        pool, _class("multiprocessing.pool", "Pool")
+    )
+
+
+def _class(module: str, name: str) -> Any:
+    return getattr(sys.modules.get(module), name, ())
+
+
+_SUBMITTED = ("apply_async", "_map_async", "imap", "imap_unordered")
+
+ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function], Function]], ...] = (
+    ("threading", "Thread", ("start",), _starting),
+    ("threading", "Thread", ("_bootstrap_inner",), _beginning),
+    ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), _submitting),
+    ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),
+    ("multiprocessing.pool", "Pool", ("__init__",), _making),
+)
+"""Names that are replaced: the module, the class in it, the names, and what makes a replacement."""
+
+
+# --- what is carried --------------------------------------------------------------------------------------------------
+
+_FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
+
+
+def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
+    """What the carriers have here; None where none has anything, which is nearly always."""
+    values: list[tuple[ContextCarrier, Any]] | None = None
+    for each in _State.carriers:
+        value = each.attempt(ask, each)
+        if value is not None:
+            values = [*(values or ()), (each, value)]
+    return values
+
+
+def _outside() -> Values:
+    return [(each, each.outside) for each in _State.carriers]
 
 
 _WAITING: dict[int, Values] = {}
 """What a thread that is being started will have, by the id of its object: no attribute is put on it."""
 
 
-# --- who is carried ---------------------------------------------------------------------------------------------------
+# --- when names are replaced ------------------------------------------------------------------------------------------
+
+
+class _Replacements:
+    """The names of `ROWS`, replaced now or when their module has been imported, until `undo`."""
+
+    def __init__(self) -> None:
+        self._boundary = ErrorBoundary("Propagating into threads failed; the program continues without it there.")
+        self._undo = [when_imported(row[0], functools.partial(self._replace, *row)) for row in ROWS]
+
+    def _replace(
+        self,
+        module: str,
+        holder: str,
+        names: Iterable[str],
+        make: Callable[[ErrorBoundary, Function], Function],
+        _late: bool,
+    ) -> Undo:
+        patches = Patches()
+        with _LOCK:
+            for name in names:
+                self._boundary.attempt(
+                    patches.replace_shared,
+                    getattr(sys.modules[module], holder, None),
+                    name,
+                    functools.partial(make, self._boundary),
+                )
+        return patches.undo
+
+    def undo(self) -> None:
+        """Put the names back, last replaced first. What is still bound passes calls through."""
+        self._boundary.close()
+        while self._undo:
+            self._undo.pop()()
 
 
 class _State:
     """One for the process. Changed only under the lock."""
 
-    passengers: tuple[Passenger, ...] = ()
-    names: Names | None = None
-    """There while there is a passenger."""
-    rows: tuple[tuple[Any, str, Callable[[Names, Function], Function]], ...] = (
-        (threading.Thread, "start", _starting),
-        (threading.Thread, "_bootstrap_inner", _beginning),
-    )
-    waits_for_pools = False
+    carriers: tuple[ContextCarrier, ...] = ()
+    replacements: _Replacements | None = None
+    """There while there is a carrier."""
 
 
 _LOCK = threading.RLock()
-
-
-def _replace(names: Names, holder: Any, name: str, make: Callable[[Names, Function], Function]) -> None:
-    names.replace(holder, name, functools.partial(make, names))
-
-
-def _wait_for_pools() -> None:
-    """Once a process, and not once for each first passenger: an import hook cannot be taken back."""
-    if not _State.waits_for_pools:
-        _State.waits_for_pools = True
-        when_imported("concurrent.futures.thread", _pools_arrived)
-
-
-def _pools_arrived(_late: bool) -> Undo:
-    pool = getattr(sys.modules["concurrent.futures.thread"], "ThreadPoolExecutor", None)
-    if pool is not None:
-        row = (pool, "submit", _submitting)
-        with _LOCK:
-            _State.rows = (*_State.rows, row)
-            if _State.names is not None:
-                _replace(_State.names, *row)
-    return _nothing
-
-
-def _nothing() -> None:
-    """The name is put back with the others."""
 
 
 def _forked() -> None:

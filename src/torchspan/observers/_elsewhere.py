@@ -19,7 +19,7 @@ from torchspan.subscribers.registry import REGISTRY
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from torchspan._base.patches import Patches
+    from torchspan._base.patching import Patches
 
 
 class Observation:
@@ -73,7 +73,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
     """
     if _dynamo_safety.is_tracing():
         return Observation(None, None)
-    from torchspan._base.patches import Patches
+    from torchspan._base.patching import Patches, in_use
 
     if not isinstance(target, str):
         module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
@@ -95,7 +95,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         original = vars(holder)[name]
         try:
             if isinstance(holder, ModuleType):
-                patches.replace_functions([(original, make(original))])
+                patches.replace_functions([(original, make(in_use(original)))])
             else:
                 patches.replace_attribute(holder, name, make)
         except (TypeError, AttributeError) as error:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries OpenTelemetry's context to where Python does not: into threads, work items of pools, and processes.
+"""Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
-General layout: into threads and pools of threads it goes as a passenger of `torchspan._base.threads`. For the rest, `ROWS` says
-which names of the standard library are replaced; `_context` is what arrives at the other side, `_carrier` its form as text;
-`_pools`, `_processes` and `_environment` carry, `_start_up` honours what this process was started with. The folder's files
-are loaded when there is something to carry: most processes that `opentelemetry-instrument` starts have nothing.
+General layout: `_current` is the carrier of the context with which `torchspan._base.threads` propagates into threads and pools
+of threads. For the rest, `ROWS` says which names of the standard library are replaced; `_context` is the context as the other
+side sees it, `_carrier` its form as text; `_pools`, `_processes` and `_environment` propagate, `_start_up` reads what this
+process was started with. The folder's files are loaded when there is a context to propagate: most processes that
+`opentelemetry-instrument` starts have none.
 
 Only OpenTelemetry's context travels, no other context variable: what the program finds in its own must not depend on
 whether it is traced.
@@ -16,16 +17,17 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from contextvars import Token
-from functools import partial
+from functools import partial, wraps
 from types import ModuleType
+from typing import Any
 
 from opentelemetry import context as context_api
-from opentelemetry.context import Context
 
 from torchspan._base import threads
+from torchspan._base.errors import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
-from torchspan._base.patching import Function, Names
+from torchspan._base.patching import Function, Patches
+from torchspan.propagation._current import CONSEQUENCE, CurrentContext
 
 __all__ = ["install"]
 
@@ -36,7 +38,6 @@ ROWS: tuple[tuple[str, str | None, str, str], ...] = (
     ("multiprocessing.pool", "Pool", "_map_async", "_pools:item"),
     ("multiprocessing.pool", "Pool", "imap", "_pools:item"),
     ("multiprocessing.pool", "Pool", "imap_unordered", "_pools:item"),
-    ("multiprocessing.pool", "Pool", "__init__", "_pools:workers"),
     # Inductor's compile workers: started below whichever compilation is the first, kept for all of them.
     ("torch._inductor.compile_worker.subproc_pool", "SubprocPool", "__init__", "_pools:workers"),
     ("subprocess", "Popen", "__init__", "_environment:popen"),
@@ -44,101 +45,77 @@ ROWS: tuple[tuple[str, str | None, str, str], ...] = (
     ("opentelemetry.instrumentation.utils", None, "_start_internal_or_server_span", "_start_up:serving"),
 )
 """Names that are replaced: the module, the class in it or None, the name, and what replaces it: `module:function` in this
-folder, taking `(names, original)`."""
-
-CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of their own."
-
-
-class CurrentContext(threads.Passenger):
-    """OpenTelemetry's current context."""
-
-    outside = Context()
-
-    def __init__(self) -> None:
-        super().__init__(CONSEQUENCE)
-
-    def for_thread(self) -> Context | None:
-        """What does not hold the span, which may be over before the thread is."""
-        if not context_api.get_current():
-            return None
-        from torchspan.propagation._context import at_start
-
-        return at_start()
-
-    def for_item(self) -> Context | None:
-        """With the span itself: items are bounded."""
-        return context_api.get_current() or None
-
-    def enter(self, value: Context) -> Token[Context]:
-        """Attach it."""
-        return context_api.attach(value)
-
-    def leave(self, before: Token[Context]) -> None:
-        """Detach it."""
-        context_api.detach(before)
+folder, taking `(boundary, original)`."""
 
 
 def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent: bool = True) -> Undo:
-    """Carry from now on, and take over what this process was started with. Returns what ends that.
+    """Propagate from now on, and take over what this process was started with. Returns what ends that.
 
-    resume: switches the bridge on in a started process as it is here. It must pickle.
+    resume: enables torchspan in a started process as it is here. It must pickle.
     flush: exports what has been recorded; called at the end of processes that end without running exit handlers.
     as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
     """
-    names, passenger = Names(CONSEQUENCE), CurrentContext()
-    threads.add(passenger)
-    undo: list[Undo] = [names.undo, partial(threads.remove, passenger)]
+    boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext()
+    threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here
+    undo: list[Undo] = [partial(threads.remove, carrier)]
     if not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
         from torchspan.propagation import _start_up
 
-        undo.append(_start_up.install(names, as_parent=as_parent))
+        undo.append(_start_up.install(boundary, as_parent=as_parent))
 
-    def processes(module: ModuleType) -> None:
+    def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        _processes.install(names, module, resume, flush, as_parent=as_parent)
+        return _processes.install(boundary, module, resume, flush, as_parent=as_parent)
 
-    for module, holder, name, carry in ROWS:
-        undo.append(_when_imported(names, module, _replacing(names, holder, name, carry)))
-    undo.append(_when_imported(names, "multiprocessing.process", processes))
+    for module, holder, name, make in ROWS:
+        undo.append(_when_imported(boundary, module, partial(_replace, boundary, holder, name, make)))
+    undo.append(_when_imported(boundary, "multiprocessing.process", processes))
 
     def stop() -> None:
+        boundary.close()
         while undo:
             undo.pop()()
 
     return stop
 
 
-def _replacing(names: Names, holder: str | None, name: str, carry: str) -> Callable[[ModuleType], None]:
-    def load(original: Function) -> Function:
-        module, _, function = carry.partition(":")
-        make: Function = getattr(importlib.import_module(f"{__name__}.{module}"), function)
-        made: Function = make(names, original)
+def _replace(boundary: ErrorBoundary, holder: str | None, name: str, make: str, module: ModuleType) -> Undo:
+    patches = Patches(module.__name__.rpartition(".")[0])
+    replacement = partial(_loaded_when_needed, boundary, make)
+    if holder is not None:
+        patches.replace_shared(getattr(module, holder), name, replacement)
+    elif (original := getattr(module, name, None)) is not None:
+        patches.replace_functions([(original, wraps(original)(replacement(original)))])
+    return patches.undo
+
+
+def _loaded_when_needed(boundary: ErrorBoundary, make: str, original: Function) -> Function:
+    """What replaces `original`, except that `make` and its file are loaded at the first call that has a context."""
+    replacement: Function | None = None
+
+    def load() -> Function:
+        file, _, function = make.partition(":")
+        made: Function = getattr(importlib.import_module(f"{__name__}.{file}"), function)(boundary, original)
         return made
 
-    def replace(module: ModuleType) -> None:
-        for each in [getattr(module, holder)] if holder else _holders(module, name):
-            names.replace_late(each, name, load, context_api.get_current)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal replacement
+        if not boundary.is_open or not context_api.get_current():
+            return original(*args, **kwargs)
+        if replacement is None:
+            replacement = boundary.attempt(load) or original
+        return replacement(*args, **kwargs)
 
-    return replace
-
-
-def _holders(module: ModuleType, name: str) -> list[ModuleType]:
-    """The modules of the same library that hold a function under its own name: `from … import …` made copies."""
-    original, library = getattr(module, name, None), module.__name__.rpartition(".")[0]
-    found = [
-        each for key, each in list(sys.modules.items()) if key.startswith(library) and isinstance(each, ModuleType)
-    ]
-    return [each for each in found if original is not None and vars(each).get(name) is original]
+    return call
 
 
-def _when_imported(names: Names, name: str, install_in: Callable[[ModuleType], None]) -> Undo:
+def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[ModuleType], Undo]) -> Undo:
     def arrived(_late: bool) -> Undo:
-        names.attempt(install_in, sys.modules[name])
-        return _nothing
+        return boundary.attempt(install_in, sys.modules[name]) or _nothing
 
     return when_imported(name, arrived)
 
 
 def _nothing() -> None:
-    """The names are put back together, by `Names.undo`."""
+    """Nothing has been replaced."""

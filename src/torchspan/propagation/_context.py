@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from contextvars import Token
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -16,15 +15,12 @@ from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself ask
 
 from torchspan._base.keys import STARTED_BY
 
-EMPTY = Context()
-"""Nothing: what the long-lived workers of a pool are started in."""
-
 
 class StartContext(Context):
     """The context in which something was started that may outlive it.
 
     Its span is there while it is open and gone once it is over, so that a worker's later work gets no stale parent, and
-    no worker keeps a span alive. What the span was stays under `STARTED_BY`: spans of ours link to it then.
+    no worker keeps a span alive. What the span was stays under `STARTED_BY`: torchspan's spans link to it then.
 
     entries: the other entries. started_by: what the span is known by. find: the span while it is open, else None.
     """
@@ -48,7 +44,7 @@ class StartContext(Context):
 
     def end(self) -> None:
         """The span is over, whatever it says itself."""
-        self._find = _nobody
+        self._find = _no_span
 
     def forget(self) -> None:
         """As if it had never been: over, and nothing to link to."""
@@ -57,7 +53,7 @@ class StartContext(Context):
 
 
 def at_start() -> Context | None:
-    """What somebody started now is to see of the current context; None when there is nothing."""
+    """The current context as a thread or process started now sees it; None when there is nothing."""
     context = context_api.get_current()
     if not context or isinstance(context, StartContext):
         return context or None
@@ -81,24 +77,8 @@ def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | N
     return StartContext(entries, span.get_span_context(), lambda: None if is_over() else span)
 
 
-class Attached:
-    """A context manager: `context` is the current one inside. Its exit leaves no reference to it behind."""
-
-    __slots__ = ("_token",)
-
-    def __init__(self, context: Context) -> None:
-        self._token: Token[Context] = context_api.attach(context)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_exception: object) -> None:
-        context_api.detach(self._token)
-        del self._token
-
-
 def _while_open(span: Span) -> Callable[[], Span | None]:
-    """A span that is not recorded does not say when it ends; it is over when nobody holds it any more."""
+    """A span that is not recorded does not say when it ends; it is over when nothing refers to it any more."""
     reference = weakref.ref(span)
 
     def find() -> Span | None:
@@ -108,5 +88,5 @@ def _while_open(span: Span) -> Callable[[], Span | None]:
     return find
 
 
-def _nobody() -> None:
+def _no_span() -> None:
     pass

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs started through `subprocess`: the context goes into the environment of the child, never into ours."""
+"""Programs started through `subprocess`: the context goes into the environment of the child, never into that of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base.patching import Function, Names
+from torchspan._base.errors import ErrorBoundary
+from torchspan._base.patching import Function
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
 
@@ -17,13 +18,13 @@ ENV_PLACE = 10
 """Where `env` stands among the positional arguments of `subprocess.Popen`, behind `self`."""
 
 
-def popen(names: Names, original: Function) -> Function:
+def popen(boundary: ErrorBoundary, original: Function) -> Function:
     """What replaces `subprocess.Popen.__init__`, and with it run, call, check_output, os.popen and asyncio's."""
 
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
         by_position = len(args) > ENV_PLACE
         given = args[ENV_PLACE] if by_position else kwargs.get("env")
-        environment = names.attempt(of_child, given, INHERITED)
+        environment = boundary.attempt(of_child, given, INHERITED)
         if environment is not None and by_position:
             args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
         elif environment is not None:
@@ -36,7 +37,7 @@ def popen(names: Names, original: Function) -> Function:
 def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     """The environment for a child in the current context; None to leave it as it is.
 
-    given: what the program passed: a mapping, or None for a copy of ours. A context that it set itself wins.
+    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that it set itself wins.
     inherited: the variables of a context that this process was started with, which does not win.
     """
     carrier = _carrier.pack(context_api.get_current())

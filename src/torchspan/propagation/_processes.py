@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of `multiprocessing`, forked or spawned: what their object carries, and their end.
 
-The context, the settings and a sign of life of the span travel inside the process object that `multiprocessing` copies or
+The context, the settings and the liveness of the span travel inside the process object that `multiprocessing` copies or
 pickles anyway, and are taken out of it again: neither the program's environment nor its objects are changed.
 """
 
@@ -19,10 +19,13 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from torchspan._base.patching import Function, Names
+from torchspan._base.errors import ErrorBoundary
+from torchspan._base.import_hooks import Undo
+from torchspan._base.patching import Function, Patches
+from torchspan._base.span_ends import SpanEnds
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
-from torchspan.propagation._lifeline import Lifeline, Lifelines
+from torchspan.propagation._liveness import Liveness, LivenessTable
 
 logger = logging.getLogger("torchspan")
 
@@ -33,50 +36,62 @@ FLUSH_LIMIT_S = 5.0
 """How long the end of a process may wait for what it recorded to be exported."""
 
 
-class Parcel:
-    """What a started process is told.
+class ProcessPayload:
+    """What a started process gets.
 
-    carrier: the context as text. lifeline: tells whether its span is still open; None where that cannot be told.
-    resume: pickled function that switches the bridge on as it is in the starting process.
+    carrier: the context as text. liveness: says whether its span is still open; None where that cannot be known.
+    resume: pickled function that enables torchspan with the settings of the starting process.
     """
 
-    def __init__(self, carrier: dict[str, str], lifeline: Lifeline | None, resume: bytes) -> None:
+    def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes) -> None:
         self.carrier = carrier
-        self.lifeline = lifeline
+        self.liveness = liveness
         self.resume = resume
 
-    def __reduce__(self) -> tuple[Callable[..., Parcel], tuple[dict[str, str], Lifeline | None, bytes]]:
-        return _unpickled, (self.carrier, self.lifeline, self.resume)
+    def __reduce__(self) -> tuple[Callable[..., ProcessPayload], tuple[dict[str, str], Liveness | None, bytes]]:
+        return _unpickled, (self.carrier, self.liveness, self.resume)
 
     def context(self, *, as_parent: bool) -> Context | None:
         """The context in which the process was started, as it sees it."""
-        lifeline = self.lifeline
+        liveness = self.liveness
         if not as_parent:
             return from_elsewhere(_carrier.unpack(self.carrier), _yes)
-        return from_elsewhere(_carrier.unpack(self.carrier), _no if lifeline is None else lifeline.is_over)
+        return from_elsewhere(_carrier.unpack(self.carrier), _no if liveness is None else liveness.is_over)
 
 
 def install(
-    names: Names, process: ModuleType, resume: Callable[[], None], flush: Callable[[], None], *, as_parent: bool
-) -> None:
-    """Carry into what is started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
-    lifelines = Lifelines(names)
+    boundary: ErrorBoundary,
+    process: ModuleType,
+    resume: Callable[[], None],
+    flush: Callable[[], None],
+    *,
+    as_parent: bool,
+) -> Undo:
+    """Propagate into what is started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
+    patches, ends = Patches(), SpanEnds()
+    table = LivenessTable(ends)
 
-    def parcel() -> Parcel:
+    def payload() -> ProcessPayload:
         context = context_api.get_current()
-        lifeline = names.attempt(lifelines.of, trace.get_current_span(context))
-        return Parcel(_carrier.pack(context), lifeline, pickle.dumps(resume))
+        liveness = boundary.attempt(table.of, trace.get_current_span(context))
+        return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume))
 
-    names.replace(process.BaseProcess, "start", lambda original: _start(names, parcel, original))
-    names.replace(
-        process.BaseProcess, "_bootstrap", lambda original: _bootstrap(names, flush, original, as_parent=as_parent)
+    patches.replace_shared(process.BaseProcess, "start", lambda original: _start(boundary, payload, original))
+    patches.replace_shared(
+        process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, flush, original, as_parent=as_parent)
     )
 
+    def undo() -> None:
+        patches.undo()
+        ends.close()
 
-def _start(names: Names, parcel: Callable[[], Parcel], original: Function) -> Function:
+    return undo
+
+
+def _start(boundary: ErrorBoundary, payload: Callable[[], ProcessPayload], original: Function) -> Function:
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
         config: Any = getattr(self, "_config", None)
-        packed = names.attempt(parcel) if isinstance(config, dict) and _same_interpreter() else None
+        packed = boundary.attempt(payload) if isinstance(config, dict) and _same_interpreter() else None
         if packed is None:
             return original(self, *args, **kwargs)
         config[KEY] = packed
@@ -97,42 +112,42 @@ def _same_interpreter() -> bool:
     return executable in (None, sys.executable)
 
 
-def _bootstrap(names: Names, flush: Callable[[], None], original: Function, *, as_parent: bool) -> Function:
+def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Function, *, as_parent: bool) -> Function:
     """Runs in the started process, around everything that `multiprocessing` does in it."""
 
     def arrive(self: Any) -> None:
-        parcel = getattr(self, "_config", {}).pop(KEY, None)
-        context = parcel.context(as_parent=as_parent) if isinstance(parcel, Parcel) else None
+        payload = getattr(self, "_config", {}).pop(KEY, None)
+        context = payload.context(as_parent=as_parent) if isinstance(payload, ProcessPayload) else None
         if context is not None:
             context_api.attach(context)  # for the process's whole life
 
     def bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
-        names.attempt(arrive, self)
+        boundary.attempt(arrive, self)
         try:
             return original(self, *args, **kwargs)
         finally:
-            names.attempt(_flush_within_limit, flush)
+            boundary.attempt(_flush_within_limit, flush)
 
     return bootstrap
 
 
 def _flush_within_limit(flush: Callable[[], None]) -> None:
-    """`multiprocessing` ends forked processes without running exit handlers, so nobody else would flush.
+    """`multiprocessing` ends forked processes without running exit handlers, so nothing else would flush.
 
-    In a thread, because an exporter without a collector takes longer than anybody wants to wait.
+    In a thread, because an exporter without a collector may take minutes.
     """
     thread = threading.Thread(target=flush, name="torchspan flush", daemon=True)
     thread.start()
     thread.join(FLUSH_LIMIT_S)
 
 
-def _unpickled(carrier: dict[str, str], lifeline: Lifeline | None, resume: bytes) -> Parcel:
-    """In a spawned process, before its `_bootstrap`: the bridge is on from here."""
+def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes) -> ProcessPayload:
+    """In a spawned process, before its `_bootstrap`: torchspan is enabled from here on."""
     try:
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
     except Exception:
-        logger.exception("Switching on in a started process failed; it goes on, without our traces.")
-    return Parcel(carrier, lifeline, resume)
+        logger.exception("Failed to enable torchspan in child process; continuing untraced.")
+    return ProcessPayload(carrier, liveness, resume)
 
 
 def _yes() -> bool:

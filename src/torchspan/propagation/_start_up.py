@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process was started with: a TRACEPARENT in its environment, as a CI job, Kubernetes or our own side sets it."""
+"""What this process was started with: a TRACEPARENT in its environment, as a CI job, Kubernetes or torchspan itself sets it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 
+from torchspan._base.errors import ErrorBoundary
 from torchspan._base.import_hooks import Undo
-from torchspan._base.patching import Function, Names
+from torchspan._base.patching import Function
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import StartContext, from_elsewhere
 
 INHERITED: dict[str, str] = {}
-"""The variables of a context that this process was started with, while the bridge is on."""
+"""The variables of a context that this process was started with, while torchspan is instrumented."""
 
 
-def install(names: Names, *, as_parent: bool) -> Undo:
+def install(boundary: ErrorBoundary, *, as_parent: bool) -> Undo:
     """Make the inherited context the current one of this thread, unless a span is current already."""
     INHERITED.update((name, os.environ[name]) for name in _carrier.fields() if name in os.environ)
-    context = names.attempt(_context, INHERITED, not as_parent) if INHERITED else None
+    context = boundary.attempt(_context, INHERITED, not as_parent) if INHERITED else None
     before = context_api.get_current()
     if context is not None:
         context_api.attach(context)
@@ -42,7 +43,7 @@ def _context(inherited: dict[str, str], is_over: bool) -> Any:
     return from_elsewhere(_carrier.unpack(inherited), lambda: is_over)
 
 
-def serving(names: Names, original: Function) -> Function:
+def serving(boundary: ErrorBoundary, original: Function) -> Function:
     """What begins to serve requests is a long-lived worker: its start is the parent of none, nor of what follows.
 
     Below a current span, server instrumentations take a request for internal work, and what its headers say is not read.
@@ -54,7 +55,7 @@ def serving(names: Names, original: Function) -> Function:
             context.end()
 
     def start_span(*args: Any, **kwargs: Any) -> Any:
-        names.attempt(begin)
+        boundary.attempt(begin)
         return original(*args, **kwargs)
 
     return start_span

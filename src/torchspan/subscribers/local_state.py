@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What belongs to a piece of work and follows it: thread-local callbacks, and whether callbacks run at all.
 
-ATen keeps both in a thread-local that ThreadLocalState copies wherever work goes on elsewhere. Python's form of that is the
-context variable: tasks and `asyncio.to_thread` copy it by themselves, `_threads.py` carries it into threads and pools.
+ATen keeps both in a thread-local that ThreadLocalState copies wherever work continues elsewhere. Python's form of that is the
+context variable: tasks and `asyncio.to_thread` copy it by themselves, `carry.py` propagates it into threads and pools.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan.subscribers.carry import StateCarrier
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -22,9 +23,9 @@ T = TypeVar("T")
 
 
 class RecordFunctionTLS(NamedTuple):
-    """`at::RecordFunctionTLS`, of a context instead of a thread. Not to be changed, only replaced.
+    """`at::RecordFunctionTLS`, of a context instead of a thread. It is immutable: replace it.
 
-    callbacks: in the order of their handles. enabled: whether the user's callbacks run.
+    callbacks: in the order of their handles. enabled: whether user callbacks run.
     """
 
     callbacks: tuple[Entry, ...] = ()
@@ -43,27 +44,36 @@ def get_record_function_tls() -> RecordFunctionTLS:
 
 
 def set_record_function_tls(tls: RecordFunctionTLS) -> None:
-    """Have `tls`, got from `get_record_function_tls` elsewhere, hold here from now on."""
+    """Make `tls`, got from `get_record_function_tls` elsewhere, hold here from now on."""
     if not _dynamo_safety.is_tracing():
-        _TLS.set(tls)
+        _put(tls)
+
+
+def _put(tls: RecordFunctionTLS) -> None:
+    _TLS.set(tls)
+    CARRIER.set_disabled(not tls.enabled)
+
+
+CARRIER = StateCarrier(RecordFunctionTLS(), get_record_function_tls, set_record_function_tls)
+"""Propagates what holds here, in code that is not being traced."""
 
 
 def is_record_function_enabled() -> bool:
-    """Whether the user's callbacks run here; True in code that is being traced."""
+    """Whether user callbacks run here; True in code that is being traced."""
     return _dynamo_safety.is_tracing() or current().enabled
 
 
 def enable_record_function(enable: bool = True) -> None:
-    """Have the user's callbacks run here, or not, from now on. `RecordFunctionGuard` does it for a while."""
+    """Enable or disable user callbacks for the work going on here. `RecordFunctionGuard` does it for a block."""
     if not _dynamo_safety.is_tracing():
-        _TLS.set(current()._replace(enabled=enable))
+        _put(current()._replace(enabled=enable))
 
 
 class RecordFunctionGuard:
-    """A context manager: the user's callbacks run inside, or do not, and afterwards as they did before.
+    """A context manager: user callbacks are enabled inside, or disabled, and afterwards as they were before.
 
-    Only the flag is put back: thread-local callbacks added inside stay. One object may be entered again inside itself.
-    What the bridge itself records is not switched by it.
+    It holds in threads started and work items submitted inside as well. Only the flag is restored: thread-local callbacks
+    added inside stay. One object may be entered again inside itself. It does not change what torchspan records.
     """
 
     def __init__(self, is_enabled: bool = True) -> None:
@@ -82,16 +92,16 @@ class RecordFunctionGuard:
 
 
 class DisableRecordFunctionGuard(RecordFunctionGuard):
-    """A context manager: no callback of the user's runs inside."""
+    """A context manager: no user callback runs inside."""
 
     def __init__(self) -> None:
         super().__init__(is_enabled=False)
 
 
 class ThreadLocalState:
-    """What holds for the work here, to go on with elsewhere: the part of `at::ThreadLocalState` that is RecordFunction's.
+    """What holds for the work here, to continue with elsewhere: the part of `at::ThreadLocalState` that is RecordFunction's.
 
-    Needed only where neither context variables nor `_threads.py` carry it: a callback of a future, a thread of C++.
+    Needed only where it is not propagated by itself: a callback of a future, a thread of C++.
     """
 
     def __init__(self) -> None:
@@ -106,8 +116,8 @@ class ThreadLocalState:
         try:
             return function(*args, **kwargs)
         finally:
-            _TLS.set(before)
+            _put(before)
 
     def resume(self) -> None:
-        """Have what held where this object was made hold here from now on."""
+        """Make what held where this object was made hold here from now on."""
         set_record_function_tls(self._tls)

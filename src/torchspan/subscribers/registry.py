@@ -12,10 +12,8 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from torchspan._base import threads
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan.subscribers import local_state
-from torchspan.subscribers.carry import Following
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest, Observers
 from torchspan.subscribers.sampling import CURRENT_TREE, Countdown, Tree, renew_after_fork
@@ -50,7 +48,6 @@ class Registry(Sources):
         self._local: weakref.WeakValueDictionary[int, Entry] = weakref.WeakValueDictionary()
         self._interests: dict[Scope, Interest] = {}
         self._asking_roots: set[int] = set()
-        self._following = Following()
         renew_after_fork(self)
 
     # --- registration -----------------------------------------------------------------------------------------
@@ -70,7 +67,7 @@ class Registry(Sources):
             self._local[entry.handle] = entry
             tls = local_state.get_record_function_tls()
             local_state.set_record_function_tls(tls._replace(callbacks=(*tls.callbacks, entry)))
-            threads.add(self._following)
+            local_state.CARRIER.set_registered(True)
             self._changed(entry)
 
     def find(self, handle: int) -> Entry | None:
@@ -127,7 +124,7 @@ class Registry(Sources):
 
     def _follow(self) -> None:
         follows = any(not each.is_removed for each in self._local.values())
-        (threads.add if follows else threads.remove)(self._following)
+        local_state.CARRIER.set_registered(follows)
 
     def _changed(self, entry: Entry) -> None:
         """Inform the interests that `entry` can concern."""

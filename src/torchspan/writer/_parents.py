@@ -55,7 +55,7 @@ class SpanParents:
         """Write all counts now, and see no more spans end."""
         for known in list(self._known.values()):
             known.close()
-        self._ends.undo()
+        self._ends.close()
 
     def _ended(self, span: Span) -> None:
         known = self._known.pop(span, None)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from torchspan._base.patches import Patches
+from torchspan._base.patching import Patches, in_use
 from torchspan.adapters._machinery.resolve import ResolvedProbe
 from torchspan.adapters._machinery.wrap import WrapperFactory, ignoring
 from torchspan.engine import Engine
@@ -80,8 +80,7 @@ def apply_probes(engine: Engine, patches: Patches, probes: Iterable[ResolvedProb
         elif not isinstance(probe.action, Watch):
             name = f"hooking {probe.target}"
             engine.guard.call(name, _replace, patches, functions, resolved, partial(wrap, probe))
-    patches.replace_functions(functions.of_library)
-    patches.replace_functions(functions.of_torch, everywhere=True)
+    patches.replace_functions(functions.of_library, everywhere=functions.of_torch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +107,6 @@ def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, w
         case Function():
             of_torch = target.module.partition(".")[0] == "torch"
             found = functions.of_torch if of_torch else functions.of_library
-            found.append((resolved.original, wrap(resolved.original)))
+            found.append((resolved.original, wrap(in_use(resolved.original))))
         case _:
             raise TypeError(f"{target} cannot be replaced: it is a {type(target).__name__}")

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.patches import Patches
+from torchspan._base.patching import Patches
 from torchspan.adapters._machinery.apply import Wrappers, apply_probes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance

@@ -17,12 +17,12 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from torchspan._base.patching import Function, Names
+from torchspan._base.span_ends import SpanEnds
 
 logger = logging.getLogger("torchspan")
 
 
-class Lifeline:
+class Liveness:
     """The byte of one span, in the process that opened it (`fd` is its file) and in those that were started in it."""
 
     def __init__(self, fd: int) -> None:
@@ -31,7 +31,7 @@ class Lifeline:
         self._byte = mmap.mmap(fd, 1)
 
     @classmethod
-    def new(cls) -> Lifeline:
+    def new(cls) -> Liveness:
         """A new byte. Raises OSError where there is no room for temporary files."""
         with tempfile.TemporaryFile() as file:
             file.truncate(1)
@@ -62,51 +62,35 @@ class Lifeline:
             os.close(self._fd)
 
 
-class Lifelines:
+class LivenessTable:
     """The bytes of this process's open spans in which processes were started, one a span."""
 
-    def __init__(self, names: Names) -> None:
-        self._names = names
-        self._of: weakref.WeakKeyDictionary[Span, Lifeline] = weakref.WeakKeyDictionary()
-        self._classes: set[type] = set()
+    def __init__(self, ends: SpanEnds) -> None:
+        self._ends = ends
+        self._of: weakref.WeakKeyDictionary[Span, Liveness] = weakref.WeakKeyDictionary()
 
-    def of(self, span: Span) -> Lifeline | None:
-        """The byte of `span`; None for one that does not record, whose end nobody can see.
-
-        From the first call on, `end` of its class tells us of ends.
-        """
+    def of(self, span: Span) -> Liveness | None:
+        """The byte of `span`; None for one that does not record, whose end cannot be seen."""
         if not span.is_recording() or not hasattr(os, "fork"):
             return None
-        if span not in self._of:
-            self._watch(next(each for each in type(span).__mro__ if "end" in vars(each)))
-            self._of[span] = Lifeline.new()
-        return self._of[span]
-
-    def _watch(self, kind: type) -> None:
-        if kind not in self._classes:
-            self._classes.add(kind)
-            self._names.replace(kind, "end", self._ending)
-
-    def _ending(self, original: Function) -> Function:
-        def end(span: Any, *args: Any, **kwargs: Any) -> Any:
-            try:
-                return original(span, *args, **kwargs)
-            finally:
-                if self._of:
-                    self._names.attempt(self._end, span)
-
-        return end
+        liveness = self._of.get(span)
+        if liveness is None:
+            liveness = self._of[span] = Liveness.new()
+            if not self._ends.watch(span, self._end):
+                del self._of[span]
+                return None
+        return liveness
 
     def _end(self, span: Span) -> None:
-        lifeline = self._of.pop(span, None)
-        if lifeline is not None:
-            lifeline.end()
+        liveness = self._of.pop(span, None)
+        if liveness is not None:
+            liveness.end()
 
 
-def _handed_over(handle: Any) -> Lifeline | None:
+def _handed_over(handle: Any) -> Liveness | None:
     """The same byte in a started process; None where no file came along, and the parent stays what it was."""
     try:
-        return None if handle is None else Lifeline(handle.detach())
+        return None if handle is None else Liveness(handle.detach())
     except Exception:
         logger.debug("A file could not be taken over from the starting process.", exc_info=True)
         return None

@@ -17,18 +17,18 @@ from support import work
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
-from torchspan._base.patching import Names
+from torchspan._base.span_ends import SpanEnds
 from torchspan.propagation import _processes
-from torchspan.propagation._lifeline import Lifeline, Lifelines
+from torchspan.propagation._liveness import Liveness, LivenessTable
 
 FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
-def lifelines():
-    names = Names("")
-    yield Lifelines(names)
-    names.undo()
+def table():
+    ends = SpanEnds()
+    yield LivenessTable(ends)
+    ends.close()
 
 
 def run(process):
@@ -37,26 +37,26 @@ def run(process):
     return process.exitcode
 
 
-def test_it_ends_with_its_span_and_with_no_other(lifelines, tracer):
+def test_it_ends_with_its_span_and_with_no_other(table, tracer):
     first, second = tracer.start_span("first"), tracer.start_span("second")
-    one, other = lifelines.of(first), lifelines.of(second)
-    assert lifelines.of(first) is one
+    one, other = table.of(first), table.of(second)
+    assert table.of(first) is one
     assert (one.is_over(), other.is_over()) == (False, False)
     first.end()
     assert (one.is_over(), other.is_over()) == (True, False)
     second.end()
 
 
-def test_a_copy_of_the_span_that_ends_in_a_fork_ends_nothing(lifelines, tracer):
+def test_a_copy_of_the_span_that_ends_in_a_fork_ends_nothing(table, tracer):
     span = tracer.start_span("request")
-    lifeline = lifelines.of(span)
+    liveness = table.of(span)
     assert run(FORK.Process(target=span.end)) == 0
-    assert not lifeline.is_over()
+    assert not liveness.is_over()
     span.end()
 
 
-def test_a_span_that_is_let_go_without_an_end_is_over(lifelines, tracer):
-    class Seen(Lifeline):
+def test_a_span_that_is_let_go_without_an_end_is_over(table, tracer):
+    class Seen(Liveness):
         ends = 0
 
         def end(self):
@@ -64,33 +64,33 @@ def test_a_span_that_is_let_go_without_an_end_is_over(lifelines, tracer):
             Seen.ends += 1
 
     span = tracer.start_span("request")
-    lifelines._of[span] = Seen.new()
+    table._of[span] = Seen.new()
     del span
     gc.collect()
     assert Seen.ends == 1
 
 
 def test_the_span_class_is_put_back(tracer):
-    before, names = vars(Span)["end"], Names("")
-    Lifelines(names).of(tracer.start_span("request"))
+    before, ends = vars(Span)["end"], SpanEnds()
+    LivenessTable(ends).of(tracer.start_span("request"))
     assert vars(Span)["end"] is not before
-    names.undo()
+    ends.close()
     assert vars(Span)["end"] is before
 
 
-def test_files_are_closed_when_the_span_is_over(lifelines, tracer):
+def test_files_are_closed_when_the_span_is_over(table, tracer):
     before = set(os.listdir("/proc/self/fd"))
     span = tracer.start_span("request")
-    lifelines.of(span)
+    table.of(span)
     assert set(os.listdir("/proc/self/fd")) > before
     span.end()
     gc.collect()
     assert set(os.listdir("/proc/self/fd")) == before
 
 
-def test_pickled_outside_of_a_start_it_is_left_behind(lifelines, tracer):
+def test_pickled_outside_of_a_start_it_is_left_behind(table, tracer):
     span = tracer.start_span("request")
-    restore, arguments = lifelines.of(span).__reduce__()
+    restore, arguments = table.of(span).__reduce__()
     assert restore(*arguments) is None
     span.end()
 

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenTelemetry's current context, as `torchspan._base.threads` propagates it."""
+
+from __future__ import annotations
+
+from contextvars import Token
+
+from opentelemetry import context as context_api
+from opentelemetry.context import Context
+
+from torchspan._base.threads import ContextCarrier, Inside
+
+CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of their own."
+
+
+class CurrentContext(ContextCarrier):
+    """OpenTelemetry's current context."""
+
+    outside = Context()
+
+    def __init__(self) -> None:
+        super().__init__(CONSEQUENCE)
+
+    def for_thread(self) -> Context | None:
+        """The context without its span, which may end before the thread does."""
+        if not context_api.get_current():
+            return None
+        from torchspan.propagation._context import at_start
+
+        return at_start()
+
+    def for_item(self) -> Context | None:
+        """The context with its span: work items are bounded."""
+        return context_api.get_current() or None
+
+    def enter(self, value: Context) -> Token[Context]:
+        """Attach it."""
+        return context_api.attach(value)
+
+    def leave(self, before: Token[Context]) -> None:
+        """Detach it."""
+        context_api.detach(before)
+
+
+_ATTACHED = CurrentContext()
+
+
+def inside(context: Context) -> Inside:
+    """A context manager: `context` is the current one inside."""
+    return Inside([(_ATTACHED, context)])
+
+
+def outside() -> Inside:
+    """A context manager: the current context is empty inside. Long-lived workers are started there."""
+    return inside(CurrentContext.outside)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beside OpenTelemetry's own instrumentation of threads: any order of switching on and off, any number of times."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from opentelemetry import trace
+
+from torchspan import TorchspanInstrumentor
+
+NAMES = [(threading.Thread, "start"), (ThreadPoolExecutor, "submit")]
+
+
+@pytest.fixture
+def contrib():
+    """Contrib's instrumentor. It leaves what it found at Thread on Timer."""
+    contrib = pytest.importorskip(
+        "opentelemetry.instrumentation.threading", reason="opentelemetry-instrumentation-threading is not installed"
+    ).ThreadingInstrumentor()
+    yield contrib
+    if contrib.is_instrumented_by_opentelemetry:
+        contrib.uninstrument()
+    for name in {"start", "run"} & set(vars(threading.Timer)) - {"run"}:
+        delattr(threading.Timer, name)
+
+
+def bound():
+    return [vars(holder)[name] for holder, name in NAMES]
+
+
+def depth(function):
+    """How many wrappers lie over the original."""
+    number = 0
+    while hasattr(function, "__wrapped__"):
+        function, number = function.__wrapped__, number + 1
+    return number
+
+
+def first_on_first_off(torchspan, contrib):
+    torchspan.instrument()
+    contrib.instrument()
+    torchspan.uninstrument()
+    contrib.uninstrument()
+
+
+def contrib_on_first_off_first(torchspan, contrib):
+    contrib.instrument()
+    torchspan.instrument()
+    contrib.uninstrument()
+    torchspan.uninstrument()
+
+
+def last_on_first_off(torchspan, contrib):
+    torchspan.instrument()
+    contrib.instrument()
+    contrib.uninstrument()
+    torchspan.uninstrument()
+
+
+def contrib_on_first_off_last(torchspan, contrib):
+    contrib.instrument()
+    torchspan.instrument()
+    torchspan.uninstrument()
+    contrib.uninstrument()
+
+
+ORDERS = pytest.mark.parametrize(
+    "cycle",
+    [first_on_first_off, contrib_on_first_off_first, last_on_first_off, contrib_on_first_off_last],
+    ids=lambda each: each.__name__,
+)
+
+
+@ORDERS
+def test_a_thousand_cycles_leave_at_most_one_wrapper(cycle, contrib):
+    for _ in range(1000):
+        cycle(TorchspanInstrumentor(), contrib)
+    assert max(map(depth, bound())) <= 1
+    threads = [threading.Thread(target=len, args=("",)), threading.Timer(0, len, [""])]
+    for thread in threads:
+        thread.start()
+        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(len, "abc").result() == 3
+
+
+def in_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def in_item(work):
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result()
+
+
+ROUTES = pytest.mark.parametrize("route", [in_thread, in_item], ids=lambda each: each.__name__)
+
+
+@ROUTES
+@ORDERS
+def test_after_cycles_torchspan_propagates(route, cycle, contrib, instrument, tracer):
+    for _ in range(3):
+        cycle(TorchspanInstrumentor(), contrib)
+    instrument()
+    seen = []
+    with tracer.start_as_current_span("request") as request:
+        route(lambda: seen.append(trace.get_current_span()))
+    assert seen == [request]
+
+
+@ROUTES
+def test_contrib_can_be_switched_off_below_torchspan_which_goes_on(route, contrib, instrument, tracer):
+    original = bound()
+    contrib.instrument()
+    instrumentor = instrument()
+    contrib.uninstrument()
+    seen = []
+    with tracer.start_as_current_span("request") as request:
+        route(lambda: seen.append((trace.get_current_span(), hasattr(threading.current_thread(), "_otel_context"))))
+    assert seen == [(request, False)]
+    instrumentor.uninstrument()
+    assert bound() == original
+
+
+@ROUTES
+def test_contrib_below_torchspan_still_works(route, contrib, instrument, tracer):
+    contrib.instrument()
+    instrument()
+    seen = []
+    with tracer.start_as_current_span("request") as request:
+        route(lambda: seen.append(trace.get_current_span()))
+    assert seen == [request]
+
+
+def test_a_wrapped_subclass_method_is_still_called_through_super(contrib, instrument):
+    class Own(threading.Thread):
+        def start(self):
+            started.append("own")
+            super().start()
+
+    started = []
+    contrib.instrument()
+    instrument()
+    thread = Own(target=lambda: started.append("run"))
+    thread.start()
+    thread.join()
+    assert started == ["own", "run"]
