@@ -188,3 +188,47 @@ def test_arguments_of_an_extension_type_are_found_by_position():
     assert call.get("config", position=2) == "config"
     assert call.get("config", "default", position=3) == "default"
     assert Call(None, ("self",), {"config": "named"}).get("config", position=2) == "named"
+
+
+def test_where_opening_an_event_fails_the_call_is_not_observed(wrapping, engine, ended, caplog, monkeypatch):
+    def fails(*_args):
+        raise RuntimeError("torchspan's")
+
+    monkeypatch.setattr(engine.registry, "picked", fails)
+    observed = wrapping.record(F, COMPILATION, lambda: "result")
+    assert [observed() for _ in range(5)] == ["result"] * 5
+    assert ended == []
+    assert caplog.messages[0] == "opening an event failed; the program goes on, with less telemetry."
+
+
+def test_where_the_links_or_fixed_facts_fail_the_call_is_not_observed(wrapping, ended, monkeypatch):
+    monkeypatch.setattr(wrapping, "fixed_facts", lambda _phase: 1 // 0)
+    assert wrapping.record(F, COMPILATION, lambda: "result")() == "result"
+    assert ended == []
+
+
+def test_where_closing_an_event_fails_it_ends_all_the_same_and_the_failure_is_counted(
+    wrapping, engine, ended, monkeypatch
+):
+    monkeypatch.setattr(wrapping.provenance, "remember", lambda *_args: 1 // 0)
+    observed = wrapping.record(F, Record(phase.EXPORT, remembers_result=True), lambda: "result")
+    assert [observed() for _ in range(2)] == ["result"] * 2
+    assert len(ended) == 2
+    assert engine.guard.failures == {"closing the event of x:f": 2}
+    assert engine.current is None
+
+
+def test_an_error_that_cannot_be_attributed_is_the_programs_and_the_event_ends(wrapping, engine, ended, monkeypatch):
+    monkeypatch.setattr(engine, "_note_error", lambda *_args: {}["torchspan's"])
+    with pytest.raises(ZeroDivisionError):
+        wrapping.record(F, COMPILATION, lambda: 1 // 0)()
+    assert len(ended) == 1
+
+
+def test_an_interrupt_while_the_result_is_described_ends_the_event_and_passes(wrapping, ended):
+    def describe(_call, _result, _scratch):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        wrapping.record(F, Record(phase.COMPILE, end=describe), lambda: "result")()
+    assert len(ended) == 1

@@ -5,6 +5,7 @@ import types
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -265,3 +266,18 @@ def test_a_failure_of_ours_reaches_neither_the_program_nor_callbacks(instrument,
             leaf()
     assert seen == ["heard", "returned"] * 5
     assert [each.name for each in spans()] == ["request"]
+
+
+def test_suppressed_calls_and_observers_leave_nothing_on_the_users_span_and_use_up_no_limit(
+    instrument, tracer, spans, clock
+):
+    instrument()
+    function, observer = observable()(lambda: None), Observer("point")
+    with tracer.start_as_current_span("request"):
+        with suppress_instrumentation():
+            calls(function, 100)
+            calls(observer.observe, 5)
+        calls(function, 10)
+    request = named(spans(), "request")
+    assert (dict(request.attributes), request.events) == ({}, ())
+    assert len(observed(spans())) == 10
