@@ -18,7 +18,9 @@ class Following(Passenger):
     outside = RecordFunctionTLS()
 
     def __init__(self) -> None:
-        super().__init__("Carrying callbacks failed; the program goes on, and they do not hear of its other threads.")
+        super().__init__(
+            "Carrying callbacks failed; the program goes on, and callbacks do not run in its other threads."
+        )
 
     def for_thread(self) -> RecordFunctionTLS | None:
         """What holds here; None in code that is being traced, too."""
