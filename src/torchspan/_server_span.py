@@ -52,8 +52,11 @@ def _attaching(names: Names, original: Function) -> Function:
     server, key = SpanKind.SERVER, _SPAN_KEY
 
     def attach(self: Any, context: Context) -> Any:
-        # No attempt around it, which would cost more than the look: a context is a dict.
-        if isinstance(context, dict) and getattr(context.get(key), "kind", None) is server and names.active:
+        try:
+            is_servers = getattr(context.get(key), "kind", None) is server
+        except Exception:  # what is attached may be anything, and so may be the span in it
+            is_servers = False
+        if is_servers and names.active:
             context = names.attempt(_noting, context) or context
         return original(self, context)
 
