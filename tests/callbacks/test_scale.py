@@ -22,7 +22,7 @@ def step():
 def engine():
     engine = Engine(REGISTRY)
     yield engine
-    engine.close()
+    engine.stop()
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_removed_callback_is_kept_by_nothing(engine):
     handle = add_global_callback(RecordFunctionCallback(start))
     other = add_global_callback(RecordFunctionCallback(lambda _record: None))
     step()
-    engine.finish(engine.start(phase.COMPILE, {}))
+    engine.close(engine.open(phase.COMPILE, {}))
     callbacks.remove_callback(handle)
     del start
     gc.collect()
@@ -151,7 +151,7 @@ def test_equal_warnings_are_logged_once_until_what_is_fired_changes(caplog):
         register()
     add_global_callback(RecordFunctionCallback(print, scopes={phase.LOWER}))
     assert len(caplog.records) == 2
-    Engine(REGISTRY).close()
+    Engine(REGISTRY).stop()
     register()
     register()
     assert len(caplog.records) == 3
