@@ -5,7 +5,9 @@ Everything in one run: the candidates take turns around an empty function, and o
 take turns with them and are taken off.
 """
 
+import contextvars
 import importlib.util
+import math
 import sys
 import timeit
 from pathlib import Path
@@ -22,10 +24,12 @@ from torchspan.callbacks import (
     add_global_callback,
     clear_callbacks,
     record_function,
+    remove_callback,
 )
-from torchspan.observers import observable
+from torchspan.observers import Observer, observable
 
 IDLE_NS, UNSAMPLED_NS = 100, 150
+CROWD, CROWD_RATIO = 4_000, 1.2
 REACHED = ["function", "method", "@observable"]
 if sys.version_info >= (3, 11):  # before, a decorated generator has a frame of ours around it
     REACHED.append("generator, exhausted")
@@ -187,6 +191,59 @@ def figures():
         clear_callbacks()
 
 
+def heard(scope):
+    """An observer with one callback."""
+    observer = Observer("heard", scope=scope)
+    observer.add(nothing)
+    return observer
+
+
+def nothing():
+    pass
+
+
+def registered_and_removed(observer):
+    with observer.add(nothing):
+        pass
+
+
+def a_pair_added_and_removed():
+    remove_callback(add_global_callback(RecordFunctionCallback(start, end)))
+
+
+def growth():
+    """(what, nanoseconds beside 1, nanoseconds beside `CROWD`): each of what must not depend on how many others there are."""
+    for scope in ("context", "process"):
+        fire, register = [], []
+        for count in (1, CROWD):
+            context = contextvars.Context()
+            crowd = context.run(lambda count=count: [heard(scope) for _ in range(count)])  # noqa: B023 - called here
+            fire.append((context, crowd, timeit.Timer(crowd[0].observe)))
+            register.append((context, crowd, timeit.Timer(lambda one=crowd[0]: registered_and_removed(one))))
+        for what, sizes in (("an observer fires", fire), ("a callback is added and removed", register)):
+            best = [math.inf, math.inf]
+            for _ in range(ROUNDS // 4):
+                took = [context.run(timer.timeit, CALLS // 10) for context, _, timer in sizes]
+                best = [min(pair) for pair in zip(best, took, strict=True)]
+            yield f"{what} ({scope})", *(each / (CALLS // 10) * 1e9 for each in best)
+    best = [math.inf, math.inf]
+    for _ in range(ROUNDS // 60):
+        for index, count in enumerate((1, CROWD)):
+            for _ in range(count):
+                add_global_callback(RecordFunctionCallback(start, end))
+            best[index] = min(best[index], timeit.timeit(a_pair_added_and_removed, number=CALLS // 10))
+            clear_callbacks()
+    yield "a global pair is added and removed", *(each / (CALLS // 10) * 1e9 for each in best)
+
+
+def growth_rows():
+    for what, alone_ns, crowded_ns in growth():
+        yield Row(f"{what}, beside 1", f"{alone_ns:.0f} ns", "", NO_TARGET)
+        ratio = crowded_ns / alone_ns
+        figure = f"{crowded_ns:.0f} ns, {ratio:.2f} of that"
+        yield Row(f"{what}, beside {CROWD:,}", figure, f"≤ {CROWD_RATIO}", ratio <= CROWD_RATIO)
+
+
 def verdict(what, figure_ns, target_ns):
     if target_ns is None:
         return Row(what, f"{figure_ns:.0f} ns", "", NO_TARGET)
@@ -194,7 +251,7 @@ def verdict(what, figure_ns, target_ns):
 
 
 def main():
-    rows = [verdict(*each) for each in figures()]
+    rows = [*(verdict(*each) for each in figures()), *growth_rows()]
     return write(
         f"record_function over the bare call, Python {sys.version.split()[0]}, torch {torch.__version__}", rows
     )

@@ -35,7 +35,7 @@ def capture(stage):
 torch.manual_seed(0)
 model, image = Smooth().eval().cuda(), torch.randn(2, 3, 16, 16, device="cuda")
 stages = ("trace", "decompose", "lower", "partition")
-added = [getattr(observers, stage).post.add(capture(stage)) for stage in stages]
+added = [getattr(observers.torch_tensorrt, stage).post.add(capture(stage)) for stage in stages]
 with torch.no_grad():
     torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
 for each in added:

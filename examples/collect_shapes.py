@@ -31,7 +31,7 @@ def collect(context):
 torch.manual_seed(0)
 model, image = Smooth().eval().cuda(), torch.randn(2, 3, 16, 16, device="cuda")
 batches = torch_tensorrt.Input(min_shape=(1, 3, 16, 16), opt_shape=(2, 3, 16, 16), max_shape=(8, 3, 16, 16))
-with torch.no_grad(), observers.convert.pre.add(collect):
+with torch.no_grad(), observers.torch_tensorrt.convert.pre.add(collect):
     torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
     torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[batches], min_block_size=1)
 

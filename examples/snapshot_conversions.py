@@ -34,5 +34,5 @@ def snapshot(context):
 
 torch.manual_seed(0)
 model, image = Classifier().eval().cuda(), torch.randn(2, 3, 16, 16, device="cuda")
-with torch.no_grad(), observers.construct_network.post.add(snapshot):
+with torch.no_grad(), observers.torch_tensorrt.construct_network.post.add(snapshot):
     torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)

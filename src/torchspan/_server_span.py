@@ -59,8 +59,11 @@ def _attaching(boundary: ErrorBoundary, original: Function) -> Function:
     server, key = SpanKind.SERVER, _SPAN_KEY
 
     def attach(self: Any, context: Context) -> Any:
-        # No attempt around it, which would cost more than the look: a context is a dict.
-        if isinstance(context, dict) and getattr(context.get(key), "kind", None) is server and boundary.is_open:
+        try:
+            is_servers = getattr(context.get(key), "kind", None) is server
+        except Exception:  # what is attached may be anything, and so may be the span in it
+            is_servers = False
+        if is_servers and boundary.is_open:
             context = boundary.attempt(_noting, context) or context
         return original(self, context)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RecordFunction in Python: be told of what runs, with the concepts and words of ATen/record_function.h.
+"""A Python implementation of ATen's RecordFunction callbacks, with the words of ATen/record_function.h.
 
 Callbacks are pairs, a start and an end, that run around events: ranges of the program's own (`record_function`) and, while
 the bridge is on, its phases (`torchspan.phase`). They live as long as the process, whether the bridge is on or not.
@@ -8,7 +8,7 @@ the bridge is on, its phases (`torchspan.phase`). They live as long as the proce
 
 docs/callbacks-and-observers.md teaches it and says of each public name of the header what it is here. Everything may be
 called from any thread and inside a callback. In a function that Dynamo traces everything does nothing: what registers
-returns `INVALID_CALLBACK_HANDLE`, what asks says that nobody listens.
+returns `INVALID_CALLBACK_HANDLE`, what asks says that no callback is registered.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RecordFunctionCallback:
 
     start: called with the `RecordFunction`; what it returns is the observer context. end: called with the same object and
     the observer context. needs_inputs, needs_outputs, needs_ids: have them in the `RecordFunction`. sampling_prob: how
-    probable it is that the pair runs for an event, 0 to 1. scopes: for which; empty means all, ours included. should_run:
+    probable it is that the pair runs for an event, 0 to 1. scopes: for which; empty means all, phases included. should_run:
     called without arguments at each event, decides in place of `sampling_prob`. sampling_mode: where `sampling_prob` is
     applied, to each event as in PyTorch or where a tree of events starts.
     """
@@ -119,7 +119,7 @@ class RecordFunctionCallback:
 
 # --- registration ---------------------------------------------------------------------------------------------
 def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
-    """Have `callback` run for events of the whole process. Logs a warning if nothing fires a scope that it names.
+    """Register a callback for the whole process. Logs a warning if nothing fires a scope that it names.
 
     Raises TypeError for what is no `RecordFunctionCallback`.
     """
@@ -168,7 +168,7 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
 
 
 def remove_callback(handle: CallbackHandle) -> None:
-    """Have the callback start for no event any more, wherever it has followed the work to; what it started still ends."""
+    """Unregister the callback, wherever it has followed the work to. What it started still ends."""
     entry = _find(handle)
     if entry is not None:
         REGISTRY.remove(entry)
@@ -228,7 +228,7 @@ def clear_callbacks() -> None:
 
 
 def set_record_function_seed_for_testing(seed: int) -> None:
-    """Have sampling pick the same events again, in this thread; every thread draws anew how far its next hits are."""
+    """Have sampling pick the same events again, in this thread; every thread draws again how far its next hits are."""
     if not _dynamo_safety.is_tracing():
         sampling.seed(seed)
         REGISTRY.update()

@@ -72,7 +72,7 @@ _PLAIN = (phase.PARSE, phase.BUILD_ENGINE, phase.DESERIALIZE_ENGINE, phase.CREAT
 # --- about the observation ------------------------------------------------------------------------------------
 KEEP = A("torchspan.keep", "boolean", "Work worth keeping whatever the sampling rate: tail sampling asks for this.", *(p for p in phase.PHASES if p.keep), at_start=True)  # fmt: skip
 STAND_IN = A("torchspan.stand_in", "boolean", "This step was done by `torchspan.testing`'s stand-in for a GPU; its duration means nothing.", phase.DESERIALIZE_ENGINE, phase.CREATE_CONTEXT, phase.SETUP_ENGINE, phase.EXECUTE, phase.RUN_CONTEXT, at_start=True)  # fmt: skip
-WHILE_SERVING = A("torchspan.while_serving", "boolean", "The compilation began after `torchspan.mark_ready()` or directly below a SERVER span: somebody may have been waiting for an answer.", phase.COMPILE, at_start=True)  # fmt: skip
+WHILE_SERVING = A("torchspan.while_serving", "boolean", "The compilation began after `torchspan.mark_ready()` or below a SERVER span of the same process: somebody may have been waiting for an answer.", phase.COMPILE, at_start=True)  # fmt: skip
 INCOMPLETE = A("torchspan.incomplete", "boolean", "The end was not seen; the span was closed for it.")
 STEP_NAMES = A("torchspan.steps.names", "string[]", "Short steps inside this span that have no span of their own, longest first.")  # fmt: skip
 STEP_COUNTS = A("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")

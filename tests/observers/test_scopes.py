@@ -16,6 +16,7 @@ import pytest
 from support import child
 from torchspan import observers
 from torchspan.observers import Observer
+from torchspan.observers._added import _Lease
 from torchspan.subscribers.registry import REGISTRY
 
 
@@ -293,3 +294,25 @@ def test_observers_work_in_a_forked_process_whatever_another_thread_was_doing(tm
     statuses, seen = child.run(in_forked_child, folder=tmp_path, timeout=60, measured=False).value
     assert statuses == [0] * 20
     assert seen == ["process in the parent"]
+
+
+# --- however many there are -----------------------------------------------------------------------------------
+def test_a_context_holds_for_an_observer_what_was_added_to_it_and_nothing_of_others(note):
+    others = [Observer(str(number)) for number in range(1_000)]
+    added = [each.add(note("other")) for each in others]
+    observer = Observer()
+    with observer.add(note("a")), observer.add(note("b")):
+        assert len(observer._callbacks()._lease.variable.get()) == 2
+    assert observer._callbacks()._lease.variable.get() == ()
+    for each in added:
+        each.remove()
+
+
+def test_observers_that_come_and_go_need_no_more_context_variables_than_there_are_at_a_time(note):
+    gc.collect()
+    Observer().add(note("first"))
+    free = list(_Lease._free)
+    for _ in range(100):
+        Observer().add(note("dropped with its observer"))
+    assert [each.name for each in _Lease._free] == ["torchspan_observers"] * len(free)
+    assert set(_Lease._free) == set(free)

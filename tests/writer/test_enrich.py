@@ -192,6 +192,23 @@ def test_what_is_attached_is_current_as_it_is_but_for_server_spans(tracer):
     context_api.detach(token)
 
 
+def test_a_span_that_raises_where_it_is_looked_at_becomes_current_all_the_same():
+    class Hostile(trace.NonRecordingSpan):
+        @property
+        def kind(self):
+            raise RuntimeError("the span's own")
+
+    span = Hostile(trace.INVALID_SPAN_CONTEXT)
+    with trace.use_span(span):
+        assert trace.get_current_span() is span
+        assert is_marked() is None
+
+
+def test_what_is_attached_may_be_no_context_as_far_as_the_api_allows_that():
+    token = context_api.attach(None)
+    context_api.detach(token)
+
+
 @pytest.mark.parametrize("kind", [None, "SERVER", object()], ids=["None", "text", "object"])
 def test_a_span_of_a_strange_kind_is_none_of_a_server(kind):
     class Strange(trace.NonRecordingSpan):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observed functions and observers, whoever's they are: calls as events, points in time as occurrences."""
+"""Observed functions and observers: calls as events, points in time as occurrences."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Observations:
     """Decides what a call of an observed function becomes, and keeps what observers say.
 
     Inside a compilation and the like each call is an event, as far as the trace has room; elsewhere a function has ten a second
-    and fifty a trace, because nobody knows how often it runs: what exceeds that is counted on the span around it.
+    and fifty a trace, because it may run often: what exceeds that is counted on the span around it.
     """
 
     def __init__(self, engine: Engine, ports: Ports) -> None:

@@ -83,7 +83,7 @@ class _Lease:
 
 
 class AddedCallbacks:
-    """Who adds and removes holds the registry's lock. What firing costs does not depend on other observers.
+    """The registry's lock is held around additions and removals. What firing costs does not depend on other observers.
 
     gate: open while there is a callback, here or elsewhere.
     """

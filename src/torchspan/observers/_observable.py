@@ -109,7 +109,7 @@ class Site:
     @staticmethod
     def _ended(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
         """The call ended: it raised `error`, or returned `result`."""
-        # Who consumed a generator and has had enough closes it: nothing has failed.
+        # A consumer of a generator that has had enough closes it: nothing has failed.
         _dynamo_safety.undisturbed(call.finish, None if isinstance(error, GeneratorExit) else error, result)
 
 

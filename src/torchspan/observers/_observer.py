@@ -126,8 +126,9 @@ class Observer(Generic[C]):
         busy = REGISTRY.busy
         busy.now = True
         try:
-            if RECORDING.recorder is not None:
-                RECORDING.recorder.fired(self)
+            recorder = RECORDING.recorder
+            if recorder is not None:
+                recorder.fired(self)
         finally:
             busy.now = False
         self._call(args, kwargs)

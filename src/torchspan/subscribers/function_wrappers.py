@@ -29,7 +29,7 @@ class Site(Protocol):
     """What records the calls of one function."""
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
-        """A call begins: an `Opened`, or None where nobody is to hear of it. resumes: its body is left and entered again."""
+        """A call begins: an `Opened`, or None where no callback runs for it. resumes: its body is left and entered again."""
 
     def _ended(self, opened: Any, error: BaseException | None = None, result: Any = None) -> None:
         """It ended: it raised `error`, or returned `result`."""
@@ -42,15 +42,15 @@ def wrapped(function: F, site: Site, gate: Gate) -> F:
     theirs = {
         name: value for name, value in getattr(function, "__dict__", {}).items() if not name.startswith(_OF_DYNAMO)
     }
-    # Dynamo, tracing a call of ours, reads the function instead.
+    # Dynamo, tracing a call of the wrapper, reads the function instead.
     wrapper.__dict__ = _OwnAttributes({**theirs, **wrapper.__dict__, "_torchdynamo_inline": function})
     return wrapper  # type: ignore[no-any-return]
 
 
 class _OwnAttributes(dict[str, Any]):
-    """The attributes of a wrapper of ours. Who copies them gets those alone that may hold of another function too.
+    """The attributes of a wrapper. A copy of them has only those that may hold of another function too.
 
-    `functools.wraps` copies them to what a program puts around a decorated function. Dynamo would take that for ours, and read
+    `functools.wraps` copies them to what a program puts around a decorated function. Dynamo would take that for torchspan's wrapper, and read
     the bare function in its place: what the program's own wrapper does would be missing in compiled code.
     """
 
@@ -88,7 +88,7 @@ def _wrapper(function: Any, site: Site, gate: Gate) -> Any:
 
 
 def _before(function: Any, recording: Any, gate: Gate) -> Any:
-    """While nobody listens, what is called is the function itself: no frame of ours is around what it makes."""
+    """While the gate is closed the function itself is called: no frame of torchspan's is around what it makes."""
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if gate.countdown is None:

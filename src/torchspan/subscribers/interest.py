@@ -91,7 +91,7 @@ _NO_ROSTER = Roster.of((), may_skip=False)
 
 
 class Interest(Gate):
-    """Who of the user's callbacks and of the official observers wants events of one scope.
+    """Which user callbacks and official observers want events of one scope.
 
     A change costs the same however many callbacks there are: the roster is drawn up at the first event after it. The
     registry makes all changes, under its lock.

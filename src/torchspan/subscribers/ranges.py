@@ -30,15 +30,15 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     As a decorator it takes functions, methods, static and class methods, coroutine functions, generators and async
     generators, and gives back one of the same kind. The range of a generator begins with its first step and ends when it is
-    exhausted, raises or is closed; who begins to listen between its call, or that of a coroutine function, and the first
-    step may not hear of it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
+    exhausted, raises or is closed; a callback that is registered between its call, or that of a coroutine function, and the
+    first step may miss it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
     stands for one `with` statement at a time; nested in itself it may be.
 
     name: what callbacks get as the range's name. scope: what kind of range. inputs: of the `with` statement; a decorated
     function's are its arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`. Raises
     TypeError for a name that is no text (`@record_function` without parentheses) and for a scope that is no `RecordScope`.
 
-    While nobody listens a decorated function costs one call and one test more. Nothing happens in a function that Dynamo
+    While no callback is registered, a decorated function costs one call and one test more. Nothing happens in a function that Dynamo
     traces, nor for stand-ins of tensors.
     """
 
@@ -88,7 +88,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     @property
     def record(self) -> RecordFunction | None:
-        """The innermost range that is open here; None while nobody listens, and in code that is being traced."""
+        """The innermost range that is open here; None while no callback is registered, and in code that is being traced."""
         return None if _dynamo_safety.is_tracing() or not self._open else self._open[-1]
 
     def set_outputs(self, outputs: Any) -> None:
@@ -115,7 +115,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     # --- a range ----------------------------------------------------------------------------------------------
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> RecordFunction | None:
-        """Start a range if somebody is to hear of it; never fails the program."""
+        """Start a range if a callback runs for it; never fails the program."""
         if not resumes and REGISTRY.is_quiet(self._interest):
             return None
         if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
@@ -141,7 +141,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
 
 def _fired(scope: RecordScope) -> Interest:
-    """Who wants events of a scope other than the usual one; from now on it has a source."""
+    """The interest in a scope other than the usual one; from now on it has a source."""
     check_record_scope(scope)
     _FIRED.add(scope)
     return REGISTRY.interest(scope)
@@ -163,5 +163,5 @@ def _operator_name(function: Any) -> str | None:
 def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> None:
     if outputs is not _NONE:
         record.set_outputs(outputs)
-    # Who consumed a generator and has had enough closes it: nothing has failed.
+    # A consumer of a generator that has had enough closes it: nothing has failed.
     record.finish(None if isinstance(error, GeneratorExit) else error)

@@ -55,9 +55,9 @@ class _Inside:
 
 
 class RecordFunction:
-    """A range that callbacks are told of, with the words of `at::RecordFunction`.
+    """A range that callbacks run for, with the words of `at::RecordFunction`.
 
-    Made, it has decided who is to hear of it; `before` runs the starts, `end` the ends, once, on any thread. An object that
+    Made, it has decided which callbacks run; `before` runs the starts, `end` the ends, once, on any thread. An object that
     is not active does nothing. `record_function` is the same as a decorator and context manager.
 
     scope: what kind of range it is, a phase where the bridge is the source. sequence_nr: links a backward function to its
@@ -101,7 +101,7 @@ class RecordFunction:
 
     @classmethod
     def opened(cls, interest: Interest, *, resumes: bool = False) -> RecordFunction | None:
-        """One whose start and end share a frame: what is fired inside belongs to its tree. None where nobody cares.
+        """One whose start and end share a frame: what is fired inside belongs to its tree. None where it is of no use.
 
         resumes: its body is left and entered again (`inside`).
         """
@@ -129,7 +129,7 @@ class RecordFunction:
         self.attributes = event.attributes
         return self
 
-    # --- who listens ------------------------------------------------------------------------------------------
+    # --- its callbacks ----------------------------------------------------------------------------------------
     @property
     def is_active(self) -> bool:
         """Whether a callback runs, or has run, for it."""
@@ -267,6 +267,6 @@ class RecordFunction:
                 raise
 
     def __del__(self) -> None:
-        """A pair that has started ends, also when nobody kept the range: the header's destructor."""
+        """A pair that has started ends, also when nothing kept the range: the header's destructor."""
         if getattr(self, "_pairs", None):
             self.finish(None)

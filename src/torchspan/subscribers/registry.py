@@ -145,7 +145,7 @@ class Registry(Sources):
 
     # --- what happens -----------------------------------------------------------------------------------------
     def interest(self, scope: Scope) -> Interest:
-        """Who wants events of `scope`, now and later: the same object at each call."""
+        """The interest in events of `scope`, now and later: the same object at each call."""
         return self._interests.get(scope) or self._new_interest(scope)
 
     def _new_interest(self, scope: Scope) -> Interest:

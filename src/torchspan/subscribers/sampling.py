@@ -3,7 +3,7 @@
 
 As in ATen a number is drawn of how many events the next hit is away, from the geometric distribution, and counted down, so
 that an event without a hit costs one decrement. Each thread draws for itself. Unlike ATen's, generators are seeded from the
-operating system, anew after a fork: no two threads or processes pick the same indexes.
+operating system, and again after a fork: no two threads or processes pick the same indexes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Countdown(threading.local):
 class Tree:
     """An outermost event with what is inside: remembers what was decided at its root, callback by callback.
 
-    quiet: the countdown of a scope of which nobody hears in this tree; another one as soon as who is registered changes.
+    quiet: the countdown of a scope for which no callback runs in this tree; another one as soon as a callback is registered or removed.
     """
 
     __slots__ = ("_decisions", "is_open", "quiet")
@@ -143,7 +143,7 @@ _AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def renew_after_fork(each: Renewed) -> None:
-    """Have `each.renew()` called in every forked process for as long as somebody holds on to `each`."""
+    """Have `each.renew()` called in every forked process for as long as `each` is referred to."""
     _AT_FORK.add(each)
 
 

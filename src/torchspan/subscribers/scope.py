@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user's callback selects."""
+"""What a user callback selects."""
 
 from __future__ import annotations
 
@@ -34,4 +34,4 @@ class RecordScope(Enum):
 
 
 Scope = RecordScope | Phase
-"""A scope of the header or a phase of ours: events of the same engine, selected the same way."""
+"""A scope of the header or a phase: events of the same engine, selected the same way."""
