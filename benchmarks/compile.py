@@ -74,7 +74,9 @@ class Meter:
         faults, start = self._usage().ru_minflt, (time.perf_counter(), time.process_time(), time.thread_time())
         function()
         end = time.perf_counter(), time.process_time(), time.thread_time()
-        return Cost(*(b - a for a, b in zip(start, end, strict=True)), self._collecting_s, self._usage().ru_minflt - faults)
+        return Cost(
+            *(b - a for a, b in zip(start, end, strict=True)), self._collecting_s, self._usage().ru_minflt - faults
+        )
 
 
 # --- in a process of one kind ------------------------------------------------------------------------------------------
@@ -142,7 +144,11 @@ class Worker:
 def _without_randomised_addresses():
     setarch = shutil.which("setarch")
     command = [setarch, "-R"]
-    return command if setarch and subprocess.run([*command, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0 else []
+    return (
+        command
+        if setarch and subprocess.run([*command, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+        else []
+    )
 
 
 def measured(kinds, rounds):
@@ -210,7 +216,9 @@ def main():
         row(costs, TRACED, IMPORTS, TARGET_RATIO),
         row(costs, TRACED, BARE),
     ]
-    status = write(f"A compilation of BERT with two layers, processor time of its thread, {options.rounds} rounds", rows)
+    status = write(
+        f"A compilation of BERT with two layers, processor time of its thread, {options.rounds} rounds", rows
+    )
     write_costs(costs)
     return status
 

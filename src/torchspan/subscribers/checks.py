@@ -57,7 +57,9 @@ def checked_scopes(scopes: Any) -> frozenset[Scope]:
 
 def _written() -> dict[Scope, str]:
     """Each scope as a program writes it."""
-    written: dict[Scope, str] = {value: f"phase.{name}" for name, value in vars(phase).items() if isinstance(value, Phase)}
+    written: dict[Scope, str] = {
+        value: f"phase.{name}" for name, value in vars(phase).items() if isinstance(value, Phase)
+    }
     written.update({each: f"RecordScope.{each.name}" for each in RecordScope})
     return written
 
