@@ -5,8 +5,9 @@ Processes that live long take turns: each imports what its kind needs, compiles 
 whenever it is asked to. They share a hash seed, and addresses are not randomised where `setarch` can see to that, because
 both change the time of a compilation by more than tracing does. So does the depth of the stack: CPython (3.11 and later) maps its
 data stack in chunks of 16 KiB, and a loop of calls that happens to lie across the end of one maps and unmaps a chunk at each call
-(8 µs and a page fault, instead of 0.05). Any frame more, a wrapper's too, moves these places. So each round compiles at
-another depth, the same for all kinds. The figure of a kind is the median of its ratios to the
+(8 µs and a page fault, instead of 0.05). Any frame more, a wrapper's too, moves these places: a bare compilation has 900 to 32,000
+page faults for that alone, depending on the depth at which it is called. So each compilation is called from a frame that has
+room for all others in its own chunk. The figure of a kind is the median of its ratios to the
 other kind, compilation by compilation, of the processor time of the thread that compiles.
 
 The target holds for a traced process over one that has imported the same packages and is not instrumented. Importing them costs
@@ -33,8 +34,8 @@ from table import NO_TARGET, Row, write
 
 TARGET_RATIO = 1.01
 ROUNDS, WARM_UP = 12, 3
-FRAMES_IN_CHUNK, STRIDE = 146, 41
-"""Frames of `at_depth` that fill a chunk of the data stack; by how many the depths of two rounds differ."""
+STACK_WORDS = (1 << 17) + 1
+"""Just above 1 MiB: CPython maps a chunk of 2 MiB for such a frame, of which the frame touches next to nothing."""
 BARE, AGAIN, IMPORTS, UNSAMPLED, TRACED = "bare", "bare, again", "imports", "unsampled", "traced"
 KINDS = {
     BARE: "bare",
@@ -85,17 +86,17 @@ class Meter:
         )
 
 
-def at_depth(frames, function):
-    """Call the function below so many frames."""
-    if frames:
-        at_depth(frames - 1, function)
-    else:
-        function()
+def call(function):
+    """Call the function. With `STACK_WORDS` the calls below it fit into one chunk of the data stack."""
+    function()
+
+
+call.__code__ = call.__code__.replace(co_stacksize=STACK_WORDS)
 
 
 # --- in a process of one kind ------------------------------------------------------------------------------------------
 def work(kind, answers):
-    """Compile once for each line of standard input, at the depth that it says, and write each cost to the file descriptor `answers`."""
+    """Compile once for each line of standard input, and write each cost to the file descriptor `answers`."""
     with tempfile.TemporaryDirectory() as folder:
         if kind not in (BARE, AGAIN):
             prepare(kind, Path(folder, "trace.jsonl"))
@@ -104,8 +105,8 @@ def work(kind, answers):
         compile_once, meter = compiler(), Meter()
         compile_once()  # fills caches
         with os.fdopen(answers, "w") as pipe:
-            for depth in sys.stdin:
-                cost = meter.cost(functools.partial(at_depth, int(depth), compile_once))
+            for _ in sys.stdin:
+                cost = meter.cost(functools.partial(call, compile_once))
                 print(*(getattr(cost, each.name) for each in fields(Cost)), file=pipe, flush=True)
 
 
@@ -140,10 +141,10 @@ class Worker:
         self._answers = os.fdopen(read)
         self.costs = []
 
-    def compile(self, depth):
-        """Have it compile once, below `depth` frames. Raises SystemExit where it has ended."""
+    def compile(self):
+        """Have it compile once. Raises SystemExit where it has ended."""
         try:
-            print(depth, file=self._process.stdin, flush=True)
+            print(file=self._process.stdin, flush=True)
             return Cost(*map(float, self._answers.readline().split()))
         except (BrokenPipeError, TypeError):
             raise SystemExit(f"a process that compiles has ended:\n{self._process.communicate()[1]}") from None
@@ -171,7 +172,7 @@ def measured(kinds, rounds):
     try:
         for turn in range(WARM_UP + rounds):
             for worker in [*workers.values()][:: 1 if turn % 2 else -1]:
-                cost = worker.compile(turn * STRIDE % FRAMES_IN_CHUNK)
+                cost = worker.compile()
                 if turn >= WARM_UP:
                     worker.costs.append(cost)
     finally:
