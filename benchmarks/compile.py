@@ -1,274 +1,241 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing adds to a real compilation, and whether our durations agree with the library's own.
+"""What tracing adds to a real compilation.
 
-One process compiles one model, a BERT of two layers, again and again.
+Processes that live long take turns: each imports what its kind needs, compiles a BERT of two layers once, and then again
+whenever it is asked to. They share a hash seed, and addresses are not randomised where `setarch` can see to that, because
+both change the time of a compilation by more than tracing does. So does the depth of the stack: CPython (3.11 and later) maps its
+data stack in chunks of 16 KiB, and a loop of calls that happens to lie across the end of one maps and unmaps a chunk at each call
+(8 µs and a page fault, instead of 0.05). Any frame more, a wrapper's too, moves these places: a bare compilation has 900 to 32,000
+page faults for that alone, depending on the depth at which it is called. So each compilation is called from a frame that has
+room for all others in its own chunk. The figure of a kind is the median of its ratios to the
+other kind, compilation by compilation, of the processor time of the thread that compiles.
 
-Bare (torchspan uninstrumented) and traced (default settings, the SDK's batch processor, spans into a file) take turns, so
-that both see the same machine; the ratio is that of the fastest compilation of each kind. The same ratio between halves
-of the bare ones says what the machine's noise is; a ratio that is no further from 1 decides nothing.
-
-Our share is measured beside it, below the noise: time inside the wrappers less time inside what they wrap, describing,
-starting and ending spans included, over the rest of the compilation.
-
-Torch-TensorRT logs two durations per engine. `TRT INetwork construction elapsed time` is held against the span
-`torch_tensorrt.construct_network` (less, without a GPU, the copy of the graph that the stand-in makes at the end of it).
-`Build TRT engine elapsed time` goes from filling the builder's configuration to the deserialized engine, so it is held
-against the spans `tensorrt.build_engine` and `tensorrt.deserialize_engine` below that conversion plus the steps
-`_populate_trt_builder_config` and `_create_timing_cache`. The smallest difference, positive or negative, of five
-compilations counts.
+The target holds for a traced process over one that has imported the same packages and is not instrumented. Importing them costs
+something too, since each collection of garbage visits their objects; that figure is printed beside it. Noise is what two
+bare processes differ by, or what the medians of resampled ratios vary by, whichever is more.
 """
 
-import contextlib
+import argparse
 import functools
 import gc
-import logging
-import re
+import importlib
+import os
+import random
+import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
-import warnings
+from dataclasses import dataclass, fields
 from pathlib import Path
 
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-import torchspan.testing
-from noise import noise_of
-from table import Row, write
-from torchspan import TorchspanInstrumentor, phase, semconv
-from torchspan.adapters import torch_tensorrt as adapter
-from torchspan.sdk import FileSpanExporter
+from table import NO_TARGET, Row, write
 
 TARGET_RATIO = 1.01
-PAIRS, COMPILATIONS = 12, 5
-LOGGER = "torch_tensorrt.dynamo.conversion._TRTInterpreter"
-LOGGED = re.compile(r"(TRT INetwork construction|Build TRT engine) elapsed time: (\d+):(\d+):(\d+(?:\.\d+)?)")
-STEPS = ("TRTInterpreter._populate_trt_builder_config", "TRTInterpreter._create_timing_cache")
+ROUNDS, WARM_UP = 12, 3
+STACK_WORDS = (1 << 17) + 1
+"""Just above 1 MiB: CPython maps a chunk of 2 MiB for such a frame, of which the frame touches next to nothing."""
+BARE, AGAIN, IMPORTS, UNSAMPLED, TRACED = "bare", "bare, again", "imports", "unsampled", "traced"
+KINDS = {
+    BARE: "bare",
+    AGAIN: "bare, a second process",
+    IMPORTS: "SDK, exporter and torchspan imported, not instrumented",
+    UNSAMPLED: "instrumented, sampler ALWAYS_OFF",
+    TRACED: "instrumented, recording into a file",
+}
 
 
-def prepare():
-    """A function that compiles the model once."""
-    import torch
+@dataclass(frozen=True)
+class Cost:
+    """What one compilation took."""
 
-    if not torch.cuda.is_available():
-        torchspan.testing.without_gpu()
-    # What the libraries would like to be installed beside them, and what they say of BERT's constants, each time.
-    logging.getLogger("torch_tensorrt").setLevel(logging.ERROR)
-    warnings.simplefilter("ignore")
-    import torch_tensorrt
-    import transformers
-
-    logging.getLogger("py.warnings").setLevel(logging.ERROR)
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=1000, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=256,
-        attn_implementation="eager",
-    )  # fmt: skip
-    model = transformers.BertModel(config).eval().cuda()
-    inputs = (torch.arange(16, device="cuda").unsqueeze(0), torch.ones(1, 16, dtype=torch.int64, device="cuda"))
-
-    def compile_once():
-        with torch.no_grad():
-            program = torch_tensorrt.dynamo.trace(model, arg_inputs=inputs)
-            torch_tensorrt.dynamo.compile(program, arg_inputs=inputs, min_block_size=1)
-
-    return compile_once
+    wall_s: float
+    process_s: float
+    thread_s: float
+    gc_s: float
+    """Inside the garbage collector, of `wall_s`."""
+    page_faults: float
 
 
-@contextlib.contextmanager
-def traced(processor):
-    """Inside, torchspan writes to a provider with this processor."""
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(processor)
-    TorchspanInstrumentor().instrument(tracer_provider=provider)
-    try:
-        yield
-    finally:
-        TorchspanInstrumentor().uninstrument()
-        provider.shutdown()
+class Meter:
+    """Measures calls of a function."""
+
+    def __init__(self):
+        import resource
+
+        self._usage = lambda: resource.getrusage(resource.RUSAGE_SELF)
+        self._collecting_s = self._collection_began = 0.0
+        gc.callbacks.append(self._collection)
+
+    def _collection(self, stage, _info):
+        now = time.perf_counter()
+        if stage == "start":
+            self._collection_began = now
+        else:
+            self._collecting_s += now - self._collection_began
+
+    def cost(self, function):
+        gc.collect()
+        self._collecting_s = 0.0
+        faults, start = self._usage().ru_minflt, (time.perf_counter(), time.process_time(), time.thread_time())
+        function()
+        end = time.perf_counter(), time.process_time(), time.thread_time()
+        return Cost(
+            *(b - a for a, b in zip(start, end, strict=True)), self._collecting_s, self._usage().ru_minflt - faults
+        )
 
 
-def seconds(function):
-    """How long one call takes, and how much processor time."""
-    gc.collect()
-    start, start_cpu = time.perf_counter(), time.process_time()
+def call(function):
+    """Call the function. With `STACK_WORDS` the calls below it fit into one chunk of the data stack."""
     function()
-    return time.perf_counter() - start, time.process_time() - start_cpu
 
 
-def ratio(compile_once):
-    """The rows for traced / bare."""
-    bare, with_tracing = [], []
+call.__code__ = call.__code__.replace(co_stacksize=STACK_WORDS)
+
+
+# --- in a process of one kind ------------------------------------------------------------------------------------------
+def work(kind, answers):
+    """Compile once for each line of standard input, and write each cost to the file descriptor `answers`."""
     with tempfile.TemporaryDirectory() as folder:
-        for turn in range(PAIRS):
-            for kind in ("bare", "traced") if turn % 2 else ("traced", "bare"):
-                if kind == "bare":
-                    bare.append(seconds(compile_once))
-                else:
-                    with traced(BatchSpanProcessor(FileSpanExporter(Path(folder, "trace.jsonl")))):
-                        with_tracing.append(seconds(compile_once))
-    for index, what in enumerate(("time", "processor time")):
-        bare_s, traced_s = [t[index] for t in bare], [t[index] for t in with_tracing]
-        figure = min(traced_s) / min(bare_s)
-        noise = noise_of(bare_s, lambda one, other: one / other - 1)
-        is_noise = noise > TARGET_RATIO - 1 and abs(figure - 1) <= noise
-        verdict = None if is_noise else figure <= TARGET_RATIO
-        yield Row(
-            f"traced / bare, {what} (bare / bare: 1 ± {noise:.3f})", f"{figure:.3f}", f"≤ {TARGET_RATIO}", verdict
-        )
+        if kind not in (BARE, AGAIN):
+            prepare(kind, Path(folder, "trace.jsonl"))
+        from bert import compiler
+
+        compile_once, meter = compiler(), Meter()
+        compile_once()  # fills caches
+        with os.fdopen(answers, "w") as pipe:
+            for _ in sys.stdin:
+                cost = meter.cost(functools.partial(call, compile_once))
+                print(*(getattr(cost, each.name) for each in fields(Cost)), file=pipe, flush=True)
 
 
-class OwnTime:
-    """Seconds spent in torchspan's wrappers, less those in what they wrap."""
+def prepare(kind, path):
+    """Import what a traced program imports; of the kinds that are instrumented, instrument."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
-    def __init__(self):
-        self.seconds = 0.0
+    importlib.import_module("torchspan._bridge")  # otherwise imported with the first library that is observed
+    from torchspan import TorchspanInstrumentor
+    from torchspan.sdk import FileSpanExporter
 
-    def _counting(self, function, sign):
-        @functools.wraps(function)
-        def timed(*args, **kwargs):
-            start = time.perf_counter()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.seconds += sign * (time.perf_counter() - start)
+    provider = TracerProvider(sampler=ALWAYS_OFF if kind == UNSAMPLED else ALWAYS_ON)
+    provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(path)))
+    if kind != IMPORTS:
+        TorchspanInstrumentor().instrument(tracer_provider=provider)
 
-        return timed
 
-    @contextlib.contextmanager
-    def counted(self):
-        """What is instrumented inside is counted."""
-        makers = adapter._makers
+# --- in the process that asks them ---------------------------------------------------------------------------------------
+class Worker:
+    """A process of one kind."""
 
-        def counted(maker):
-            return lambda probe, original: self._counting(maker(probe, self._counting(original, -1)), +1)
+    def __init__(self, kind):
+        read, answers = os.pipe()
+        self._process = subprocess.Popen(
+            [*_without_randomised_addresses(), sys.executable, __file__, "--worker", kind, "--answers", str(answers)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=(answers,), text=True,
+            env={**os.environ, "PYTHONHASHSEED": "0"},
+        )  # fmt: skip
+        os.close(answers)
+        self._answers = os.fdopen(read)
+        self.costs = []
 
-        adapter._makers = lambda *args, **kwargs: {
-            action: counted(maker) for action, maker in makers(*args, **kwargs).items()
-        }
+    def compile(self):
+        """Have it compile once. Raises SystemExit where it has ended."""
         try:
-            yield
-        finally:
-            adapter._makers = makers
+            print(file=self._process.stdin, flush=True)
+            return Cost(*map(float, self._answers.readline().split()))
+        except (BrokenPipeError, TypeError):
+            raise SystemExit(f"a process that compiles has ended:\n{self._process.communicate()[1]}") from None
+
+    def end(self):
+        self._process.stdin.close()
+        self._process.stderr.close()
+        self._process.wait()
+        self._answers.close()
 
 
-def share(compile_once):
-    """The row for our own time."""
-    found = []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(COMPILATIONS):
-            own = OwnTime()
-            with own.counted(), traced(BatchSpanProcessor(FileSpanExporter(Path(folder, "trace.jsonl")))):
-                took, _ = seconds(compile_once)
-            if own.seconds <= 0:
-                raise SystemExit("no wrapper was counted: the figure would be meaningless")
-            found.append((took / (took - own.seconds), own.seconds))
-    figure, own_s = statistics.median(found)
-    what = f"compilation with / without our {own_s * 1000:.1f} ms"
-    return Row(what, f"{figure:.4f}", f"≤ {TARGET_RATIO}", figure <= TARGET_RATIO)
+def _without_randomised_addresses():
+    setarch = shutil.which("setarch")
+    command = [setarch, "-R"]
+    return (
+        command
+        if setarch and subprocess.run([*command, "true"], check=False, stderr=subprocess.DEVNULL).returncode == 0
+        else []
+    )
 
 
-class LogLines(logging.Handler):
-    """The durations, in seconds, that the library logs."""
-
-    def __init__(self):
-        super().__init__(logging.INFO)
-        self.durations = {"TRT INetwork construction": [], "Build TRT engine": []}
-
-    def emit(self, record):
-        found = LOGGED.match(record.getMessage())
-        if found:
-            hours, minutes, rest = found.group(2, 3, 4)
-            self.durations[found[1]].append(int(hours) * 3600 + int(minutes) * 60 + float(rest))
-
-
-class StandIn:
-    """Seconds that the stand-in spends in each copy of a graph, inside `torch_tensorrt.construct_network`."""
-
-    def __init__(self):
-        self.copies = []
-
-    @contextlib.contextmanager
-    def counted(self):
-        """Copies made inside are counted; with a GPU there are none."""
-        if not torchspan.testing.is_without_gpu():
-            yield
-            return
-        from torchspan.testing._reference import Reference
-
-        original = vars(Reference)["of_interpreter"]
-
-        def of_interpreter(cls, interpreter):
-            start = time.perf_counter()
-            reference = original.__func__(cls, interpreter)
-            self.copies.append(time.perf_counter() - start)
-            return reference
-
-        Reference.of_interpreter = classmethod(of_interpreter)
-        try:
-            yield
-        finally:
-            Reference.of_interpreter = original
+def measured(kinds, rounds):
+    """The costs of each kind, round by round."""
+    workers = {kind: Worker(kind) for kind in kinds}
+    try:
+        for turn in range(WARM_UP + rounds):
+            for worker in [*workers.values()][:: 1 if turn % 2 else -1]:
+                cost = worker.compile()
+                if turn >= WARM_UP:
+                    worker.costs.append(cost)
+    finally:
+        for worker in workers.values():
+            worker.end()
+    return {kind: worker.costs for kind, worker in workers.items()}
 
 
-def ours(spans, copies):
-    """The same durations from our spans, in seconds; `copies`: seconds of the stand-in in each network."""
-    named = {each: [s for s in spans if s.name == each.name] for each in phase.PHASES}
-    construct = [_length(span) for span in named[phase.CONSTRUCT_NETWORK]]
-    if copies:
-        construct = [length - copy for length, copy in zip(construct, copies, strict=True)]
-    build = []
-    for convert in named[phase.CONVERT]:
-        inside = [*named[phase.BUILD_ENGINE], *named[phase.DESERIALIZE_ENGINE]]
-        spans_s = sum(
-            _length(span) for span in inside if span.parent and span.parent.span_id == convert.context.span_id
-        )
-        rows = zip(convert.attributes[semconv.STEP_NAMES], convert.attributes[semconv.STEP_DURATIONS], strict=True)
-        build.append(spans_s + sum(duration for name, duration in rows if name in STEPS))
-    return {"TRT INetwork construction": construct, "Build TRT engine": build}
+def ratios(costs, kind, over):
+    """Of the thread's time, round by round."""
+    return [one.thread_s / other.thread_s for one, other in zip(costs[kind], costs[over], strict=True)]
 
 
-def _length(span):
-    return (span.end_time - span.start_time) / 1e9
+def spread(values):
+    """By how much the median of resampled `values` differs from theirs in nine cases of ten."""
+    draw, middle = random.Random(0), statistics.median(values)
+    found = [abs(statistics.median(draw.choices(values, k=len(values))) - middle) for _ in range(500)]
+    return statistics.quantiles(found, n=10)[-1]
 
 
-def agreement(compile_once):
-    """One row for each of the library's log lines."""
-    logger, found = logging.getLogger(LOGGER), []
-    level, propagate = logger.level, logger.propagate
-    for _ in range(COMPILATIONS):
-        lines, exporter, stand_in = LogLines(), InMemorySpanExporter(), StandIn()
-        logger.addHandler(lines)
-        logger.setLevel(logging.INFO)
-        logger.propagate = False
-        try:
-            with stand_in.counted(), traced(SimpleSpanProcessor(exporter)):
-                compile_once()
-        finally:
-            logger.removeHandler(lines)
-            logger.setLevel(level)
-            logger.propagate = propagate
-        found.append((lines.durations, ours(exporter.get_finished_spans(), stand_in.copies)))
-    for what in ("TRT INetwork construction", "Build TRT engine"):
-        pairs = [(t, o) for theirs, own in found for t, o in zip(theirs[what], own[what], strict=True)]
-        if len(pairs) < COMPILATIONS:
-            raise SystemExit(f"the library logged {what!r} {len(pairs)} times in {COMPILATIONS} compilations")
-        theirs_s, ours_s = min(pairs, key=lambda pair: abs(pair[1] - pair[0]))
-        difference_s, allowed_s = ours_s - theirs_s, max(0.010, 0.02 * theirs_s)
-        yield Row(
-            f"our duration over log line {what!r} ({theirs_s * 1000:.0f} ms)",
-            f"{difference_s * 1000:+.2f} ms",
-            f"≤ {allowed_s * 1000:.0f} ms",
-            abs(difference_s) <= allowed_s,
-        )
+def row(costs, kind, over, target=None):
+    values = ratios(costs, kind, over)
+    figure = statistics.median(values)
+    noise = max(spread(values), abs(statistics.median(ratios(costs, AGAIN, BARE)) - 1))
+    what = f"{KINDS[kind]} / {KINDS[over]}"
+    if target is None:
+        return Row(what, f"{figure:.4f} ± {noise:.4f}", "", NO_TARGET)
+    is_noise = (noise > target - 1 and abs(figure - 1) <= noise) or target < figure <= target + noise
+    return Row(what, f"{figure:.4f} ± {noise:.4f}", f"≤ {target}", None if is_noise else figure <= target)
+
+
+def write_costs(costs):
+    """Print the medians of everything that was measured."""
+    print("\nOne compilation, medians: milliseconds, and page faults")
+    width = max(map(len, KINDS.values()))
+    print(f"  {'':<{width}}  {'wall':>7}  {'process':>7}  {'thread':>7}  {'GC':>7}  {'faults':>7}")
+    for kind, found in costs.items():
+        medians = [statistics.median(getattr(each, field.name) for each in found) for field in fields(Cost)]
+        cells = [f"{value * 1000:7.1f}" for value in medians[:-1]] + [f"{medians[-1]:7.0f}"]
+        print(f"  {KINDS[kind]:<{width}}  {'  '.join(cells)}", flush=True)
 
 
 def main():
-    compile_once = prepare()
-    compile_once()  # fills caches that the first compilation alone would pay for
-    status = write("A compilation of BERT with two layers", [share(compile_once), *ratio(compile_once)])
-    return write("Durations against the library's own", list(agreement(compile_once))) or status
+    parser = argparse.ArgumentParser(description="What tracing adds to a compilation.")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="compilations of each kind (default: %(default)s)")
+    parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--answers", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker is not None:
+        return work(options.worker, options.answers)
+    costs = measured(KINDS, options.rounds)
+    rows = [
+        row(costs, AGAIN, BARE),
+        row(costs, IMPORTS, BARE),
+        row(costs, UNSAMPLED, IMPORTS, TARGET_RATIO),
+        row(costs, TRACED, IMPORTS, TARGET_RATIO),
+        row(costs, TRACED, BARE),
+    ]
+    status = write(
+        f"A compilation of BERT with two layers, processor time of its thread, {options.rounds} rounds", rows
+    )
+    write_costs(costs)
+    return status
 
 
 if __name__ == "__main__":

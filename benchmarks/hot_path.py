@@ -6,21 +6,29 @@ so that the wrapper is all there is to see. Bare and hooked calls alternate, and
 busy machine adds to a round is not the hook's.
 """
 
+import argparse
 import dataclasses
+import statistics
+import sys
+import threading
+import time
 import timeit
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from table import NO_TARGET, Row, write
+from torchspan import semconv
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.engine import ActiveWork, Engine, LimitedRuns, Pipeline, RateLimits
 from torchspan.engine.run_times import HELD
+from torchspan.phase import EXECUTE as EXECUTE_PHASE
 from torchspan.probes import PROBES, Operator, Step
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter
 
@@ -52,17 +60,30 @@ def best_ns(*functions, rounds=ROUNDS):
     return [min(column) / CALLS * 1e9 for column in zip(*times, strict=True)]
 
 
+class Hooks:
+    """The hooks, as the bridge puts them together, around the empty function."""
+
+    def __init__(self, tracer_provider=None):
+        parents = SpanParents()
+        self.engine, self.writer = Engine(), SpanWriter(tracer_provider, parents=parents)
+        self.engine.pipeline = Pipeline([self.writer.callback])
+        factory = WrapperFactory(self.engine, Provenance())
+        ports = dataclasses.replace(Ports.closed(), parents=parents, run_policy=LimitedRuns(RateLimits()))
+        self.execute = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)
+        self.step = factory.step(STEP.target, STEP.action, execute_engine)
+        # Of contexts that the program makes itself; where Torch-TensorRT makes all of them this is not hooked.
+        self.run = wrap_run(factory, ports, RUN_CONTEXT.target, RUN_CONTEXT.action, execute_engine)
+
+    def with_metrics(self, reader):
+        """Have runs recorded for a reader; returns what writes them."""
+        meters = MeterProvider([reader], shutdown_on_exit=False)
+        return MetricWriter(self.engine, meters, active=ActiveWork(), dropped=int)
+
+
 def one_pass():
     """(what, nanoseconds over the bare call, target in nanoseconds or why there is none) of each row, measured once."""
-    # As the session puts them together.
-    engine, writer = Engine(), SpanWriter()
-    engine.pipeline = Pipeline([writer.callback])
-    factory = WrapperFactory(engine, Provenance())
-    ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
-    execute = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)
-    step = factory.step(STEP.target, STEP.action, execute_engine)
-    # Of contexts that the program makes itself; where Torch-TensorRT makes all of them this is not hooked.
-    run = wrap_run(factory, ports, RUN_CONTEXT.target, RUN_CONTEXT.action, execute_engine)
+    hooks = Hooks()
+    engine, execute, run, step = hooks.engine, hooks.execute, hooks.run, hooks.step
 
     def row(what, hooked, target_ns, rounds=ROUNDS):
         bare_ns, hooked_ns = best_ns(execute_engine, hooked, rounds=rounds)
@@ -77,8 +98,7 @@ def one_pass():
     # A function that only a compilation calls: what a compilation may cost in all is measured in compile.py.
     yield row("step of a compilation, none around it", step, "compile-class")
     # The dear case: nobody collects for so long that the runs themselves must add durations to the SDK's histogram.
-    meters = MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)
-    metrics = MetricWriter(engine, meters, active=ActiveWork(), dropped=int)
+    metrics = hooks.with_metrics(InMemoryMetricReader())
     for number in range(HELD):
         engine.run_times.add(number)
     yield row("run of an engine, metrics read too rarely", execute, "with metrics", 50)
@@ -97,7 +117,113 @@ def verdict(what, figure_ns, target_ns):
     return Row(what, f"{figure_ns:.0f} ns", f"≤ {target_ns} ns", figure_ns <= target_ns)
 
 
+# --- how the cost grows ----------------------------------------------------------------------------------------------
+FOLDED_US, METRICS_MEAN_US, METRICS_P95_US, GROWTH = 0.4, 0.5, 2.0, 1.2
+FEW, MANY = 1_000, 100_000
+"""Runs below one span, or between two collections of metrics."""
+THREADS, RUNS_EACH = 16, 5_000
+WORST_INTERVAL_S = 1e-5
+"""Between two switches of threads, where losses are looked for."""
+
+
+def costs_ns(function, calls, timer):
+    """What each chunk of `CALLS` calls took, in nanoseconds a call."""
+    loop = timeit.Timer("f(inputs, engine)", timer=timer, globals={"f": function, "inputs": [], "engine": TheEngine()})
+    return [loop.timeit(CALLS) / CALLS * 1e9 for _ in range(calls // CALLS)]
+
+
+def below_a_span(runs):
+    """Nanoseconds that a run costs over the bare one, as the median over `runs` runs below a span that has had as many."""
+    hooks = Hooks(provider := TracerProvider(shutdown_on_exit=False))
+    with provider.get_tracer("bench").start_as_current_span("request"):
+        costs_ns(hooks.execute, runs, time.thread_time)
+        pairs = [
+            (costs_ns(execute_engine, CALLS, time.thread_time), costs_ns(hooks.execute, CALLS, time.thread_time))
+            for _ in range(max(runs // CALLS, 20))
+        ]
+    hooks.engine.stop()
+    return statistics.median(hooked - bare for (bare,), (hooked,) in pairs)
+
+
+def lost(threads):
+    """How many runs the span does not tell of, when that many threads run an engine below it."""
+    hooks = Hooks(provider := TracerProvider(shutdown_on_exit=False))
+    span = provider.get_tracer("bench").start_span("request")
+    begin = threading.Barrier(threads)
+
+    def work():
+        context_api.attach(trace.set_span_in_context(span))
+        engine = TheEngine()
+        begin.wait()
+        for _ in range(RUNS_EACH):
+            hooks.execute([], engine)
+
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(WORST_INTERVAL_S)
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    sys.setswitchinterval(interval_s)
+    span.end()
+    hooks.engine.stop()
+    folded = span.attributes.get(semconv.RUNS_FOLDED[EXECUTE_PHASE][0], 0)
+    return threads * RUNS_EACH - hooks.writer.recorded - folded
+
+
+def between_collections(runs):
+    """(mean, 95th percentile) of nanoseconds over the bare run, of `runs` runs after which nothing is collected."""
+    hooks = Hooks()
+    metrics = hooks.with_metrics(InMemoryMetricReader())
+    engine, clock, single = TheEngine(), time.perf_counter_ns, []
+    hooks.execute([], engine)
+    mean_ns = statistics.mean(costs_ns(hooks.execute, runs, time.thread_time))
+    for function in (execute_engine, hooks.execute):
+        took = []
+        for _ in range(FEW):
+            start = clock()
+            function([], engine)
+            took.append(clock() - start)
+        single.append(took)
+    metrics.close()
+    hooks.engine.stop()
+    bare, hooked = single
+    return (
+        mean_ns - statistics.median(costs_ns(execute_engine, 20 * CALLS, time.thread_time)),
+        statistics.quantiles(hooked, n=20)[-1] - statistics.median(bare),
+    )
+
+
+def at_most(what, figure, limit, unit=""):
+    shown = f"{figure:.2f}" if isinstance(figure, float) else f"{figure}"
+    return Row(what, f"{shown}{unit}", f"≤ {limit}{unit}", figure <= limit)
+
+
+def growth():
+    """The rows of runs that are counted. Of passes some time apart the fastest counts; of losses, the worst."""
+    few, many = (min(below_a_span(runs) for _ in range(PASSES)) / 1000 for runs in (FEW, MANY))
+    yield at_most(f"folded run below a recording span, after {FEW:,}", few, FOLDED_US, " µs")
+    yield at_most(f"folded run below a recording span, after {MANY:,}", many, FOLDED_US, " µs")
+    yield at_most("  their ratio", many / few, GROWTH)
+    for threads in (1, THREADS):
+        worst = max(lost(threads) for _ in range(PASSES))
+        yield at_most(f"runs lost of {threads * RUNS_EACH:,}, {threads} threads below one span", worst, 0)
+    found = {runs: [between_collections(runs) for _ in range(PASSES)] for runs in (FEW, MANY)}
+    means = {runs: min(mean for mean, _ in each) / 1000 for runs, each in found.items()}
+    for runs, each in found.items():
+        yield at_most(f"run under a metric reader, {runs:,} held, mean", means[runs], METRICS_MEAN_US, " µs")
+        p95 = min(p95 for _, p95 in each) / 1000
+        yield at_most(f"run under a metric reader, {runs:,} held, p95", p95, METRICS_P95_US, " µs")
+    yield at_most("  ratio of the means", means[MANY] / means[FEW], GROWTH)
+
+
 def main():
+    parser = argparse.ArgumentParser(description="What a hook costs.")
+    parser.add_argument("--growth", action="store_true", help="only the runs that are counted")
+    counted = "Runs that are counted, over the bare call"
+    if parser.parse_args().growth:
+        return write(counted, list(growth()))
     (bare_ns,) = best_ns(execute_engine)
     # A machine may be slow for as long as a row takes; of passes some time apart the fastest counts.
     passes = [list(one_pass()) for _ in range(PASSES)]
@@ -106,7 +232,8 @@ def main():
         for same in zip(*passes, strict=True)
         for what, _, target_ns in same[:1]
     ]
-    return write(f"Calls that record nothing, over the bare call (which takes {bare_ns:.0f} ns here)", rows)
+    title = f"Calls that record nothing, over the bare call (which takes {bare_ns:.0f} ns here)"
+    return max(write(title, rows), write(counted, list(growth())))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from torchspan.writer import (
     Heartbeats,
     MetricWriter,
     ProgressWriter,
+    Sampler,
     SpanParents,
     SpanWriter,
     enrich_callback,
@@ -72,7 +73,10 @@ class Bridge:
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)
-        self._engine.pipeline = Pipeline((*callbacks, *memory_callbacks(), self._log_marker.callback))
+        sampler = Sampler()
+        self._engine.at_stop(sampler.close)
+        memory = memory_callbacks(sampler)
+        self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback))
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []

@@ -12,6 +12,7 @@ import torch_tensorrt
 
 from support import models
 from support.tree import named
+from torchspan import TorchspanInstrumentor
 from torchspan.writer import _memory
 
 MIB = 1 << 20
@@ -189,3 +190,17 @@ class InitialisedTorch:
 
     def mem_get_info(self):
         return self.free[0], 24 << 30
+
+
+@linux
+def test_the_thread_that_looks_stays_for_the_next_build_and_ends_when_the_bridge_does(instrument):
+    alive = lambda: [each for each in threading.enumerate() if each.name == _memory.NAME]
+    instrument()
+    assert alive() == []
+    compiled()
+    (thread,) = alive()
+    compiled()
+    assert alive() == [thread]
+    TorchspanInstrumentor().uninstrument()
+    thread.join(60)
+    assert not thread.is_alive()

@@ -2,6 +2,7 @@
 """Memory of this very process, read by us and, as an oracle, from the kernel's walk over its pages and from getrusage."""
 
 import os
+import queue
 import resource
 import sys
 import threading
@@ -14,6 +15,7 @@ from support.engines import extend
 from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.writer import _memory
+from torchspan.writer._background import Background
 from torchspan.writer._memory import ProcessMemory, Sampler, memory_callbacks, peak_resident_bytes, resident_bytes
 
 MIB = 1 << 20
@@ -28,11 +30,47 @@ def wait_until(condition):
         time.sleep(0.005)
 
 
+def threads():
+    return [each for each in threading.enumerate() if each.name == _memory.NAME]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left_over(monkeypatch):
+    """Samplers that a test makes on the way are closed after it."""
+    made, make = [], Sampler.__init__
+
+    def making(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(Sampler, "__init__", making)
+    yield
+    for each in made:
+        each.close()
+    wait_until(lambda: not threads())
+
+
 def engine_with(*callbacks):
     engine = Engine()
     for callback in callbacks:
         extend(engine, callback)
     return engine
+
+
+def in_forked_child(function):
+    """The `repr` of what the function returns in a forked child."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writer, repr(function()).encode())
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        found = answer.read()
+    os.waitpid(pid, 0)
+    return found
 
 
 def resident_by_pages():
@@ -124,50 +162,81 @@ def test_only_builds_are_looked_at():
     assert event.additions == {}
 
 
+@pytest.fixture
+def sampler():
+    """A sampler that finds 7 bytes at a look, and looks often."""
+    return Sampler(lambda: 7, interval_s=0.001)
+
+
 @linux
-def test_builds_at_the_same_time_share_one_thread_which_ends_with_the_last(monkeypatch):
-    sampler = Sampler(lambda: 7, interval_s=DEADLINE_S)
-    memory = ProcessMemory(sampler)
-    alive = lambda: [each for each in threading.enumerate() if each.name == "torchspan memory"]
-    wait_until(lambda: not alive())  # of an earlier test
-    engine = engine_with(memory.callback)
+def test_builds_one_after_the_other_and_at_the_same_time_share_one_thread(sampler):
+    engine = engine_with(ProcessMemory(sampler).callback)
     first = engine.open(phase.BUILD_ENGINE, {})
-    (thread,) = alive()
+    (thread,) = threads()
     second = engine.open(phase.BUILD_ENGINE, {})
-    assert alive() == [thread]
-    assert thread.daemon
     engine.close(second)
-    assert alive() == [thread]
     engine.close(first)
+    engine.close(engine.open(phase.BUILD_ENGINE, {}))
+    assert threads() == [thread]
+    assert thread.daemon
+
+
+def test_before_the_first_build_there_is_no_thread(sampler):
+    engine = engine_with(ProcessMemory(sampler).callback)
+    engine.close(engine.open(phase.COMPILE, {}))
+    assert threads() == []
+
+
+def test_between_builds_the_thread_sleeps_without_a_timeout():
+    timeouts = []
+
+    class Recorded(queue.SimpleQueue):
+        def get(self, *, timeout):
+            timeouts.append(timeout)
+            return super().get(timeout=timeout)
+
+    sampler = Sampler(lambda: 7, interval_s=0.001)
+    sampler._thread = Background(_memory.NAME, sampler._sample, Recorded)
+    work = _memory._Running(None, 0)
+    sampler.start(work)
+    wait_until(lambda: work.most)
+    sampler.stop(work)
+    wait_until(lambda: timeouts[-1] is None)
+    assert timeouts.count(None) == 1, "after its work, which was there before it began"
+    assert set(timeouts) == {None, 0.001}
+
+
+def test_work_that_starts_while_the_thread_sleeps_is_looked_at(sampler):
+    for _ in range(3):
+        work = _memory._Running(None, 0)
+        sampler.start(work)
+        wait_until(lambda seen=work: seen.most == 7)
+        sampler.stop(work)
+
+
+def test_closing_ends_the_thread_at_once_even_with_work_left():
+    sampler = Sampler(lambda: 7, interval_s=DEADLINE_S)
+    sampler.start(_memory._Running(None, 0))
+    (thread,) = threads()
+    sampler.close()
     thread.join(DEADLINE_S / 2)  # it does not wait for its interval to pass
     assert not thread.is_alive()
 
 
-def test_work_that_starts_while_the_thread_is_leaving_is_looked_at():
-    """The thread leaves in two steps; whichever step new work falls between, it is sampled."""
-    sampled = []
+def test_closing_what_never_began_is_nothing():
+    Sampler().close()
+    assert threads() == []
 
-    class Leaving(Sampler):
-        late = None
 
-        @property
-        def _thread(self):
-            return self.__dict__.get("thread")
-
-        @_thread.setter
-        def _thread(self, thread):
-            self.__dict__["thread"] = thread
-            if thread is None and sampled and self.late is None:
-                self.late = _memory._Running(None, 0)
-                self._running[id(self.late)] = self.late  # as `start` does, before it asks for the thread
-
-    sampler = Leaving(lambda: sampled.append(1) or 7, interval_s=0.001)
-    work = _memory._Running(None, 0)
-    sampler.start(work)
-    wait_until(lambda: sampled)
-    sampler.stop(work)
-    wait_until(lambda: sampler.late is not None and sampler.late.most == 7)
-    sampler.stop(sampler.late)
+def test_the_programs_threads_start_no_thread_in_a_build_but_the_first(sampler, monkeypatch):
+    sampler.start(_memory._Running(None, 0))
+    started = []
+    monkeypatch.setattr(threading.Thread, "start", lambda self: started.append(self.name))
+    for _ in range(3):
+        work = _memory._Running(None, 0)
+        sampler.start(work)
+        sampler.stop(work)
+    assert started == []
 
 
 def test_where_no_thread_can_be_started_the_work_is_forgotten(monkeypatch):
@@ -183,25 +252,37 @@ def test_where_no_thread_can_be_started_the_work_is_forgotten(monkeypatch):
 
 @linux
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
-def test_a_forked_child_samples_for_itself():
-    sampler = Sampler(lambda: 7, interval_s=0.005)
+def test_a_forked_child_samples_for_itself(sampler):
     inherited = _memory._Running(None, 0)
     sampler.start(inherited)
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            sampler.stop(inherited)  # the thread is not here
-            own = _memory._Running(None, 0)
-            sampler.start(own)
-            deadline = time.monotonic() + DEADLINE_S
-            while not own.most and time.monotonic() < deadline:
-                time.sleep(0.005)
-            os.write(writer, str(own.most).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    os.waitpid(pid, 0)
-    assert os.read(reader, 10) == b"7"
-    os.close(reader)
+    wait_until(lambda: inherited.most)
+
+    def child():
+        inherited.most = 0
+        sampler.stop(inherited)  # the thread is not here
+        own = _memory._Running(None, 0)
+        sampler.start(own)
+        wait_until(lambda: own.most)
+        return own.most, len(threads())
+
+    assert in_forked_child(child) == repr((7, 1))
+    sampler.stop(inherited)
+
+
+@linux
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # which is the point
+def test_a_forked_child_does_not_look_at_work_that_ends_in_its_parent(sampler):
+    inherited = _memory._Running(None, 0)
+    sampler.start(inherited)
+    wait_until(lambda: inherited.most)
+
+    def child():
+        inherited.most = 0
+        own = _memory._Running(None, 0)
+        sampler.start(own)
+        wait_until(lambda: own.most)
+        sampler.stop(own)
+        return inherited.most, sampler._running
+
+    assert in_forked_child(child) == repr((0, {}))
     sampler.stop(inherited)

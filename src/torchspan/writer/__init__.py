@@ -3,7 +3,7 @@
 
 from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._heartbeats import Heartbeats
-from torchspan.writer._memory import memory_callbacks
+from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metrics import MetricWriter
 from torchspan.writer._notes import CurrentSpanNotes
 from torchspan.writer._parents import SpanParents
@@ -15,6 +15,7 @@ __all__ = [
     "Heartbeats",
     "MetricWriter",
     "ProgressWriter",
+    "Sampler",
     "SpanParents",
     "SpanWriter",
     "enrich_callback",

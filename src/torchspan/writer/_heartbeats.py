@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import contextvars
-import os
 import queue
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 from torchspan._base.errors import Guard
 from torchspan.engine import ActiveWork, Callback, Event
+from torchspan.writer._background import Background, Wake
 from torchspan.writer._schedule import NS, next_beat_ns
 
 NAME = "torchspan-heartbeats"
@@ -31,16 +29,6 @@ class Teller(Protocol):
         """Send out what was told; may take as long as it likes."""
 
 
-class Wake(Protocol):
-    """What the thread sleeps on: `queue.SimpleQueue`, whose `put` waits for nothing and may be called anywhere."""
-
-    def put(self, item: bool, /) -> None:
-        """Wake the thread: True to go on, False to end."""
-
-    def get(self, *, timeout: float | None) -> bool:
-        """Wait for that. Raises queue.Empty when `timeout` seconds have passed."""
-
-
 @dataclass(slots=True)
 class _Told:
     """How often a piece of work was told of, and when it is due again."""
@@ -49,20 +37,10 @@ class _Told:
     due_ns: int = 0
 
 
-@dataclass(eq=False, slots=True)
-class _Sleeper:
-    """The thread of one process, with what it sleeps on."""
-
-    wake: Wake
-    pid: int = field(default_factory=os.getpid)
-
-
 class Heartbeats:
     """Tells of each long piece of work at its start and from then on at intervals, from a thread of its own.
 
-    The thread begins with the first long work and sleeps without a timeout while there is none; a forked child gets
-    one of its own with its first. It is a daemon, so no exit waits for it. The program's threads only put
-    a word into a queue, which waits for no lock that our thread holds while it writes or exports.
+    The thread begins with the first long work and sleeps without a timeout while there is none; see `Background`.
 
     teller: who is told. interval_s: see `next_beat_ns`. guard: catches what a teller raises.
     new_wake: what the thread sleeps on.
@@ -80,8 +58,7 @@ class Heartbeats:
         self._teller = teller
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
         self._guard = guard
-        self._new_wake = new_wake
-        self._sleepers: dict[int, _Sleeper] = {}
+        self._thread = Background(NAME, self._run, new_wake)
         self._told: dict[Event, _Told] = {}
         self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
         """In a pipeline it comes after that of `active`."""
@@ -89,39 +66,26 @@ class Heartbeats:
     # --- on the program's threads -----------------------------------------------------------------------------
     def stop(self) -> None:
         """Have the thread end; what it is exporting just now it still does."""
-        sleeper = self._sleepers.pop(os.getpid(), None)
-        if sleeper is not None:
-            sleeper.wake.put(False)
+        self._thread.stop()
 
     def _start(self, event: Event) -> bool:
         if event not in self._active:
             return False
-        pid = os.getpid()
-        sleeper = self._sleepers.get(pid)
-        if sleeper is None:
-            # Of two threads that come here at once one wins. A lock could be held elsewhere during a fork.
-            mine = _Sleeper(self._new_wake(), pid)
-            sleeper = self._sleepers.setdefault(pid, mine)
-            if sleeper is mine:
-                thread = threading.Thread(target=self._run, args=(sleeper,), name=NAME, daemon=True)
-                # Without the caller's context: whoever hands contexts down to threads would hand down one of its spans.
-                contextvars.Context().run(thread.start)
-        sleeper.wake.put(True)
+        self._thread.wake()
         return True
 
     def _end(self, _event: Event, is_told_of: bool | None) -> None:
-        sleeper = self._sleepers.get(os.getpid()) if is_told_of else None
-        if sleeper is not None:
-            sleeper.wake.put(True)
+        if is_told_of:
+            self._thread.nudge()
 
     # --- on ours ----------------------------------------------------------------------------------------------
-    def _run(self, sleeper: _Sleeper) -> None:
+    def _run(self, wake: Wake) -> None:
         with suppress_instrumentation():
             self._told = {}  # of the parent process, if there was one
             timeout: float | None = None
             while True:
                 try:
-                    if not sleeper.wake.get(timeout=timeout):
+                    if not wake.get(timeout=timeout):
                         return
                 except queue.Empty:
                     pass

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import os
+import queue
 import re
 import sys
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
 from torchspan.engine import Callback, Event
 from torchspan.phase import BUILD_ENGINE
+from torchspan.writer._background import Background, Wake
+
+NAME = "torchspan memory"
+"""Of the thread."""
 
 INTERVAL_S = 0.25
 """Between two samples: a sample takes some ten microseconds."""
@@ -48,55 +52,52 @@ class _Running:
 
     mark: int | None
     most: int
+    pid: int = field(default_factory=os.getpid)
 
 
 class Sampler:
-    """Looks at the process's memory from one thread, as long as there is work to look at.
+    """Looks at the process's memory at intervals, from one thread, while there is work to look at.
 
-    Without a lock, which a fork could catch while it is held: work enters the table before the thread is asked for, and
-    the thread takes leave before it looks into the table once more, so that one of them sees the other. A forked child
-    has no thread, and starts its own.
+    The thread begins with the first work and sleeps without a timeout while there is none; see `Background`.
     """
 
     def __init__(self, read: Callable[[], int | None] = resident_bytes, interval_s: float = INTERVAL_S) -> None:
         self._read = read
         self._interval_s = interval_s
         self._running: dict[int, _Running] = {}
-        self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        self._thread = Background(NAME, self._sample)
 
     def start(self, work: _Running) -> None:
         """Look at the memory until `stop`. Raises RuntimeError where no thread can be started."""
         self._running[id(work)] = work
-        if self._thread is None or not self._thread.is_alive():
-            self._wake = threading.Event()
-            thread = threading.Thread(target=self._sample, args=(self._wake,), name="torchspan memory", daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:  # the interpreter is ending
-                del self._running[id(work)]
-                raise
-            self._thread = thread
+        try:
+            self._thread.wake()
+        except RuntimeError:
+            del self._running[id(work)]
+            raise
 
     def stop(self, work: _Running) -> None:
-        """No longer; with the last work the thread ends."""
-        self._running.pop(id(work), None)
-        thread = self._thread
-        if not self._running and thread is not None and thread.is_alive():
-            self._wake.set()
+        """No longer."""
+        self._running.pop(
+            id(work), None
+        )  # the thread finds out at its next look: to wake it would cost a switch of threads
 
-    def _sample(self, wake: threading.Event) -> None:
+    def close(self) -> None:
+        """Have the thread end."""
+        self._thread.stop()
+
+    def _sample(self, wake: Wake) -> None:
+        for key, work in list(self._running.items()):
+            if work.pid != os.getpid():  # of the parent process: it does not end here
+                self._running.pop(key, None)
         while True:
-            while self._running:
-                wake.wait(self._interval_s)
-                wake.clear()
+            try:
+                if not wake.get(timeout=self._interval_s if self._running else None):
+                    return
+            except queue.Empty:
                 now = self._read() or 0
                 for work in list(self._running.values()):
                     work.most = max(work.most, now)
-            self._thread = None
-            if not self._running or self._thread is not None:
-                return
-            self._thread = threading.current_thread()
 
 
 class ProcessMemory:
@@ -163,7 +164,10 @@ def _device_after(event: Event, _context: None) -> None:
         event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = found
 
 
-def memory_callbacks() -> tuple[Callback, ...]:
-    """What a pipeline needs to record the memory of a build; a failure of one leaves the other."""
+def memory_callbacks(sampler: Sampler | None = None) -> tuple[Callback, ...]:
+    """What a pipeline needs to record the memory of a build; a failure of one leaves the other.
+
+    sampler: looks at the process's memory during a build; to be closed with the engine.
+    """
     device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
-    return (ProcessMemory().callback, device)
+    return (ProcessMemory(sampler).callback, device)
