@@ -36,8 +36,12 @@ TwoArguments = Callable[[Any, Any], Any]
 _ENOUGH = (None,)
 """Lets one run pass, where no callback is registered any more."""
 
-_KNOWN_CONTEXTS = 64
-"""Contexts whose runs are counted without asking again: one for each thread that is inside a recorded request."""
+_OBJECTS = 1024
+"""Objects that a span's tally knows; an entry is a weak reference and a time."""
+
+_Last = tuple[Callable[[], Any], Any, Any, "RunTally | None"]
+"""The last context, weakly, as contexts do not change and the verdict on one stands. Below a recording span, the parts of its
+tally that a run needs follow; elsewhere None, None and None."""
 
 
 def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
@@ -68,60 +72,65 @@ class EngineRuns:
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
         times, callbacks, add_up = self._times, self._callbacks, self._times.collect
-        tensor, suppressed = _tensor_type(), Surroundings.SUPPRESSED
-        known: dict[int, tuple[Callable[[], Any], RunTally]] = {}
+        tensor, reference = _tensor_type(), weakref.ref
         is_open = True
         is_timed = counts_at_once = False
         passed: TwoArguments = original
         unmeasured: TwoArguments = original
-        quiet: Callable[[], Any] = _no_context
-        """The last context without a recording span, weakly: contexts do not change, so the verdict on it stands."""
+        last: _Last = _NO_CONTEXT
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest.
         def observed_run(first: Any, second: Any) -> Any:
-            nonlocal quiet
-            if is_open:
-                if fresh:
+            nonlocal last
+            if not is_open:
+                return passed(first, second)
+            if fresh:
+                return decide(first, second)
+            context = context_of()
+            known, counted_until, held, tally = last
+            if known() is not context:
+                surroundings = look(context)
+                if surroundings is Surroundings.SUPPRESSED:
+                    return unmeasured(first, second)
+                if surroundings is not Surroundings.QUIET:
                     return decide(first, second)
-                context = context_of()
-                if context is not quiet():
-                    state = known.get(id(context))
-                    if state is None or state[0]() is not context or not counts_at_once:
-                        surroundings = look(context)
-                        if surroundings is not Surroundings.QUIET:
-                            if surroundings is suppressed:
-                                return unmeasured(first, second)
-                            return decide(first, second)
-                        quiet = weakref.ref(context)
-                        return passed(first, second)
-                    tally = state[1]
-                    start = clock()
-                    if start >= tally.counted_until.get(id(first if engine_first else second), 0.0):
+                last = (reference(context), None, None, None)
+                return passed(first, second)
+            if tally is None:
+                return passed(first, second)
+            # A run that is only counted: nothing is called here that a run could do without.
+            start = clock()
+            try:
+                if start >= counted_until[reference(first if engine_first else second)] or not counts_at_once:
+                    return decide(first, second)
+            except (KeyError, TypeError):  # not decided here yet, or without weak references
+                return decide(first, second)
+            if checks_inputs:
+                if type(first) is not list:
+                    return decide(first, second)
+                for each in first:
+                    if type(each) is not tensor:
                         return decide(first, second)
-                    if checks_inputs:
-                        if type(first) is not list:
-                            return decide(first, second)
-                        for each in first:
-                            if type(each) is not tensor:
-                                return decide(first, second)
-                    elif is_called_by(excluded, sys._getframe(1)):
-                        return original(first, second)
-                    try:
-                        result = original(first, second)
-                    except BaseException as error:
-                        self._counted(tally, clock() - start, type(error))
-                        raise
-                    duration_s = clock() - start
-                    held = tally.held
-                    held.append(duration_s)
-                    if len(held) >= tally.due:
-                        tally.sum_up()
-                    if is_timed:
-                        times.held.append(duration_s)
-                        if len(times.held) >= times.due:
-                            add_up()
-                    return result
-            return passed(first, second)
+            elif is_called_by(excluded, sys._getframe(1)):
+                return original(first, second)
+            try:
+                result = original(first, second)
+            except BaseException as error:
+                self._counted(tally, clock() - start, type(error))
+                raise
+            duration_s = clock() - start
+            held.append(duration_s)
+            if len(held) >= tally.due:
+                tally.sum_up()
+            if is_timed:
+                times.held.append(duration_s)
+                if len(times.held) >= times.due:
+                    add_up()
+            return result
+
+        def remember(context: Any, tally: RunTally) -> None:
+            nonlocal last
+            last = (reference(context), tally.counted_until, tally.held, tally)
 
         def timed_run(first: Any, second: Any) -> Any:
             if checks_inputs:
@@ -157,7 +166,7 @@ class EngineRuns:
             if excluded and is_called_by(excluded, sys._getframe(2)):  # above this and the closure
                 return original(first, second)
             runner, inputs = (first, second) if engine_first else (second, first)
-            return self._decide((first, second), {}, runner, inputs if checks_inputs else (), known)
+            return self._decide((first, second), {}, runner, inputs if checks_inputs else (), remember)
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
@@ -171,9 +180,8 @@ class EngineRuns:
                 passed, unmeasured = heard(passed), heard(unmeasured)
 
         def close() -> None:
-            nonlocal is_open, passed
-            is_open, passed = False, original
-            known.clear()
+            nonlocal is_open, passed, last
+            is_open, passed, last = False, original, _NO_CONTEXT
 
         times.watch(choose)
         self._engine.at_stop(callbacks.watch(choose))
@@ -203,8 +211,18 @@ class EngineRuns:
         return observed_forward
 
     # --- what becomes of a run --------------------------------------------------------------------------------
-    def _decide(self, args: Any, kwargs: Any, runner: Any, inputs: Any, known: dict[int, Any] | None) -> Any:
-        """Make the call, as what the policy decides. known: gets contexts whose runs are counted without asking again."""
+    def _decide(
+        self,
+        args: Any,
+        kwargs: Any,
+        runner: Any,
+        inputs: Any,
+        remember: Callable[[Any, RunTally], None] | None,
+    ) -> Any:
+        """Make the call, as what the policy decides.
+
+        remember: receives a context with the tally of the span in it, in which runs are counted without asking again.
+        """
         original, parents = self._original, self._ports.parents
         if _dynamo_safety.is_symbolic(_values(inputs)):
             return original(*args, **kwargs)
@@ -219,11 +237,9 @@ class EngineRuns:
             return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
         if decision is not None and verdict is Verdict.COUNT and parent is not None:
             tally = parent.tally(self._action.phase)
-            tally.counted_until[id(runner)] = decision.until_s
-            if known is not None:
-                if len(known) >= _KNOWN_CONTEXTS:
-                    known.clear()
-                known[id(context)] = (weakref.ref(context), tally)
+            if remember is not None:
+                self._engine.guard.call("counting runs", _count_until, tally, runner, decision.until_s)
+                remember(context, tally)
             return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
         return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
 
@@ -323,5 +339,18 @@ def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
     return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
 
 
+def _count_until(tally: RunTally, runner: Any, until_s: float) -> None:
+    """Runs of `runner` are counted without asking again until then. Objects without weak references are asked for each time."""
+    if len(tally.counted_until) >= _OBJECTS:
+        tally.counted_until.clear()
+    try:
+        tally.counted_until[weakref.ref(runner)] = until_s
+    except TypeError:
+        return
+
+
 def _no_context() -> None:
     """What a weak reference to nothing returns."""
+
+
+_NO_CONTEXT: _Last = (_no_context, None, None, None)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 HELD = 8192
 """Durations that are held at most before they are summed up."""
@@ -19,14 +21,15 @@ class RunTally:
     factor of two. `close` writes what is left.
 
     write: receives number, sum and maximum; called by one thread at a time.
-    counted_until: objects by address whose runs are counted here without asking again, until which `time.perf_counter`.
+    counted_until: weak references to objects whose runs are counted here without asking again, each with the
+        `time.perf_counter` until which.
     """
 
     __slots__ = ("_lock", "_write", "count", "counted_until", "due", "held", "longest_s", "total_s")
 
     def __init__(self, write: Callable[[int, float, float], None]) -> None:
         self.held: deque[float] = deque()
-        self.counted_until: dict[int, float] = {}
+        self.counted_until: dict[weakref.ref[Any], float] = {}
         self.due = 1
         self.count = 0
         self.total_s = 0.0
