@@ -130,6 +130,18 @@ TOTALS = {
 }
 
 
+def test_the_metric_writer_leaves_nothing_in_the_scratch_space_of_an_event(bridge):
+    conversion = bridge.engine.start(phase.CONVERT, {})
+    lookup = bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "hit"})
+    bridge.engine.finish(conversion)
+    assert [repr(each.scratch) for each in (conversion, lookup)] == ["Scratch({})"] * 2
+
+
+def test_a_lookup_with_no_conversion_around_it_is_counted(bridge, metrics):
+    bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "miss"})
+    assert metrics.values("torch_tensorrt.engine_cache.lookups", "torch_tensorrt.engine_cache.result") == {"miss": 1}
+
+
 @pytest.mark.parametrize("outer", [phase.COMPILE, None], ids=["compilation", "alone"])
 def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, metrics, outer):
     compilation = bridge.engine.open(outer, {}) if outer else None

@@ -186,7 +186,7 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
-    for keys in semconv.RUNS_FOLDED.values():
+    for keys in (each.folded for each in phase.PHASES if each.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
             found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
