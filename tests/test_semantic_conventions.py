@@ -60,6 +60,29 @@ def test_a_metric_is_measured_on_events_of_phases_that_carry_what_it_reads():
             assert set(metric.measure.of) & set(key.on), metric
 
 
+def namespaces(names):
+    """Every part of the names that stands before a dot: `a` and `a.b` for `a.b.c`."""
+    return {name.rsplit(".", count)[0] for name in names for count in range(1, name.count(".") + 1)}
+
+
+def test_no_attribute_key_is_also_a_namespace():
+    assert set(TABLE) & namespaces([*TABLE, *METRICS]) == set()
+
+
+def test_no_metric_is_also_a_namespace_but_the_count_of_operators_left_in_pytorch():
+    assert set(METRICS) & namespaces([*TABLE, *METRICS]) == {"torch_tensorrt.fallback.operators"}
+
+
+def test_no_name_is_both_an_attribute_and_a_metric():
+    assert set(TABLE) & set(METRICS) == set()
+
+
+def test_keys_of_lists_are_plural():
+    lists = {key for key, row in TABLE.items() if row.type.endswith("[]")}
+    assert len(lists) > 20
+    assert [key for key in lists if not key.rpartition(".")[2].endswith("s")] == []
+
+
 def test_no_metric_stands_twice():
     assert len(METRICS) == len(semconv.METRICS)
 

@@ -31,7 +31,7 @@ STATUS = """\
 | status | when |
 |---|---|
 | error, with `error.type` | an exception passed this span, or TensorRT returned no engine |
-| unset, with `torch_tensorrt.fallback.reason` | nothing failed, but work that was to run in TensorRT runs in PyTorch |
+| unset, with `torch_tensorrt.fallback.reason_classes` | nothing failed, but work that was to run in TensorRT runs in PyTorch |
 | unset | otherwise |
 
 The `exception` event is on the innermost span that the exception passed, and on no other. A build that returned no engine
@@ -56,7 +56,7 @@ def document():
         parts.append(section(f"`{span_name(each)}`", rows) if rows else "")
     events = dict.fromkeys(a.event for a in semconv.ATTRIBUTES if a.event is not None)
     parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if a.event == each]) for each in events]
-    parts.append(values("Values of `torch_tensorrt.fallback.reason`", semconv.FallbackReason))
+    parts.append(values("Values of `torch_tensorrt.fallback.reason_classes`", semconv.FallbackReason))
     parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     parts += [METRICS, metrics(), section("On metrics only", [a for a in semconv.ATTRIBUTES if a.metric])]
     return "\n".join(part for part in parts if part)

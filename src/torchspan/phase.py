@@ -107,7 +107,7 @@ CONSTRUCT_NETWORK = Phase(
 )
 BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True, room=_BUILD)
 BUILD_PHASE = Phase(
-    "tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
+    "tensorrt.build_phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
 )
 DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.", room=_INSIDE)
 CREATE_CONTEXT = Phase(

@@ -123,7 +123,7 @@ def test_a_failure_that_torch_compile_swallows_marks_the_compile_span_and_the_nu
     }
     assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
     compilation = named(spans, "torch_tensorrt.compile").attributes
-    assert compilation["torch_tensorrt.fallback.reason"] == ("compile_failed",)
+    assert compilation["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
     assert compilation["torch_tensorrt.operators.tensorrt"] == 0
     assert compilation["torch_tensorrt.engines.count"] == 0
 
@@ -136,7 +136,7 @@ def test_with_pass_through_build_failures_the_user_gets_the_exception(instrument
         torch.compile(models.seeded(models.Fallback), backend="tensorrt", options=options)(models.image())
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert compilation.attributes["error.type"] == "RuntimeError"
-    assert "torch_tensorrt.fallback.reason" not in compilation.attributes
+    assert "torch_tensorrt.fallback.reason_classes" not in compilation.attributes
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -151,7 +151,7 @@ def test_a_refit_that_leaves_everything_to_pytorch_says_so(instrument, exporter)
     assert not [name for name, _ in result.named_children() if name.startswith("_run_on_acc")]
     span = named(exporter.get_finished_spans(), "torch_tensorrt.refit")
     assert span.status.status_code is StatusCode.UNSET
-    assert span.attributes["torch_tensorrt.fallback.reason"] == ("no_supported_operators", "no_converter")
+    assert span.attributes["torch_tensorrt.fallback.reason_classes"] == ("no_supported_operators", "no_converter")
     assert span.attributes["torch_tensorrt.engines.count"] == 0
     assert span.attributes["torch_tensorrt.operators.tensorrt"] == 0
 

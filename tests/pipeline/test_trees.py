@@ -146,7 +146,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
         **KEEP,
         "torch_tensorrt.model.class": "BertModel",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes": nodes,
+        "torch_tensorrt.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -225,7 +225,7 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
         **KEEP,
         "torch_tensorrt.model.class": "ConvNet",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes": nodes,
+        "torch_tensorrt.graph.nodes.count": nodes,
     }
     counted = {
         "torch_tensorrt.operators.total": operators,
@@ -287,10 +287,10 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
         compiled(x)
 
     fallback = {
-        "torch_tensorrt.fallback.reason": ("no_converter",),
-        "torch_tensorrt.fallback.operators": ("torch.ops.aten.special_i1e.default",),
-        "torch_tensorrt.fallback.counts": (1,),
-        "torch_tensorrt.fallback.reasons": ("no_converter",),
+        "torch_tensorrt.fallback.reason_classes": ("no_converter",),
+        "torch_tensorrt.fallback.operators.names": ("torch.ops.aten.special_i1e.default",),
+        "torch_tensorrt.fallback.operators.counts": (1,),
+        "torch_tensorrt.fallback.operators.reasons": ("no_converter",),
         "torch_tensorrt.fallback.totals.reasons": ("no_converter",),
         "torch_tensorrt.fallback.totals.operators": (1,),
         "torch_tensorrt.fallback.totals.subgraphs": (1,),
@@ -369,7 +369,7 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
         **KEEP,
         "torch_tensorrt.model.class": "Mlp",
         "torch.export.strict": False,
-        "torch_tensorrt.graph.nodes": 9,
+        "torch_tensorrt.graph.nodes.count": 9,
         "torch.export.range_constraints": one_dimension,
     }
     shapes = {"torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}

@@ -35,11 +35,11 @@ METRIC_PHASE_DURATION = Metric(
     measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each is not phase.COMPILE)),
     bounds=LONG_S,
 )
-METRIC_ENGINE_SIZE = Metric(
-    "torch_tensorrt.engine.size",
+METRIC_ENGINE_BUILD_SIZE = Metric(
+    "tensorrt.engine.build.size",
     "By",
-    "Bytes of the engines that were made or taken from the cache.",
-    measure=Size(of=phase.CONVERSIONS, key=ENGINE_SIZE),
+    "Bytes of the engines that were built, by Torch-TensorRT or by the program itself, or taken from the engine cache.",
+    measure=Size(of=(*phase.CONVERSIONS, phase.BUILD_ENGINE), key=ENGINE_SIZE),
     bounds=SIZES,
 )
 METRIC_CACHE_LOOKUPS = Metric(
@@ -77,8 +77,8 @@ METRIC_FALLBACK_SUBGRAPHS = Metric(
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
 )
-METRIC_BUILDS_ACTIVE = Metric(
-    "torch_tensorrt.builds.active",
+METRIC_BUILD_ACTIVE = Metric(
+    "torch_tensorrt.build.active",
     "{build}",
     "Compilations, and engine builds outside of one, that are running.",
     measure=Level(),
@@ -91,8 +91,8 @@ METRIC_EXECUTE_DURATION = Metric(
     measure=RunDuration(of=(phase.EXECUTE,)),
     bounds=SHORT_S,
 )
-METRIC_SPANS_DROPPED = Metric(
-    "torchspan.spans.dropped",
+METRIC_SPAN_DROPPED = Metric(
+    "torchspan.span.dropped",
     "{span}",
     "Spans that torchspan did not start although the sampler would have accepted them.",
     torchspan.DROPPED_REASON,

@@ -177,8 +177,8 @@ GPU_MEMORY_TOTAL = Attribute(
     "device.",
     phase.BUILD_ENGINE,
 )
-TIMING_CACHE_SIZE = Attribute(
-    "tensorrt.timing_cache.size",
+TIMING_CACHE_SIZE_BEFORE = Attribute(
+    "tensorrt.timing_cache.size.before",
     "int",
     "Bytes of the timing cache before the build; an empty one has a few hundred. Absent without a timing cache, and on "
     "TensorRT-RTX, which uses none.",
@@ -194,17 +194,17 @@ TIMING_CACHE_SIZE_AFTER = Attribute(
     phase.BUILD_ENGINE,
 )
 BUILD_PHASE_NAME = Attribute(
-    "tensorrt.phase.name", "string", "TensorRT's name of the build phase.", phase.BUILD_PHASE, at_start=True
+    "tensorrt.build_phase.name", "string", "TensorRT's name of the build phase.", phase.BUILD_PHASE, at_start=True
 )
 BUILD_PHASE_STEPS = Attribute(
-    "tensorrt.phase.steps",
+    "tensorrt.build_phase.steps",
     "int",
     "Steps that TensorRT announced for the build phase.",
     phase.BUILD_PHASE,
     at_start=True,
 )
 BUILD_PHASE_STEPS_DONE = Attribute(
-    "tensorrt.phase.steps_done", "int", "Steps of the build phase that were completed.", phase.BUILD_PHASE
+    "tensorrt.build_phase.steps_done", "int", "Steps of the build phase that were completed.", phase.BUILD_PHASE
 )
 
 # --- the log --------------------------------------------------------------------------------------------------

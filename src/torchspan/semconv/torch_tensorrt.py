@@ -107,7 +107,9 @@ ENGINES_SIZE = Attribute(
 )
 
 # --- lowering -------------------------------------------------------------------------------------------------
-NODES = Attribute("torch_tensorrt.graph.nodes", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT)
+NODES_COUNT = Attribute(
+    "torch_tensorrt.graph.nodes.count", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT
+)
 _TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.LOWER, phase.PASS)
 NODES_BEFORE = Attribute(
     "torch_tensorrt.graph.nodes.before",
@@ -156,36 +158,36 @@ SUPPORTED_COUNTS = Attribute(
     "How often each of `torch_tensorrt.supported.operators` occurs.",
     phase.PARTITION,
 )
-FALLBACK_REASON = Attribute(
-    "torch_tensorrt.fallback.reason",
+FALLBACK_REASON_CLASSES = Attribute(
+    "torch_tensorrt.fallback.reason_classes",
     "string[]",
     "Its presence means that work which was to run in TensorRT runs in PyTorch (on a cache lookup: that an engine "
     "which was to come from the cache is built); the classes of reason, most frequent first.",
     *_SPLIT,
     phase.CACHE_LOOKUP,
 )
-FALLBACK_OPERATORS = Attribute(
-    "torch_tensorrt.fallback.operators",
+FALLBACK_OPERATOR_NAMES = Attribute(
+    "torch_tensorrt.fallback.operators.names",
     "string[]",
     "Operators left in PyTorch, most frequent first (at most 20).",
     *_SPLIT,
 )
-FALLBACK_COUNTS = Attribute(
-    "torch_tensorrt.fallback.counts",
+FALLBACK_OPERATOR_COUNTS = Attribute(
+    "torch_tensorrt.fallback.operators.counts",
     "int[]",
-    "How often each of `torch_tensorrt.fallback.operators` occurs.",
+    "How often each of `torch_tensorrt.fallback.operators.names` occurs.",
     *_SPLIT,
 )
-FALLBACK_REASONS = Attribute(
-    "torch_tensorrt.fallback.reasons",
+FALLBACK_OPERATOR_REASONS = Attribute(
+    "torch_tensorrt.fallback.operators.reasons",
     "string[]",
-    "The class of reason for each of `torch_tensorrt.fallback.operators`.",
+    "The class of reason for each of `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
 )
-FALLBACK_OMITTED = Attribute(
-    "torch_tensorrt.fallback.omitted",
+FALLBACK_OPERATORS_OMITTED = Attribute(
+    "torch_tensorrt.fallback.operators.omitted",
     "int",
-    "Kinds of operators left in PyTorch that are not in `torch_tensorrt.fallback.operators`.",
+    "Kinds of operators left in PyTorch that are not in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
 )
 FALLBACK_TOTAL_REASONS = Attribute(
@@ -211,13 +213,13 @@ FALLBACK_TOTAL_SUBGRAPHS = Attribute(
 FALLBACK_REASON_CLASS = Attribute(
     "torch_tensorrt.fallback.reason_class",
     "string",
-    "One of the values of `torch_tensorrt.fallback.reason`.",
+    "One of the values of `torch_tensorrt.fallback.reason_classes`.",
     metric=True,
 )
 
 
 class FallbackReason:
-    """The values of `torch_tensorrt.fallback.reason`: why work runs in PyTorch."""
+    """The values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
 
     NO_CONVERTER = "no_converter"
     """No converter is registered for the operator."""

@@ -50,7 +50,7 @@ class MetricWriter:
         self._adds_up_at_once = True
         self._lock = threading.Lock()
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
-            (semconv.METRIC_SPANS_DROPPED, {semconv.DROPPED_REASON: semconv.BUDGET}, dropped),
+            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: semconv.BUDGET}, dropped),
             (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)),
         ]
         self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier

@@ -177,7 +177,7 @@ def _files(span: Span) -> list[str]:
 
 def _graphs(span: Span) -> list[str]:
     a = span.attributes
-    before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES))
+    before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES_COUNT))
     if before is not None and after is not None:
         return [f"{before:.0f} → {after:.0f} nodes" if before != after else plural(int(after), "node")]
     return [plural(int(nodes), "node")] if nodes is not None else []
@@ -224,15 +224,15 @@ def _cache(span: Span) -> list[Fact]:
 
 
 def _fallback(span: Span) -> list[Fact]:
-    reasons = strings(span.attributes, semconv.FALLBACK_REASON)
+    reasons = strings(span.attributes, semconv.FALLBACK_REASON_CLASSES)
     if not reasons or span.name == phase.CACHE_LOOKUP.name:
         return []
-    names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATORS)]
+    names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATOR_NAMES)]
     if span.name in {phase.COMPILE.name, phase.REFIT.name} or not names:
         return [Fact("fallback: " + ", ".join(reasons), Style.FALLBACK)]
-    counts = numbers(span.attributes, semconv.FALLBACK_COUNTS)
+    counts = numbers(span.attributes, semconv.FALLBACK_OPERATOR_COUNTS)
     listed = _counted(names, counts)
-    omitted = number(span.attributes, semconv.FALLBACK_OMITTED)
+    omitted = number(span.attributes, semconv.FALLBACK_OPERATORS_OMITTED)
     more = f", {plural(int(omitted), 'more kind')}" if omitted else ""
     return [Fact(f"in PyTorch: {', '.join(listed)}{more}", Style.FALLBACK)]
 

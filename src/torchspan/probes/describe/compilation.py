@@ -133,7 +133,7 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     return {
         **fallback.totals(operators + verdicts, Counter([FallbackReason.COMPILE_FAILED])),
         semconv.ERROR_TYPE: semconv.OTHER if failure is None else semconv.class_name(failure),
-        semconv.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED],
+        semconv.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED],
         **NOTHING_IN_TENSORRT,
     }
 
@@ -165,11 +165,11 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
     facts = fallback.facts(left, Counter([reason]))
-    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON, []) if each != reason)]
+    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if each != reason)]
     return {
         **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left as well
         **facts,
-        semconv.FALLBACK_REASON: reasons,
+        semconv.FALLBACK_REASON_CLASSES: reasons,
         **NOTHING_IN_TENSORRT,
     }
 
@@ -209,4 +209,4 @@ def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
         f"{symbol}: [{bounds.lower}, {bounds.upper}]"
         for symbol, bounds in list(result.range_constraints.items())[:LIST_LIMIT]
     ]
-    return known({semconv.NODES: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
+    return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})

@@ -119,11 +119,11 @@ def facts(left: Left, pieces: Counter[str]) -> Facts:
     by_reason = Counter(reason for _, reason in left)
     result: Facts = {
         **totals(by_reason, pieces),
-        semconv.FALLBACK_REASON: [reason for reason, _ in by_reason.most_common()],
-        semconv.FALLBACK_OPERATORS: [name for (name, _), _ in shown],
-        semconv.FALLBACK_COUNTS: [count for _, count in shown],
-        semconv.FALLBACK_REASONS: [reason for (_, reason), _ in shown],
+        semconv.FALLBACK_REASON_CLASSES: [reason for reason, _ in by_reason.most_common()],
+        semconv.FALLBACK_OPERATOR_NAMES: [name for (name, _), _ in shown],
+        semconv.FALLBACK_OPERATOR_COUNTS: [count for _, count in shown],
+        semconv.FALLBACK_OPERATOR_REASONS: [reason for (_, reason), _ in shown],
     }
     if len(ranked) > LIST_LIMIT:
-        result[semconv.FALLBACK_OMITTED] = len(ranked) - LIST_LIMIT
+        result[semconv.FALLBACK_OPERATORS_OMITTED] = len(ranked) - LIST_LIMIT
     return result

@@ -11,9 +11,9 @@ from torchspan.probes.describe import compilation, fallback, partition
 from torchspan.probes.torch_tensorrt._row import row
 
 _FALLBACK = (
-    semconv.OPERATORS_TENSORRT, semconv.COVERAGE, semconv.FALLBACK_REASON, semconv.FALLBACK_OPERATORS,
-    semconv.FALLBACK_COUNTS, semconv.FALLBACK_REASONS, semconv.FALLBACK_OMITTED, semconv.FALLBACK_TOTAL_REASONS,
-    semconv.FALLBACK_TOTAL_OPERATORS, semconv.FALLBACK_TOTAL_SUBGRAPHS,
+    semconv.OPERATORS_TENSORRT, semconv.COVERAGE, semconv.FALLBACK_REASON_CLASSES, semconv.FALLBACK_OPERATOR_NAMES,
+    semconv.FALLBACK_OPERATOR_COUNTS, semconv.FALLBACK_OPERATOR_REASONS, semconv.FALLBACK_OPERATORS_OMITTED,
+    semconv.FALLBACK_TOTAL_REASONS, semconv.FALLBACK_TOTAL_OPERATORS, semconv.FALLBACK_TOTAL_SUBGRAPHS,
 )  # fmt: skip
 
 _PARTITION = (
