@@ -48,7 +48,7 @@ def compilation(recording):
     )
     recording.span("torch.export", 110, 480, {s.MODEL_CLASS: "ConvNet", s.NODES_COUNT: 123}, parent=traced)
     recording.span("torch_tensorrt.lower", 500, 600, {s.NODES_BEFORE: 123, s.NODES_AFTER: 98}, parent=compiled)
-    partition = {s.OPERATORS_TOTAL: 61, s.OPERATORS_TENSORRT: 58, s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 1}
+    partition = {s.OPERATORS_TOTAL: 61, s.OPERATORS_PLANNED: 58, s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 1}
     recording.span("torch_tensorrt.partition", 600, 620, {**partition, **FALLBACK}, parent=compiled)
     for number in range(2):
         start = 620 + 600 * number
@@ -102,6 +102,13 @@ def test_a_compilation_at_80_columns(compilation, torchspan):
     assert (status, err) == (0, "")
     assert out == AT_80_COLUMNS
     assert max(map(len, out.splitlines())) == 80
+
+
+def test_a_dry_run_says_what_was_planned_and_no_size(recording, torchspan):
+    counts = {s.OPERATORS_TOTAL: 5, s.OPERATORS_PLANNED: 3, s.ENGINE_COUNT: 2, s.ENGINES_SIZE: 0}
+    recording.span("torch_tensorrt.compile", 0, 100, {**counts, s.SETTINGS["dryrun"]: True})
+    out = torchspan("show", recording.path)[1]
+    assert "3 of 5 ops planned for TensorRT · 2 engines planned\n" in out
 
 
 def test_a_compilation_at_120_columns(compilation, torchspan, monkeypatch):
@@ -285,9 +292,9 @@ Error     RuntimeError in convert: Conversion…planation of what to do about it
 
 
 def test_what_a_failed_compilation_planned_is_called_planned_and_said_once(recording, torchspan):
-    planned = {s.OPERATORS_TOTAL: 89, "torch_tensorrt.operators.planned": 89}
+    planned = {s.OPERATORS_TOTAL: 89, s.OPERATORS_PLANNED: 89}
     root = recording.span("torch_tensorrt.compile", 0, 100, planned, error=("RuntimeError", None))
-    found = {s.OPERATORS_TOTAL: 89, s.OPERATORS_TENSORRT: 89, s.SUBGRAPHS_TENSORRT: 1, s.SUBGRAPHS_TORCH: 0}
+    found = {**planned, s.SUBGRAPHS_TENSORRT: 1, s.SUBGRAPHS_TORCH: 0}
     recording.span("torch_tensorrt.partition", 0, 10, found, parent=root)
 
     assert (

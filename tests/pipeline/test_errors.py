@@ -5,7 +5,9 @@ import pytest
 import torch
 import torch_tensorrt
 from opentelemetry.trace import StatusCode
+from torch_tensorrt import _features
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 from support import models
 from support.models import raises
@@ -18,6 +20,21 @@ def compile_fallback_model():
     return torch_tensorrt.compile(
         models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1
     )
+
+
+@pytest.fixture
+def broken_relu():
+    """A function: from here on converting a ReLU, which every converter of the model supports, raises the error."""
+    operator = torch.ops.aten.relu.default
+    kept = registry.DYNAMO_ATEN_CONVERTERS.get(operator)
+
+    def breaks(error):
+        registry.DYNAMO_ATEN_CONVERTERS.pop(operator, None)
+        body = raises(error)
+        dynamo_tensorrt_converter(operator)(lambda *_args: body())
+
+    yield breaks
+    registry.DYNAMO_ATEN_CONVERTERS[operator] = kept
 
 
 def failed(spans):
@@ -52,6 +69,48 @@ def test_an_exception_marks_each_span_it_passes_and_its_event_is_on_the_innermos
         "torch_tensorrt.compile": "ValueError",
     }
     assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
+
+
+OUTCOME = {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage", "torch_tensorrt.fallback.reason_classes"}
+"""Where the operators run; of work that failed there is no such thing."""
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_compilation_that_failed_says_what_was_planned_and_nothing_of_where_it_runs(
+    instrument, exporter, metrics, broken_relu, error
+):
+    instrument()
+    broken_relu(error("boom"))
+    with pytest.raises(error):
+        compile_fallback_model()
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.operators.total"] == 5
+    assert compilation["torch_tensorrt.operators.planned"] == 4
+    assert not OUTCOME & compilation.keys()
+    partition = named(exporter.get_finished_spans(), "torch_tensorrt.partition").attributes
+    assert partition["torch_tensorrt.operators.planned"] == 4
+    assert partition["torch_tensorrt.fallback.reason_classes"] == ("no_converter",), "the plan itself stands"
+    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+
+
+def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_where_they_run(
+    instrument, exporter, monkeypatch
+):
+    def full(*_arguments, **_settings):
+        raise OSError("disk full")
+
+    instrument()
+    enabled = _features.ENABLED_FEATURES._replace(windows_cross_compile=True)
+    monkeypatch.setattr(_features, "ENABLED_FEATURES", enabled)
+    monkeypatch.setattr("torch_tensorrt._compile.dynamo_save_cross_compiled_exported_program", full)
+    with pytest.raises(OSError, match="disk full"):
+        torch_tensorrt.cross_compile_for_windows(
+            models.seeded(models.Mlp), file_path="model.ep", inputs=[torch.ones(2, 16)], min_block_size=1
+        )
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.operators.planned"] == 3
+    assert compilation["torch_tensorrt.engines.count"] == 1
+    assert not OUTCOME & compilation.keys()
 
 
 def test_the_spans_of_the_user_are_left_alone(instrument, exporter, converter, tracer):

@@ -224,6 +224,11 @@ def test_a_dry_run_plans_and_builds_nothing(instrument, exporter, capsys):
     assert attributes["torch_tensorrt.engines.count"] == 2
     assert attributes["torch_tensorrt.engines.size"] == 0
     assert attributes["torch_tensorrt.settings.dryrun"] is True
+    assert attributes["torch_tensorrt.operators.planned"] == 4
+    assert not {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage"} & attributes.keys(), (
+        "nothing runs there"
+    )
+    assert attributes["torch_tensorrt.fallback.reason_classes"] == ("no_converter",)
     assert "tensorrt.build_engine" not in {span.name for span in spans}
 
 

@@ -174,6 +174,10 @@ def test_a_mutable_module_that_cannot_refit_compiles_again_and_both_show(instrum
         "torch_tensorrt.MutableTorchTensorRTModule",
     )
     assert "error.type" not in second.attributes
+    assert first.attributes["torch_tensorrt.operators.planned"] == 3
+    assert not {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage"} & first.attributes.keys()
+    assert second.attributes["torch_tensorrt.operators.tensorrt"] == 3
+    assert "torch_tensorrt.operators.planned" not in second.attributes
 
 
 def test_a_mutable_module_names_its_model_and_its_settings(instrument, exporter):

@@ -81,11 +81,26 @@ OPERATORS_TOTAL = Attribute("torch_tensorrt.operators.total", "int", "Operators 
 OPERATORS_SUPPORTED = Attribute(
     "torch_tensorrt.operators.supported", "int", "Operators of the lowered graph that a converter accepts.", *_SPLIT
 )
+OPERATORS_PLANNED = Attribute(
+    "torch_tensorrt.operators.planned",
+    "int",
+    "Operators of the lowered graph that the partition put into subgraphs for TensorRT. On a compilation or a refit only "
+    "if the plan was not carried out: after a failure and with `dryrun`.",
+    *_SPLIT,
+)
 OPERATORS_TENSORRT = Attribute(
-    "torch_tensorrt.operators.tensorrt", "int", "Operators of the lowered graph that run in TensorRT.", *_SPLIT
+    "torch_tensorrt.operators.tensorrt",
+    "int",
+    "Operators of the lowered graph that run in TensorRT. Absent if the work raised, and with `dryrun`.",
+    phase.COMPILE,
+    phase.REFIT,
 )
 COVERAGE = Attribute(
-    "torch_tensorrt.coverage", "double", "Share of the graph's operators that run in TensorRT, 0 to 1.", *_SPLIT
+    "torch_tensorrt.coverage",
+    "double",
+    "Share of the lowered graph's operators that run in TensorRT, 0 to 1. Absent if the work raised, and with `dryrun`.",
+    phase.COMPILE,
+    phase.REFIT,
 )
 ENGINE_COUNT = Attribute(
     "torch_tensorrt.engines.count",

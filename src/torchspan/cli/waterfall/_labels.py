@@ -15,7 +15,6 @@ from torchspan.cli.waterfall._units import duration, plural, size, times
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
-_PLANNED = "torch_tensorrt.operators.planned"
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
 _SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
 
@@ -127,12 +126,14 @@ def _facts(node: Node) -> list[Fact]:
 
 def _operators(node: Node) -> list[str]:
     a = node.span.attributes
+    around = {} if node.parent is None else node.parent.span.attributes
     found = []
-    total, inside, planned = (number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, _PLANNED))
-    if inside is not None and node.parent is not None and _PLANNED in node.parent.span.attributes:
-        planned = inside  # what the partition of a compilation that failed found remained a plan
+    total, inside, planned = (
+        number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, semconv.OPERATORS_PLANNED)
+    )
     if total is not None and planned is not None:
-        found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
+        if semconv.OPERATORS_TENSORRT not in around or semconv.OPERATORS_PLANNED in around:  # else it was carried out
+            found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
     elif total is not None and inside is not None:
         found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
     elif total is not None:
@@ -153,7 +154,7 @@ def _engines(span: Span) -> list[str]:
     if engines is not None:
         planned = " planned" if a.get(semconv.SETTINGS["dryrun"]) is True else ""
         found.append(plural(int(engines), "engine") + planned)
-    if total is not None and engines:
+    if total and engines:
         found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
     model = number(a, semconv.MODEL_SIZE)
     if model is not None:

@@ -22,8 +22,23 @@ from torchspan.semconv import FallbackReason
 Facts = dict[str, Any]
 Left = list[tuple[str, str]]
 
+KEYS = (
+    semconv.FALLBACK_REASON_CLASSES,
+    semconv.FALLBACK_OPERATOR_NAMES,
+    semconv.FALLBACK_OPERATOR_COUNTS,
+    semconv.FALLBACK_OPERATOR_REASONS,
+    semconv.FALLBACK_OPERATORS_OMITTED,
+    semconv.FALLBACK_TOTAL_REASONS,
+    semconv.FALLBACK_TOTAL_OPERATORS,
+    semconv.FALLBACK_TOTAL_SUBGRAPHS,
+)
+"""The attributes that say what is left in PyTorch."""
+
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
 """Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
+
+PLAN: Key[Facts] = Key("plan")
+"""Scratch key: the facts of a partition that hold for the compilation or refit around it once that has succeeded."""
 
 SUPPORTED = "supported"
 UNCOUNTED = "uncounted"
