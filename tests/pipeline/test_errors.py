@@ -5,7 +5,6 @@ import pytest
 import torch
 import torch_tensorrt
 from opentelemetry.trace import StatusCode
-from torch_tensorrt import _features
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
@@ -94,23 +93,23 @@ def test_a_compilation_that_failed_says_what_was_planned_and_nothing_of_where_it
 
 
 def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_where_they_run(
-    instrument, exporter, monkeypatch
+    instrument, exporter, metrics, monkeypatch
 ):
-    def full(*_arguments, **_settings):
+    instrument()
+    compile_program = torch_tensorrt._compile.dynamo_compile
+
+    def compile_and_fail(*arguments, **settings):
+        compile_program(*arguments, **settings)
         raise OSError("disk full")
 
-    instrument()
-    enabled = _features.ENABLED_FEATURES._replace(windows_cross_compile=True)
-    monkeypatch.setattr(_features, "ENABLED_FEATURES", enabled)
-    monkeypatch.setattr("torch_tensorrt._compile.dynamo_save_cross_compiled_exported_program", full)
+    monkeypatch.setattr("torch_tensorrt._compile.dynamo_compile", compile_and_fail)
     with pytest.raises(OSError, match="disk full"):
-        torch_tensorrt.cross_compile_for_windows(
-            models.seeded(models.Mlp), file_path="model.ep", inputs=[torch.ones(2, 16)], min_block_size=1
-        )
+        compile_fallback_model()
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
-    assert compilation["torch_tensorrt.operators.planned"] == 3
-    assert compilation["torch_tensorrt.engines.count"] == 1
+    assert compilation["torch_tensorrt.operators.planned"] == 4
+    assert compilation["torch_tensorrt.engines.count"] == 2
     assert not OUTCOME & compilation.keys()
+    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
 
 
 def test_the_spans_of_the_user_are_left_alone(instrument, exporter, converter, tracer):
