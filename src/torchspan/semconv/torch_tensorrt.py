@@ -84,8 +84,8 @@ OPERATORS_SUPPORTED = Attribute(
 OPERATORS_PLANNED = Attribute(
     "torch_tensorrt.operators.planned",
     "int",
-    "Operators of the lowered graph that the partition put into subgraphs for TensorRT. On a compilation or a refit only "
-    "if the plan was not carried out: after a failure and with `dryrun`.",
+    "Operators of the lowered graph that the partition put into subgraphs for TensorRT. On a compilation or a refit "
+    "only if the plan was not carried out: after a failure and with `dryrun`.",
     *_SPLIT,
 )
 OPERATORS_TENSORRT = Attribute(
@@ -98,7 +98,8 @@ OPERATORS_TENSORRT = Attribute(
 COVERAGE = Attribute(
     "torch_tensorrt.coverage",
     "double",
-    "Share of the lowered graph's operators that run in TensorRT, 0 to 1. Absent if the work raised, and with `dryrun`.",
+    "Share of the lowered graph's operators that run in TensorRT, 0 to 1. Absent if the work raised, and with "
+    "`dryrun`.",
     phase.COMPILE,
     phase.REFIT,
 )

@@ -27,8 +27,8 @@ STAND_IN = Attribute(
 WHILE_SERVING = Attribute(
     "torchspan.while_serving",
     "boolean",
-    "The compilation began after `torchspan.mark_ready()` or below a SERVER span of the same process: a request may have "
-    "waited for it.",
+    "The compilation began after `torchspan.mark_ready()` or below a SERVER span of the same process: a request may "
+    "have waited for it.",
     phase.COMPILE,
     at_start=True,
 )
