@@ -131,9 +131,9 @@ TOTALS = {
 
 
 def test_the_metric_writer_leaves_nothing_in_the_scratch_space_of_an_event(bridge):
-    conversion = bridge.engine.start(phase.CONVERT, {})
+    conversion = bridge.engine.open(phase.CONVERT, {})
     lookup = bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "hit"})
-    bridge.engine.finish(conversion)
+    bridge.engine.close(conversion)
     assert [repr(each.scratch) for each in (conversion, lookup)] == ["Scratch({})"] * 2
 
 
@@ -143,10 +143,10 @@ def test_a_lookup_with_no_conversion_around_it_is_counted(bridge, metrics):
 
 
 def test_the_size_of_an_engine_is_recorded_once_for_its_conversion_and_its_build(bridge, metrics):
-    conversion = bridge.engine.start(phase.CONVERT, {})
+    conversion = bridge.engine.open(phase.CONVERT, {})
     bridge.event(phase.BUILD_ENGINE, additions={semconv.ENGINE_SIZE: 4711})
     conversion.additions[semconv.ENGINE_SIZE] = 4711
-    bridge.engine.finish(conversion)
+    bridge.engine.close(conversion)
     assert metrics.counts("tensorrt.engine.build.size") == {(): 1}
     assert metrics.sums("tensorrt.engine.build.size") == {(): 4711}
 
