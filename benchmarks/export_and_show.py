@@ -143,8 +143,11 @@ def written(path, shape, count):
                 "endTimeUnixNano": str(START_NS + 2 * count - number),
                 "attributes": [
                     {"key": semconv.ENGINE_NAME, "value": {"stringValue": f"engine {number % 50}"}},
-                    {"key": semconv.NODES, "value": {"intValue": str(number)}},
-                    {"key": semconv.FALLBACK_REASON, "value": {"arrayValue": {"values": [{"stringValue": "why"}]}}},
+                    {"key": semconv.NODES_COUNT, "value": {"intValue": str(number)}},
+                    {
+                        "key": semconv.FALLBACK_REASON_CLASSES,
+                        "value": {"arrayValue": {"values": [{"stringValue": "why"}]}},
+                    },
                 ],
             }
         )

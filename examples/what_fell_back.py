@@ -53,9 +53,9 @@ for span in exporter.get_finished_spans():
     inside, total = a["torch_tensorrt.operators.tensorrt"], a["torch_tensorrt.operators.total"]
     print(f"{inside} of {total} operators run in TensorRT; engines: {a['torch_tensorrt.engines.count']}")
     left = zip(
-        a.get("torch_tensorrt.fallback.operators", ()),
-        a.get("torch_tensorrt.fallback.counts", ()),
-        a.get("torch_tensorrt.fallback.reasons", ()),
+        a.get("torch_tensorrt.fallback.operators.names", ()),
+        a.get("torch_tensorrt.fallback.operators.counts", ()),
+        a.get("torch_tensorrt.fallback.operators.reasons", ()),
         strict=True,
     )
     for operator, count, reason in left:

@@ -72,8 +72,8 @@ print(
 )
 print(f"  {seconds(build):5.2f} s  TensorRT's build")
 phases = Counter()
-for span in below(build, "tensorrt.phase"):
-    phases[span.attributes["tensorrt.phase.name"]] += seconds(span)
+for span in below(build, "tensorrt.build_phase"):
+    phases[span.attributes["tensorrt.build_phase.name"]] += seconds(span)
 for name, spent in phases.most_common(4):
     print(f"           {spent:5.2f} s  {name}")
 steps = zip(slowest.attributes["torchspan.steps.names"], slowest.attributes["torchspan.steps.durations"], strict=True)

@@ -2,8 +2,10 @@
 """The tables of attributes and metrics by themselves; `tools/contract.py` compares them with what the tests emitted."""
 
 import re
+from pathlib import Path
 
-from torchspan import semconv
+from torchspan import phase, semconv
+from torchspan.semconv import _table
 
 TABLE = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
 METRICS = {str(metric): metric for metric in semconv.METRICS}
@@ -19,6 +21,66 @@ def test_keys_are_lower_case_words_between_dots():
 
 def test_every_row_says_what_it_means():
     assert all(len(attribute.brief) > 10 and attribute.brief.endswith(".") for attribute in semconv.ATTRIBUTES)
+
+
+def test_no_brief_refers_to_another_row():
+    """The generated page sorts the rows by span: what another row says may be on another page."""
+    refers_back = r"^(?:Those|They|It|Why, for)\b|\beach of them\b|\bof them\b|\bthe same condition\b|\bfree on it\b"
+    assert [str(row) for row in semconv.ATTRIBUTES if re.search(refers_back, row.brief)] == []
+
+
+def test_the_tables_keep_to_the_line_length():
+    files = [Path(phase.__file__), *Path(semconv.__file__).parent.glob("*.py")]
+    assert len(files) > 5
+    assert [f"{file.name}: {line}" for file in files for line in file.read_text().splitlines() if len(line) > 120] == []
+
+
+def test_every_module_of_the_tables_holds_the_keys_of_one_library():
+    for name in ("torchspan", "torch", "torch_tensorrt", "tensorrt"):
+        keys = list(_table.rows(getattr(semconv, f"_{name}")))
+        assert keys
+        assert [key for key in keys if not key.startswith(f"{name}.")] == []
+
+
+def test_every_rate_limited_phase_declares_the_keys_under_which_its_work_is_folded():
+    assert {each.name for each in phase.PHASES if each.folded} == {each.name for each in phase.PHASES if not each.keep}
+    assert all(key in TABLE for each in phase.PHASES if each.folded for key in each.folded)
+
+
+def test_every_phase_worth_keeping_has_one_metric_of_its_durations():
+    for each in phase.PHASES:
+        timed = [metric for metric in semconv.METRICS if metric.unit == "s" and each in metric.measure.of]
+        assert len(timed) == (each.keep or each is phase.EXECUTE), each.name
+
+
+def test_a_metric_is_measured_on_events_of_phases_that_carry_what_it_reads():
+    for metric in semconv.METRICS:
+        read = [getattr(metric.measure, name, None) for name in ("key", "numbers", "classes")]
+        for key in (each for each in read if each is not None):
+            assert set(metric.measure.of) & set(key.on), metric
+
+
+def namespaces(names):
+    """Every part of the names that stands before a dot: `a` and `a.b` for `a.b.c`."""
+    return {name.rsplit(".", count)[0] for name in names for count in range(1, name.count(".") + 1)}
+
+
+def test_no_attribute_key_is_also_a_namespace():
+    assert set(TABLE) & namespaces([*TABLE, *METRICS]) == set()
+
+
+def test_no_metric_is_also_a_namespace_but_the_count_of_operators_left_in_pytorch():
+    assert set(METRICS) & namespaces([*TABLE, *METRICS]) == {"torch_tensorrt.fallback.operators"}
+
+
+def test_no_name_is_both_an_attribute_and_a_metric():
+    assert set(TABLE) & set(METRICS) == set()
+
+
+def test_keys_of_lists_are_plural():
+    lists = {key for key, row in TABLE.items() if row.type.endswith("[]")}
+    assert len(lists) > 20
+    assert [key for key in lists if not key.rpartition(".")[2].endswith("s")] == []
 
 
 def test_no_metric_stands_twice():

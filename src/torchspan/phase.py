@@ -1,30 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared vocabulary: which kinds of work are observed.
+"""The kinds of work that torchspan observes.
 
-A phase is a row. Its name is the name of the span that shows it and is part of torchspan's contract:
-fixed, prefixed by the library whose word it is. Where `has_target` is set, the name is followed by a
+A phase is a row. Its name is the name of its spans and is part of torchspan's contract: it does not change, and it
+starts with the name of the library that the work belongs to. Where `has_target` is set, the name is followed by a
 *bounded* target (a lowering pass, a build phase of TensorRT), never by a model, subgraph, shape or path.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Folded(NamedTuple):
+    """Keys for the work of one phase that has no span of its own: how often it ran, and for how many seconds.
+
+    The span around that work carries them.
+    """
+
+    number: str
+    duration_sum: str
+    duration_max: str
+
+    @classmethod
+    def below(cls, namespace: str) -> Folded:
+        """The keys `<namespace>.folded.count`, `.folded.duration.sum` and `.folded.duration.max`."""
+        return cls(*(f"{namespace}.folded.{each}" for each in ("count", "duration.sum", "duration.max")))
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     """One kind of work.
 
-    name: what a user sees; also the key under which callbacks select the phase.
+    name: the span's name, and the key under which callbacks select the phase.
     brief: one sentence for the generated documentation.
-    keep: compile-class work: rare, long and worth keeping whatever the sampling rate, so that its spans
-        carry `torchspan.keep`.
+    keep: rare, long work that is worth keeping at any sampling rate; its spans carry `torchspan.keep`.
     collapses: work of this phase nested inside itself is one piece of work (`torch_tensorrt.compile` calls
-        `torch_tensorrt.dynamo.compile`), so the inner call adds its facts to the outer one.
-    has_target: the name is followed by a bounded target.
-    is_long: may take minutes, so that it is told from outside while it runs.
-    room: the share of a trace's spans after which work of this phase has none of its own and is counted in the
-        work around it; details stop first, so that they use up no room of what matters more.
+        `torch_tensorrt.dynamo.compile`): the inner call adds its facts to the outer one.
+    has_target: a bounded target follows the name.
+    is_long: may take minutes, so that torchspan reports it while it runs.
+    room: the share of a trace's span budget that must be used up before work of this phase gets no span and is
+        counted in the work around it. Details stop first, so that they leave the budget to more important spans.
+    folded: the keys under which the span around it counts work of this phase that has no span because of a rate limit.
+        A phase that is rate-limited declares them.
     """
 
     name: str
@@ -34,6 +52,7 @@ class Phase:
     has_target: bool = False
     is_long: bool = False
     room: float = 1.0
+    folded: Folded | None = None
 
     @property
     def short(self) -> str:
@@ -42,7 +61,7 @@ class Phase:
 
 
 _DETAIL, _INSIDE, _BUILD = 0.5, 0.7, 0.95
-"""Room of details, of what is inside a conversion, and of the engine build: then an engine has its `convert` alone."""
+"""Shares of the budget for details, for the parts of a conversion, and for engine builds. `convert` has all of it."""
 
 COMPILE = Phase(
     "torch_tensorrt.compile",
@@ -88,7 +107,7 @@ CONSTRUCT_NETWORK = Phase(
 )
 BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True, room=_BUILD)
 BUILD_PHASE = Phase(
-    "tensorrt.phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
+    "tensorrt.build_phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
 )
 DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.", room=_INSIDE)
 CREATE_CONTEXT = Phase(
@@ -96,34 +115,43 @@ CREATE_CONTEXT = Phase(
 )
 SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.", room=_INSIDE)
 EXECUTE = Phase(
-    "torch_tensorrt.execute", "One run of one engine, as the host sees it (the device works on).", keep=False
+    "torch_tensorrt.execute",
+    "One run of one engine, as the host sees it (the device works on).",
+    keep=False,
+    folded=Folded.below("torch_tensorrt.execute"),
 )
 RUN_CONTEXT = Phase(
     "tensorrt.execute",
     "One run of an execution context that the program itself uses, as the host sees it (the device works on).",
     keep=False,
+    folded=Folded.below("tensorrt.execute"),
 )
 OBSERVED = Phase(
     "torchspan.observed",
-    "One call of a function decorated with `@observable`, torchspan's or Torch-TensorRT's, or wrapped by `observe_function`; "
-    "the target is the function.",
+    "One call of a function decorated with `@observable`, torchspan's or Torch-TensorRT's, or wrapped by "
+    "`observe_function`; the target is the function.",
     keep=False,
     has_target=True,
     room=_DETAIL,
+    folded=Folded.below("torchspan.observed"),
 )
 PROGRESS = Phase(
     "torchspan.progress",
-    "Told at the start of work that may take minutes and at each heartbeat (`TORCHSPAN_HEARTBEAT`), and exported at once: "
-    "what is running, and for how long. Its parent is the span of that work, which arrives when the work ends.",
+    "Emitted when work starts that may take minutes and at each heartbeat (`TORCHSPAN_HEARTBEAT`), and exported at "
+    "once: what is running, and for how long. Its parent is the span of that work, which arrives when the work ends.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
-"""What a program calls itself: each says which entry point it was, and under which versions."""
+"""Entry points: their spans say which one was called, and the versions of the libraries."""
 
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
-"""What lowers a graph."""
+"""Work that lowers a graph."""
+
+CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
+"""Work that makes one engine."""
+
+PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONTEXT, RUN_CONTEXT)
+"""Work that programs do with TensorRT itself. With no span of torchspan around it, its span says the versions."""
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
-
-"""Tally key under which the engine leaves, for the event around it, the class of the last exception a child raised."""

@@ -146,8 +146,8 @@ def test_empty_scopes_mean_all_phases_included(engine, recorder, seen):
     assert seen == [
         "start step",
         "end step",
-        "start tensorrt.phase Timing tactics",
-        "end tensorrt.phase Timing tactics",
+        "start tensorrt.build_phase Timing tactics",
+        "end tensorrt.build_phase Timing tactics",
     ]
 
 

@@ -289,7 +289,7 @@ def test_per_root_decisions_hold_across_sources(seen):
             engine.close(engine.open(phase.BUILD_PHASE, {}, placement=Below(event)))
             engine.close(event)
 
-    whole = ("root", "torch_tensorrt.compile", "step", "tensorrt.phase")
+    whole = ("root", "torch_tensorrt.compile", "step", "tensorrt.build_phase")
     assert {tuple(each) for each in trees(seen, 100, fire)} == {whole, ()}
 
     def reverse():

@@ -107,7 +107,7 @@ def test_attributes_of_the_wrong_type_change_nothing(show):
         "tensorrt.engine.size": {"doubleValue": "NaN"},
         "torchspan.steps.names": {"arrayValue": {"values": [{"stringValue": "one"}]}},
         "torchspan.steps.durations": {"stringValue": "long"},
-        "torch_tensorrt.fallback.reason": {"boolValue": True},
+        "torch_tensorrt.fallback.reason_classes": {"boolValue": True},
         "torch_tensorrt.engine.name": {"kvlistValue": 3},
     }
     attributes = [*({"key": key, "value": value} for key, value in wrong.items()), None, {"key": 3}, {"value": []}]

@@ -16,10 +16,10 @@ from torchspan.cli.waterfall import _cache_answer
 from torchspan.semconv import FallbackReason
 
 FALLBACK = {
-    s.FALLBACK_REASON: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
-    s.FALLBACK_OPERATORS: ["torch.ops.aten.special_i1e.default", "torch.ops.aten.mul.Tensor"],
-    s.FALLBACK_COUNTS: [1, 2],
-    s.FALLBACK_REASONS: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
+    s.FALLBACK_REASON_CLASSES: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
+    s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.special_i1e.default", "torch.ops.aten.mul.Tensor"],
+    s.FALLBACK_OPERATOR_COUNTS: [1, 2],
+    s.FALLBACK_OPERATOR_REASONS: [FallbackReason.NO_CONVERTER, FallbackReason.MIN_BLOCK_SIZE],
 }
 
 
@@ -43,10 +43,12 @@ def compilation(recording):
         },
         parent=main,
     )
-    traced = recording.span("torch_tensorrt.trace", 100, 500, {s.MODEL_CLASS: "ConvNet", s.NODES: 123}, parent=compiled)
-    recording.span("torch.export", 110, 480, {s.MODEL_CLASS: "ConvNet", s.NODES: 123}, parent=traced)
+    traced = recording.span(
+        "torch_tensorrt.trace", 100, 500, {s.MODEL_CLASS: "ConvNet", s.NODES_COUNT: 123}, parent=compiled
+    )
+    recording.span("torch.export", 110, 480, {s.MODEL_CLASS: "ConvNet", s.NODES_COUNT: 123}, parent=traced)
     recording.span("torch_tensorrt.lower", 500, 600, {s.NODES_BEFORE: 123, s.NODES_AFTER: 98}, parent=compiled)
-    partition = {s.OPERATORS_TOTAL: 61, s.OPERATORS_TENSORRT: 58, s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 1}
+    partition = {s.OPERATORS_TOTAL: 61, s.OPERATORS_PLANNED: 58, s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 1}
     recording.span("torch_tensorrt.partition", 600, 620, {**partition, **FALLBACK}, parent=compiled)
     for number in range(2):
         start = 620 + 600 * number
@@ -100,6 +102,13 @@ def test_a_compilation_at_80_columns(compilation, torchspan):
     assert (status, err) == (0, "")
     assert out == AT_80_COLUMNS
     assert max(map(len, out.splitlines())) == 80
+
+
+def test_a_dry_run_says_what_was_planned_and_no_size(recording, torchspan):
+    counts = {s.OPERATORS_TOTAL: 5, s.OPERATORS_PLANNED: 3, s.ENGINE_COUNT: 2, s.ENGINES_SIZE: 0}
+    recording.span("torch_tensorrt.compile", 0, 100, {**counts, s.SETTINGS["dryrun"]: True})
+    out = torchspan("show", recording.path)[1]
+    assert "3 of 5 ops planned for TensorRT · 2 engines planned\n" in out
 
 
 def test_a_compilation_at_120_columns(compilation, torchspan, monkeypatch):
@@ -210,7 +219,9 @@ def test_names_that_look_like_markup_are_names(recording, monkeypatch):
 
 def test_escape_sequences_and_line_breaks_are_written_out(recording, torchspan):
     evil = "\x1b]0;title\x07 a\nb \u202e \x9b31m"
-    recording.span("x\x1b[2J", 0, 1, {s.ENGINE_NAME: evil, s.FALLBACK_REASON: ["\x1b[31m"]}, error=("E\r", "\x1b[0m"))
+    recording.span(
+        "x\x1b[2J", 0, 1, {s.ENGINE_NAME: evil, s.FALLBACK_REASON_CLASSES: ["\x1b[31m"]}, error=("E\r", "\x1b[0m")
+    )
 
     assert (
         torchspan("show", recording.path)[1]
@@ -281,9 +292,9 @@ Error     RuntimeError in convert: Conversion…planation of what to do about it
 
 
 def test_what_a_failed_compilation_planned_is_called_planned_and_said_once(recording, torchspan):
-    planned = {s.OPERATORS_TOTAL: 89, "torch_tensorrt.operators.planned": 89}
+    planned = {s.OPERATORS_TOTAL: 89, s.OPERATORS_PLANNED: 89}
     root = recording.span("torch_tensorrt.compile", 0, 100, planned, error=("RuntimeError", None))
-    found = {s.OPERATORS_TOTAL: 89, s.OPERATORS_TENSORRT: 89, s.SUBGRAPHS_TENSORRT: 1, s.SUBGRAPHS_TORCH: 0}
+    found = {**planned, s.SUBGRAPHS_TENSORRT: 1, s.SUBGRAPHS_TORCH: 0}
     recording.span("torch_tensorrt.partition", 0, 10, found, parent=root)
 
     assert (
@@ -322,7 +333,7 @@ def test_a_build_that_skipped_nothing_is_short_of_memory_without_a_number(record
 def test_what_a_trace_had_no_room_for_is_counted(recording, torchspan):
     folded = {
         s.FOLDED: 12,
-        s.STEP_NAMES: ["tensorrt.phase Timing tactics"],
+        s.STEP_NAMES: ["tensorrt.build_phase Timing tactics"],
         s.STEP_COUNTS: [12],
         s.STEP_DURATIONS: [1.5],
     }
@@ -334,7 +345,7 @@ def test_what_a_trace_had_no_room_for_is_counted(recording, torchspan):
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
 tensorrt.build_engine                                 ████████████████    2.00 s
    + 12 spans that the trace had no room for
-   tensorrt.phase Timing tactics 1.50 s (×12)
+   tensorrt.build_phase Timing tactics 1.50 s (×12)
 """
     )
 
@@ -412,7 +423,7 @@ def test_every_reason_of_the_cache_is_put_into_words():
 def test_a_lookup_that_passed_over_an_entry_is_no_fallback_to_pytorch(recording, torchspan):
     root = recording.span("torch_tensorrt.compile", 0, 100)
     attributes = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "outdated_entry", s.CACHE_ENTRY_SIZE: 2_000_000}
-    attributes[s.FALLBACK_REASON] = ["cache_entry_rejected"]
+    attributes[s.FALLBACK_REASON_CLASSES] = ["cache_entry_rejected"]
     recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, attributes, parent=root)
 
     shown = torchspan("show", recording.path)[1]
@@ -425,10 +436,10 @@ def test_each_reason_for_a_fallback_has_its_line_and_five_lines_are_the_most(rec
     reasons = [value for name, value in vars(FallbackReason).items() if name.isupper()]
     reasons.remove(FallbackReason.CACHE_ENTRY_REJECTED)  # on lookups alone
     attributes = {
-        s.FALLBACK_REASON: reasons,
-        s.FALLBACK_OPERATORS: [f"torch.ops.aten.op{number}.default" for number in range(len(reasons))],
-        s.FALLBACK_COUNTS: list(range(len(reasons), 0, -1)),
-        s.FALLBACK_REASONS: reasons,
+        s.FALLBACK_REASON_CLASSES: reasons,
+        s.FALLBACK_OPERATOR_NAMES: [f"torch.ops.aten.op{number}.default" for number in range(len(reasons))],
+        s.FALLBACK_OPERATOR_COUNTS: list(range(len(reasons), 0, -1)),
+        s.FALLBACK_OPERATOR_REASONS: reasons,
     }
     root = recording.span("torch_tensorrt.compile", 0, 100, attributes)
     recording.span("torch_tensorrt.partition", 0, 50, parent=root)
@@ -451,7 +462,7 @@ Fallback  5 further reasons; see the lines above
 
 
 def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, torchspan):
-    recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED]})
+    recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED]})
 
     assert torchspan("show", recording.path)[1].splitlines()[-1] == (
         "Fallback  conversion or build failed; mend the error, then compile again"
@@ -650,7 +661,7 @@ torch_tensorrt.compile · ConvNet                      ████████�
 
 def test_what_was_done_before_the_kill_is_below_that_line(recording, torchspan):
     root = never_written(recording)
-    recording.span("torch_tensorrt.trace", 0, 500, {s.NODES: 19}, parent=root)
+    recording.span("torch_tensorrt.trace", 0, 500, {s.NODES_COUNT: 19}, parent=root)
     told(recording, 0, 0, parent=root, PROGRESS_RUNNING="torch_tensorrt.compile", PROGRESS_RUNNING_ELAPSED=0.0)
     told(recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25)
 

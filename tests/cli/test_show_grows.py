@@ -16,7 +16,7 @@ TRACE = "ab" * 16
 START_NS = 1_795_257_760_000_000_000
 RESOURCE = [{"key": f"resource.key.{number}", "value": {"stringValue": f"value {number}"}} for number in range(10)]
 FALLBACK = {
-    "key": "torch_tensorrt.fallback.reason",
+    "key": "torch_tensorrt.fallback.reason_classes",
     "value": {"arrayValue": {"values": [{"stringValue": "no_converter"}]}},
 }
 
@@ -53,10 +53,10 @@ def long_text(count):
 
 def kinds_of_fallback(count):
     kinds = [
-        strings("torch_tensorrt.fallback.operators", [f"operator {number}" for number in range(count)]),
-        strings("torch_tensorrt.fallback.reasons", ["no_converter"] * count),
+        strings("torch_tensorrt.fallback.operators.names", [f"operator {number}" for number in range(count)]),
+        strings("torch_tensorrt.fallback.operators.reasons", ["no_converter"] * count),
         {
-            "key": "torch_tensorrt.fallback.counts",
+            "key": "torch_tensorrt.fallback.operators.counts",
             "value": {"arrayValue": {"values": [{"intValue": "1"} for _ in range(count)]}},
         },
     ]

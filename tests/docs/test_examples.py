@@ -125,8 +125,8 @@ def test_fallback(trace):
 
     assert out == "result: (2, 4)\n"
     (compilation,) = named(spans, "torch_tensorrt.compile")
-    assert compilation["torch_tensorrt.fallback.reason"] == ["no_converter"]
-    assert compilation["torch_tensorrt.fallback.operators"] == ["torch.ops.aten.special_i1e.default"]
+    assert compilation["torch_tensorrt.fallback.reason_classes"] == ["no_converter"]
+    assert compilation["torch_tensorrt.fallback.operators.names"] == ["torch.ops.aten.special_i1e.default"]
     assert compilation["torch_tensorrt.engines.count"] == 2
     assert len(named(spans, "torch_tensorrt.execute")) == 2
 

@@ -83,7 +83,7 @@ def test_an_event_is_current_until_it_ends(engine):
 def test_a_child_given_its_parent_is_nobodys_current_event(engine):
     build = engine.open(phase.BUILD_ENGINE, {})
     reported = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
-    assert reported.name == "tensorrt.phase Timing tactics"
+    assert reported.name == "tensorrt.build_phase Timing tactics"
     assert engine.current is build
     engine.close(reported)
     engine.close(build)

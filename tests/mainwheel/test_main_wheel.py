@@ -133,7 +133,7 @@ KEEP = {"torchspan.keep": True}
 STAND_IN = {"torchspan.stand_in": True}
 ENGINE = {"tensorrt.engine.size": POSITIVE, "tensorrt.engine.id": TEXT}
 OF_ENGINE = {"torch_tensorrt.engine.name": "_run_on_acc_0"}
-SIZES = {"tensorrt.timing_cache.size": POSITIVE, "tensorrt.timing_cache.size.after": POSITIVE}
+SIZES = {"tensorrt.timing_cache.size.before": POSITIVE, "tensorrt.timing_cache.size.after": POSITIVE}
 CACHES = {
     "first": {"torch_tensorrt.timing_cache.file": "created", "tensorrt.timing_cache.size.after": POSITIVE},
     "second": {"torch_tensorrt.timing_cache.file": "read", **SIZES},

@@ -61,7 +61,7 @@ def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conver
     assert named(spans, COMPILE).attributes["torch_tensorrt.engines.count"] == 300
     folded = sum(span.attributes.get("torchspan.folded.count", 0) for span in spans)
     assert folded > 2000
-    assert metrics.values("torchspan.spans.dropped", "torchspan.dropped.reason") == {"budget": folded}
+    assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"budget": folded}
     everything = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
     assert len(spans) + folded == sum(everything.values()) + 1
     found = told(spans)

@@ -228,7 +228,7 @@ def rejected(exporter, raised):
     for span in (lookup, named(spans, "torch_tensorrt.convert"), named(spans, "torch_tensorrt.compile")):
         assert span.status.status_code is StatusCode.ERROR
         assert span.attributes["error.type"] == raised
-        assert "torch_tensorrt.fallback.reason" not in span.attributes
+        assert "torch_tensorrt.fallback.reason_classes" not in span.attributes
     assert outcome(spans)[0] == "rejected"
     return of_cache(lookup)
 
@@ -266,7 +266,7 @@ def test_torch_compile_swallows_a_rejection_and_the_compilation_says_it_failed(i
     compilation = named(spans, "torch_tensorrt.compile")
     assert compilation.status.status_code is StatusCode.ERROR
     assert compilation.attributes["error.type"] == "AssertionError"
-    assert compilation.attributes["torch_tensorrt.fallback.reason"] == ("compile_failed",)
+    assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
 
 
 @pytest.mark.skipif(VERSION < (2, 14), reason="entries have no aliased_io before 2.14")
@@ -283,10 +283,10 @@ def test_an_entry_of_an_older_version_is_passed_over_and_the_engine_built_anew(i
     lookup = named(spans, LOOKUP)
     assert of_cache(lookup)["entry.size"] == size
     assert lookup.status.is_unset
-    assert lookup.attributes["torch_tensorrt.fallback.reason"] == ("cache_entry_rejected",)
+    assert lookup.attributes["torch_tensorrt.fallback.reason_classes"] == ("cache_entry_rejected",)
     compilation = named(spans, "torch_tensorrt.compile")
     assert compilation.status.is_unset
-    assert "torch_tensorrt.fallback.reason" not in compilation.attributes, "nothing runs in PyTorch"
+    assert "torch_tensorrt.fallback.reason_classes" not in compilation.attributes, "nothing runs in PyTorch"
     assert "tensorrt.build_engine" in {span.name for span in spans}
 
 

@@ -6,6 +6,7 @@ import torch
 import torch_tensorrt
 from opentelemetry.trace import StatusCode
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
+from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
 from support import models
 from support.models import raises
@@ -18,6 +19,21 @@ def compile_fallback_model():
     return torch_tensorrt.compile(
         models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1
     )
+
+
+@pytest.fixture
+def broken_relu():
+    """A function: from here on converting a ReLU, which every converter of the model supports, raises the error."""
+    operator = torch.ops.aten.relu.default
+    kept = registry.DYNAMO_ATEN_CONVERTERS.get(operator)
+
+    def breaks(error):
+        registry.DYNAMO_ATEN_CONVERTERS.pop(operator, None)
+        body = raises(error)
+        dynamo_tensorrt_converter(operator)(lambda *_args: body())
+
+    yield breaks
+    registry.DYNAMO_ATEN_CONVERTERS[operator] = kept
 
 
 def failed(spans):
@@ -52,6 +68,48 @@ def test_an_exception_marks_each_span_it_passes_and_its_event_is_on_the_innermos
         "torch_tensorrt.compile": "ValueError",
     }
     assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
+
+
+OUTCOME = {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage", "torch_tensorrt.fallback.reason_classes"}
+"""Where the operators run; of work that failed there is no such thing."""
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_compilation_that_failed_says_what_was_planned_and_nothing_of_where_it_runs(
+    instrument, exporter, metrics, broken_relu, error
+):
+    instrument()
+    broken_relu(error("boom"))
+    with pytest.raises(error):
+        compile_fallback_model()
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.operators.total"] == 5
+    assert compilation["torch_tensorrt.operators.planned"] == 4
+    assert not OUTCOME & compilation.keys()
+    partition = named(exporter.get_finished_spans(), "torch_tensorrt.partition").attributes
+    assert partition["torch_tensorrt.operators.planned"] == 4
+    assert partition["torch_tensorrt.fallback.reason_classes"] == ("no_converter",), "the plan itself stands"
+    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+
+
+def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_where_they_run(
+    instrument, exporter, metrics, monkeypatch
+):
+    instrument()
+    compile_program = torch_tensorrt._compile.dynamo_compile
+
+    def compile_and_fail(*arguments, **settings):
+        compile_program(*arguments, **settings)
+        raise OSError("disk full")
+
+    monkeypatch.setattr("torch_tensorrt._compile.dynamo_compile", compile_and_fail)
+    with pytest.raises(OSError, match="disk full"):
+        compile_fallback_model()
+    compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.operators.planned"] == 4
+    assert compilation["torch_tensorrt.engines.count"] == 2
+    assert not OUTCOME & compilation.keys()
+    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
 
 
 def test_the_spans_of_the_user_are_left_alone(instrument, exporter, converter, tracer):
@@ -123,7 +181,7 @@ def test_a_failure_that_torch_compile_swallows_marks_the_compile_span_and_the_nu
     }
     assert events(spans) == [("torch_tensorrt.construct_network", "exception")]
     compilation = named(spans, "torch_tensorrt.compile").attributes
-    assert compilation["torch_tensorrt.fallback.reason"] == ("compile_failed",)
+    assert compilation["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
     assert compilation["torch_tensorrt.operators.tensorrt"] == 0
     assert compilation["torch_tensorrt.engines.count"] == 0
 
@@ -136,7 +194,7 @@ def test_with_pass_through_build_failures_the_user_gets_the_exception(instrument
         torch.compile(models.seeded(models.Fallback), backend="tensorrt", options=options)(models.image())
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert compilation.attributes["error.type"] == "RuntimeError"
-    assert "torch_tensorrt.fallback.reason" not in compilation.attributes
+    assert "torch_tensorrt.fallback.reason_classes" not in compilation.attributes
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])

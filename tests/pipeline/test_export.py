@@ -35,7 +35,7 @@ def test_an_export_by_the_program_is_a_span(instrument, exporter, strict):
         "torchspan.keep": True,
         "torch_tensorrt.model.class": "Mlp",
         "torch.export.strict": strict,
-        "torch_tensorrt.graph.nodes": 9,
+        "torch_tensorrt.graph.nodes.count": 9,
     }
 
 

@@ -23,12 +23,12 @@ def fallback(span):
     """operator -> (count, reason), and the classes of reason."""
     attributes = span.attributes
     rows = zip(
-        attributes["torch_tensorrt.fallback.operators"],
-        attributes["torch_tensorrt.fallback.counts"],
-        attributes["torch_tensorrt.fallback.reasons"],
+        attributes["torch_tensorrt.fallback.operators.names"],
+        attributes["torch_tensorrt.fallback.operators.counts"],
+        attributes["torch_tensorrt.fallback.operators.reasons"],
         strict=True,
     )
-    return {name: (count, reason) for name, count, reason in rows}, attributes["torch_tensorrt.fallback.reason"]
+    return {name: (count, reason) for name, count, reason in rows}, attributes["torch_tensorrt.fallback.reason_classes"]
 
 
 def totals(span):
@@ -191,7 +191,7 @@ def test_a_graph_that_torch_compile_skips_is_a_policy_and_no_error(instrument, e
     instrument()
     torch.compile(models.seeded(models.Mlp), backend="tensorrt", options={"min_block_size": 50})(torch.ones(2, 16))
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
-    assert compilation.attributes["torch_tensorrt.fallback.reason"] == ("min_block_size",)
+    assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("min_block_size",)
     assert compilation.status.is_unset
     assert "error.type" not in compilation.attributes
 
@@ -210,8 +210,8 @@ def test_lists_are_cut_at_twenty_and_say_how_much_was_left_out(instrument, expor
     instrument()
     compiled(ManyKinds().eval(), torch.ones(2, 8))
     attributes = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
-    assert len(attributes["torch_tensorrt.fallback.operators"]) == 20
-    kinds = 20 + attributes["torch_tensorrt.fallback.omitted"]
+    assert len(attributes["torch_tensorrt.fallback.operators.names"]) == 20
+    kinds = 20 + attributes["torch_tensorrt.fallback.operators.omitted"]
     left = attributes["torch_tensorrt.operators.total"] - attributes["torch_tensorrt.operators.tensorrt"]
     assert 20 < kinds <= left
 
@@ -224,6 +224,11 @@ def test_a_dry_run_plans_and_builds_nothing(instrument, exporter, capsys):
     assert attributes["torch_tensorrt.engines.count"] == 2
     assert attributes["torch_tensorrt.engines.size"] == 0
     assert attributes["torch_tensorrt.settings.dryrun"] is True
+    assert attributes["torch_tensorrt.operators.planned"] == 4
+    assert not {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage"} & attributes.keys(), (
+        "nothing runs there"
+    )
+    assert attributes["torch_tensorrt.fallback.reason_classes"] == ("no_converter",)
     assert "tensorrt.build_engine" not in {span.name for span in spans}
 
 

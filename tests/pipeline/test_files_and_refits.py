@@ -151,7 +151,7 @@ def test_a_refit_that_leaves_everything_to_pytorch_says_so(instrument, exporter)
     assert not [name for name, _ in result.named_children() if name.startswith("_run_on_acc")]
     span = named(exporter.get_finished_spans(), "torch_tensorrt.refit")
     assert span.status.status_code is StatusCode.UNSET
-    assert span.attributes["torch_tensorrt.fallback.reason"] == ("no_supported_operators", "no_converter")
+    assert span.attributes["torch_tensorrt.fallback.reason_classes"] == ("no_supported_operators", "no_converter")
     assert span.attributes["torch_tensorrt.engines.count"] == 0
     assert span.attributes["torch_tensorrt.operators.tensorrt"] == 0
 
@@ -174,6 +174,10 @@ def test_a_mutable_module_that_cannot_refit_compiles_again_and_both_show(instrum
         "torch_tensorrt.MutableTorchTensorRTModule",
     )
     assert "error.type" not in second.attributes
+    assert first.attributes["torch_tensorrt.operators.planned"] == 3
+    assert not {"torch_tensorrt.operators.tensorrt", "torch_tensorrt.coverage"} & first.attributes.keys()
+    assert second.attributes["torch_tensorrt.operators.tensorrt"] == 3
+    assert "torch_tensorrt.operators.planned" not in second.attributes
 
 
 def test_a_mutable_module_names_its_model_and_its_settings(instrument, exporter):

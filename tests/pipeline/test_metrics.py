@@ -71,20 +71,20 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
 
     def phase_of(span):
         """Names are the phase, with the target behind it where it has one."""
-        has_target = span.name.startswith(("torch_tensorrt.pass ", "tensorrt.phase "))
+        has_target = span.name.startswith(("torch_tensorrt.pass ", "tensorrt.build_phase "))
         return span.name.partition(" ")[0] if has_target else span.name
 
     rest = [span for span in spans if span.name not in (COMPILE, EXECUTE)]
     counts = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
     assert counts == summed(rest, phase_of, lambda _: 1)
-    assert {"torch_tensorrt.pass", "tensorrt.phase", "tensorrt.build_engine"} <= counts.keys()
+    assert {"torch_tensorrt.pass", "tensorrt.build_phase", "tensorrt.build_engine"} <= counts.keys()
     assert metrics.sums("torch_tensorrt.phase.duration", "torchspan.phase") == pytest.approx(
         summed(rest, phase_of, seconds)
     )
 
     sizes = [span.attributes["tensorrt.engine.size"] for span in spans if span.name == "torch_tensorrt.convert"]
-    assert metrics.counts("torch_tensorrt.engine.size") == {(): len(sizes)} == {(): 4}
-    assert metrics.sums("torch_tensorrt.engine.size") == {(): sum(sizes)}
+    assert metrics.counts("tensorrt.engine.build.size") == {(): len(sizes)} == {(): 4}
+    assert metrics.sums("tensorrt.engine.build.size") == {(): sum(sizes)}
 
     result = "torch_tensorrt.engine_cache.result"
     lookups = [span for span in spans if span.name == "torch_tensorrt.engine_cache.lookup"]
@@ -112,9 +112,9 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
     assert metrics.counts("torch_tensorrt.execute.duration") == {(): runs}
 
     read = metrics.read()
-    assert "torchspan.spans.dropped" not in read
+    assert "torchspan.span.dropped" not in read
     assert "torchspan.callback.failures" not in read
-    assert metrics.values("torch_tensorrt.builds.active") == {(): 0}
+    assert metrics.values("torch_tensorrt.build.active") == {(): 0}
 
 
 def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument, provider, tmp_path):
@@ -160,8 +160,8 @@ def test_fallback_is_exact_where_the_lists_on_the_spans_are_cut(instrument, expo
     )
     compilation = named(exporter.get_finished_spans(), COMPILE).attributes
     left = compilation["torch_tensorrt.operators.total"] - compilation["torch_tensorrt.operators.tensorrt"]
-    assert compilation["torch_tensorrt.fallback.omitted"] > 0
-    assert sum(compilation["torch_tensorrt.fallback.counts"]) < left
+    assert compilation["torch_tensorrt.fallback.operators.omitted"] > 0
+    assert sum(compilation["torch_tensorrt.fallback.operators.counts"]) < left
     reason = "torch_tensorrt.fallback.reason_class"
     operators = metrics.values("torch_tensorrt.fallback.operators", reason)
     assert sum(operators.values()) == left
@@ -179,14 +179,14 @@ def test_one_build_is_active_inside_a_compilation_and_none_after_it_failed(instr
     seen = []
 
     def body():
-        seen.append(metrics.values("torch_tensorrt.builds.active"))
+        seen.append(metrics.values("torch_tensorrt.build.active"))
         raise error
 
     converter(body)
     with pytest.raises(error):
         torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[models.image()], min_block_size=1)
     assert seen == [{(): 1}]
-    assert metrics.values("torch_tensorrt.builds.active") == {(): 0}
+    assert metrics.values("torch_tensorrt.build.active") == {(): 0}
     assert metrics.counts("torch_tensorrt.compile.duration", "error.type") == {error.__name__: 1}
     failed = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase", "error.type")
     assert failed[("torch_tensorrt.convert", error.__name__)] == 1

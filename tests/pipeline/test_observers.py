@@ -41,7 +41,7 @@ def compiled(model=models.Mlp, x=None, **settings):
 def name_below_its_library(of_phase):
     """As the official pair of a phase is called: by the span's name, made a legal one."""
     library, _, rest = of_phase.name.partition(".")
-    name = "build_phase" if of_phase is phase.BUILD_PHASE else rest.replace(".", "_")
+    name = rest.replace(".", "_")
     return f"{library}.{name}_" if keyword.iskeyword(name) else f"{library}.{name}"
 
 

@@ -68,22 +68,24 @@ def test_phases_are_spans_below_the_build_nested_as_tensorrt_nests_them(recorded
     lines = list(build(recorded(work.traced_mlp, build_phases="on").spans).lines())
     assert lines[:7] == [
         "tensorrt.build_engine",
-        "  tensorrt.phase Building engine",
-        "    tensorrt.phase Cloning network graph",
-        "    tensorrt.phase Preparing graph for optimization",
-        "    tensorrt.phase Building engine from subgraph",
-        "      tensorrt.phase Optimizing graph",
-        "      tensorrt.phase Computing profile costs",
+        "  tensorrt.build_phase Building engine",
+        "    tensorrt.build_phase Cloning network graph",
+        "    tensorrt.build_phase Preparing graph for optimization",
+        "    tensorrt.build_phase Building engine from subgraph",
+        "      tensorrt.build_phase Optimizing graph",
+        "      tensorrt.build_phase Computing profile costs",
     ]
 
 
 def test_each_phase_says_its_steps(recorded):
-    (optimizing,) = build(recorded(work.traced_mlp, build_phases="on").spans).find("tensorrt.phase Optimizing graph")
+    (optimizing,) = build(recorded(work.traced_mlp, build_phases="on").spans).find(
+        "tensorrt.build_phase Optimizing graph"
+    )
     assert optimizing.attributes == {
         "torchspan.keep": True,
-        "tensorrt.phase.name": "Optimizing graph",
-        "tensorrt.phase.steps": by_version({(2, 11): 33, (2, 13): 30}),
-        "tensorrt.phase.steps_done": by_version({(2, 11): 29, (2, 13): 30}),
+        "tensorrt.build_phase.name": "Optimizing graph",
+        "tensorrt.build_phase.steps": by_version({(2, 11): 33, (2, 13): 30}),
+        "tensorrt.build_phase.steps_done": by_version({(2, 11): 29, (2, 13): 30}),
     }
 
 
@@ -147,7 +149,7 @@ def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument
     instrument(build_phases="on")
     compiled()
     spans = exporter.get_finished_spans()
-    phases = [span for span in spans if span.name.startswith("tensorrt.phase")]
+    phases = [span for span in spans if span.name.startswith("tensorrt.build_phase")]
     assert phases
     assert all(span.attributes["torchspan.incomplete"] for span in phases)
     whole = named(spans, "tensorrt.build_engine")

@@ -29,5 +29,5 @@ def test_the_rows_with_wrappers_of_their_own_leave_their_spans(instrument, expor
     compilation, run = trees(exporter.get_finished_spans())
     assert compilation.find("torch_tensorrt.pass constant_fold")
     assert compilation.find("tensorrt.build_engine")
-    assert compilation.find("tensorrt.phase Building engine")
+    assert compilation.find("tensorrt.build_phase Building engine")
     assert run.name == "torch_tensorrt.execute"

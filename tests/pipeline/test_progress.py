@@ -144,7 +144,7 @@ def active_builds(receiver):
         for of_resource in request.resource_metrics
         for of_scope in of_resource.scope_metrics
         for metric in of_scope.metrics
-        if metric.name == "torch_tensorrt.builds.active"
+        if metric.name == "torch_tensorrt.build.active"
         for point in metric.sum.data_points
     ]
 

@@ -50,11 +50,11 @@ def run(route, model, x=X, **settings):
 
 def left(attributes):
     """operator -> (count, reason)."""
-    names = attributes["torch_tensorrt.fallback.operators"]
+    names = attributes["torch_tensorrt.fallback.operators.names"]
     rows = zip(
         names,
-        attributes["torch_tensorrt.fallback.counts"],
-        attributes["torch_tensorrt.fallback.reasons"],
+        attributes["torch_tensorrt.fallback.operators.counts"],
+        attributes["torch_tensorrt.fallback.operators.reasons"],
         strict=True,
     )
     found = {name: (count, reason) for name, count, reason in rows}
@@ -77,7 +77,7 @@ def test_supported_operators_in_a_group_too_small_inside_a_graph_that_is_convert
         "torch.ops.aten.special_erfcx.default": (1, "no_converter"),
         "torch.ops.aten.tanh.default": (1, "min_block_size"),
     }
-    assert attributes["torch_tensorrt.fallback.reason"] == ("no_converter", "min_block_size")
+    assert attributes["torch_tensorrt.fallback.reason_classes"] == ("no_converter", "min_block_size")
     # What the library counts as unsupported is what has no converter; of the rest it says only where it runs.
     assert {n: c for n, (c, reason) in operators.items() if reason == "no_converter"} == tracker.unsupported_ops
     assert sum(count for count, _ in operators.values()) == len(tracker.to_run_in_torch)
@@ -98,7 +98,7 @@ def test_a_graph_below_min_block_size_is_skipped_whole_by_policy(instrument, exp
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert trackers == [], "the library reports nothing then"
     assert compilation.status.is_unset
-    assert compilation.attributes["torch_tensorrt.fallback.reason"] == ("min_block_size", "no_converter")
+    assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("min_block_size", "no_converter")
     assert sum(count for count, _ in left(compilation.attributes).values()) == 9
     assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 0
     assert compilation.attributes["torch_tensorrt.engines.count"] == 0
@@ -117,7 +117,7 @@ def test_a_subgraph_that_torch_compile_takes_back_is_an_error_of_the_compilation
     compilation = named(spans, "torch_tensorrt.compile")
     assert compilation.status.status_code is StatusCode.ERROR
     assert compilation.attributes["error.type"] == kind.__name__
-    assert compilation.attributes["torch_tensorrt.fallback.reason"][0] == "compile_failed"
+    assert compilation.attributes["torch_tensorrt.fallback.reason_classes"][0] == "compile_failed"
     assert compilation.attributes["torch_tensorrt.operators.tensorrt"] == 0
     assert compilation.attributes["torch_tensorrt.coverage"] == 0.0
     failed = {span.name for span in spans if "error.type" in span.attributes}
@@ -133,14 +133,14 @@ def test_a_validator_that_raises_is_swallowed_by_torch_compile_and_passes_from_c
         instrument()
         run("torch.compile", Mixed().eval(), min_block_size=1)
         compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
-        assert compilation.attributes["torch_tensorrt.fallback.reason"][0] == "compile_failed"
+        assert compilation.attributes["torch_tensorrt.fallback.reason_classes"][0] == "compile_failed"
         assert compilation.status.status_code is StatusCode.ERROR
         exporter.clear()
         with pytest.raises(RuntimeError, match="validator"):
             run("compile", Mixed().eval(), min_block_size=1)
         compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
         assert compilation.attributes["error.type"] == "RuntimeError"
-        assert "torch_tensorrt.fallback.reason" not in compilation.attributes
+        assert "torch_tensorrt.fallback.reason_classes" not in compilation.attributes
     finally:
         registry.DYNAMO_ATEN_CONVERTERS.pop(OPERATOR, None)
 
@@ -227,7 +227,7 @@ def test_an_interrupt_closes_what_it_passes_and_leaves_nothing_open(
     kind = {KeyboardInterrupt: "KeyboardInterrupt"}.get(interrupt, "asyncio.exceptions.CancelledError")
     assert [span.name for span in spans if "error.type" in span.attributes] == names
     assert {span.attributes["error.type"] for span in spans if "error.type" in span.attributes} == {kind}
-    reasons = named(spans, "torch_tensorrt.compile").attributes.get("torch_tensorrt.fallback.reason", ())
+    reasons = named(spans, "torch_tensorrt.compile").attributes.get("torch_tensorrt.fallback.reason_classes", ())
     assert "compile_failed" not in reasons, "nothing was taken back: the program gets its interrupt"
 
 

@@ -323,7 +323,7 @@ def test_a_failed_build_that_torch_compile_swallows_has_its_message_all_the_same
     assert torch.equal(torch.compile(model, backend="tensorrt", options=options)(INPUT), model(INPUT))
     assert "within workspace limit" in failure(build(exporter))
     compilation = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
-    assert compilation.attributes["torch_tensorrt.fallback.reason"] == ("compile_failed",)
+    assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
 
 
 def test_a_build_that_fails_without_a_word_has_no_message(instrument, exporter, monkeypatch):

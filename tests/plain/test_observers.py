@@ -19,8 +19,8 @@ def program():
             [name, threading.current_thread().name, c.callable.__name__, len(c.args), c.outcome]
         )
 
-    for name in ("parse", "build_engine", "phase"):
-        getattr(observers, name).post.add(tell(name))
+    for name in ("parse", "build_engine", "build_phase"):
+        getattr(observers.tensorrt, name).post.add(tell(name))
     instrument(build_phases="off")
     import tensorrt_rtx as trt
 

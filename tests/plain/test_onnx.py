@@ -238,14 +238,16 @@ def test_bytes_that_are_no_engine_are_an_error(result):
 
 def test_switched_on_late_only_the_network_of_older_parsers_is_unknown(result):
     assert result.value["undone"] is True
-    parse, build = (span for span in below(result.spans, "late")[1:] if not span.name.startswith("tensorrt.phase"))
+    parse, build = (
+        span for span in below(result.spans, "late")[1:] if not span.name.startswith("tensorrt.build_phase")
+    )
     assert (parse.name, build.name) == ("tensorrt.parse", "tensorrt.build_engine")
     assert "tensorrt.network.layers" not in parse.attributes
     assert parse.attributes["tensorrt.parser.errors"] == 0
 
 
 def test_tensorrts_phases_lie_below_a_plain_build(result):
-    (building,) = [span for span in result.spans if span.name == "tensorrt.phase Building engine"]
+    (building,) = [span for span in result.spans if span.name == "tensorrt.build_phase Building engine"]
     (build,) = [span for span in below(result.spans, "late") if span.name == "tensorrt.build_engine"]
     assert building.parent.span_id == build.context.span_id
 

@@ -137,7 +137,7 @@ def test_what_is_inside_of_what_was_folded_arrives_at_the_nearest_span_and_no_ti
 
     run(engine, phase.COMPILE, inside=lambda _: run(engine, phase.CONVERT, inside=conversion))
     (compilation,) = exporter.get_finished_spans()
-    assert steps(compilation) == {"collecting garbage": 1, CONVERT: 1, BUILD: 1, "tensorrt.phase a": 1}
+    assert steps(compilation) == {"collecting garbage": 1, CONVERT: 1, BUILD: 1, "tensorrt.build_phase a": 1}
     assert compilation.attributes["torchspan.folded.count"] == 3
     total = (compilation.end_time - compilation.start_time) / 1e9
     assert 0 < sum(compilation.attributes["torchspan.steps.durations"]) <= total
@@ -187,7 +187,7 @@ def test_a_child_that_shares_no_frame_with_what_was_folded_has_the_nearest_span_
     assert [span.name for span in spans] == [BUILD, BUILD, COMPILE]
     inner, around, _ = spans
     assert inner.parent == around.get_span_context()
-    assert steps(around) == {"tensorrt.phase outer": 1}
+    assert steps(around) == {"tensorrt.build_phase outer": 1}
 
 
 @pytest.fixture
@@ -366,7 +366,7 @@ def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_res
     events = 3 + 20 + 300 * (6 + PHASES_OF_A_BUILD)
     folded = sum(span.attributes.get("torchspan.folded.count", 0) for span in spans)
     assert folded == events - len(spans) == writer.dropped
-    assert metrics.values("torchspan.spans.dropped", "torchspan.dropped.reason") == {"budget": folded}
+    assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"budget": folded}
     # In spans or in steps, each phase is as often there as the metric, which knows no budget, says.
     told = Counter(names)
     for span in spans:

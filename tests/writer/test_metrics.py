@@ -130,6 +130,33 @@ TOTALS = {
 }
 
 
+def test_the_metric_writer_leaves_nothing_in_the_scratch_space_of_an_event(bridge):
+    conversion = bridge.engine.open(phase.CONVERT, {})
+    lookup = bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "hit"})
+    bridge.engine.close(conversion)
+    assert [repr(each.scratch) for each in (conversion, lookup)] == ["Scratch({})"] * 2
+
+
+def test_a_lookup_with_no_conversion_around_it_is_counted(bridge, metrics):
+    bridge.event(phase.CACHE_LOOKUP, additions={semconv.CACHE_RESULT: "miss"})
+    assert metrics.values("torch_tensorrt.engine_cache.lookups", "torch_tensorrt.engine_cache.result") == {"miss": 1}
+
+
+def test_the_size_of_an_engine_is_recorded_once_for_its_conversion_and_its_build(bridge, metrics):
+    conversion = bridge.engine.open(phase.CONVERT, {})
+    bridge.event(phase.BUILD_ENGINE, additions={semconv.ENGINE_SIZE: 4711})
+    conversion.additions[semconv.ENGINE_SIZE] = 4711
+    bridge.engine.close(conversion)
+    assert metrics.counts("tensorrt.engine.build.size") == {(): 1}
+    assert metrics.sums("tensorrt.engine.build.size") == {(): 4711}
+
+
+def test_the_size_of_an_engine_that_the_program_builds_itself_is_recorded(bridge, metrics):
+    bridge.event(phase.BUILD_ENGINE, additions={semconv.ENGINE_SIZE: 4711})
+    bridge.event(phase.DESERIALIZE_ENGINE, {semconv.ENGINE_SIZE: 4711})
+    assert metrics.counts("tensorrt.engine.build.size") == {(): 1}
+
+
 @pytest.mark.parametrize("outer", [phase.COMPILE, None], ids=["compilation", "alone"])
 def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, metrics, outer):
     compilation = bridge.engine.open(outer, {}) if outer else None
@@ -146,16 +173,16 @@ def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, met
 def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_ended(bridge, metrics, error):
     event = bridge.engine.open(phase.COMPILE, {})
     inner = bridge.engine.open(phase.BUILD_ENGINE, {})
-    assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
+    assert metrics.values("torch_tensorrt.build.active") == {(): 1}
     for each in (inner, event):
         bridge.engine.close(each, error)
-    assert metrics.values("torch_tensorrt.builds.active") == {(): 0}
+    assert metrics.values("torch_tensorrt.build.active") == {(): 0}
 
 
 def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics):
     with suppress_instrumentation():
         bridge.event(phase.COMPILE)
-    assert set(metrics.read()) <= {"torch_tensorrt.builds.active"}
+    assert set(metrics.read()) <= {"torch_tensorrt.build.active"}
 
 
 def test_failures_beside_the_program_are_counted(bridge, metrics, caplog):
@@ -371,11 +398,11 @@ def test_switching_off_and_on_again_with_one_provider_doubles_nothing(provider, 
     for number in range(1, 4):
         bridge = Bridge(provider, metrics.provider)
         event = bridge.engine.open(phase.COMPILE, {})
-        assert metrics.values("torch_tensorrt.builds.active") == {(): 1}
+        assert metrics.values("torch_tensorrt.build.active") == {(): 1}
         bridge.engine.close(event)
         bridge.close()
         read = metrics.read()
-        assert "torch_tensorrt.builds.active" not in read, "nothing is observed after the end"
+        assert "torch_tensorrt.build.active" not in read, "nothing is observed after the end"
         assert read["torch_tensorrt.compile.duration"][0].count == number
     assert caplog.messages == []
 
@@ -468,11 +495,11 @@ bridge.close()
 for given in (metrics.provider, None):
     bridge = Bridge(None, given)
     event = bridge.engine.open(phase.COMPILE, {{}})
-    assert metrics.values("torch_tensorrt.builds.active") == {{(): 1}}
+    assert metrics.values("torch_tensorrt.build.active") == {{(): 1}}
     bridge.engine.close(event)
     bridge.close()
 assert metrics.counts("torch_tensorrt.compile.duration") == {{(): 2}}
-assert "torch_tensorrt.builds.active" not in metrics.read()
+assert "torch_tensorrt.build.active" not in metrics.read()
 print("right")
 """
 

@@ -86,7 +86,7 @@ def test_a_bounded_target_is_part_of_what_is_running(engine, exporter, progress)
     step = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
     progress.tell(build, 0)
     (span,) = exporter.get_finished_spans()
-    assert span.attributes["torchspan.progress.running"] == "tensorrt.phase Timing tactics"
+    assert span.attributes["torchspan.progress.running"] == "tensorrt.build_phase Timing tactics"
     engine.close(step)
     engine.close(build)
 

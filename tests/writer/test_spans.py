@@ -252,12 +252,12 @@ def test_an_exception_whose_text_cannot_be_had_is_told_without_it(observed, expo
 
 def test_a_value_is_cut_at_two_kibibytes_and_parallel_lists_stay_parallel(engine, exporter):
     engine.close(engine.open(phase.EXECUTE, {semconv.ENGINE_NAME: "n" * 5000}))
-    lists = {semconv.FALLBACK_OPERATORS: ["o" * 500] * 20, semconv.FALLBACK_COUNTS: [1] * 20}
+    lists = {semconv.FALLBACK_OPERATOR_NAMES: ["o" * 500] * 20, semconv.FALLBACK_OPERATOR_COUNTS: [1] * 20}
     engine.close(engine.open(phase.PARTITION, lists))
     execution, partition = exporter.get_finished_spans()
     assert execution.attributes["torch_tensorrt.engine.name"] == "n" * 2045 + "…"
-    names = partition.attributes["torch_tensorrt.fallback.operators"]
-    assert len(names) == len(partition.attributes["torch_tensorrt.fallback.counts"]) == 20
+    names = partition.attributes["torch_tensorrt.fallback.operators.names"]
+    assert len(names) == len(partition.attributes["torch_tensorrt.fallback.operators.counts"]) == 20
     assert sum(len(each.encode()) for each in names) <= 2048
 
 

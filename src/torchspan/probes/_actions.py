@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base.scratch import Scratch
+from torchspan._base.scratch import Key, Scratch
 from torchspan.phase import Phase
 from torchspan.probes._call import Call
 
@@ -32,12 +32,13 @@ class Creates:
     serialized: Select
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Shares:
-    """Described facts that the nearest outer event of one of `phases` carries too, by their `keys`."""
+    """What the nearest outer event of one of `phases` gets too: described facts by their `keys`, and scratch values."""
 
-    keys: tuple[str, ...]
     phases: tuple[Phase, ...]
+    keys: tuple[str, ...] = ()
+    scratch: tuple[Key[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class Folding:
         """Fold an event that has ended."""
         if event.parent is not None:
             self._fold_into(event.parent, event)
-        elif event.phase in semconv.RUNS_FOLDED:
+        elif event.phase.folded is not None:
             self._count(event)
         else:
             self._count_on_the_users_span()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from opentelemetry.metrics import CallbackOptions, MeterProvider, NoOpMeter, Observation
@@ -17,18 +17,18 @@ from torchspan.writer._otel_private import merge_into_histogram
 
 
 class Source(Protocol):
-    """Somebody who records."""
+    """An object that records."""
 
     def collected(self) -> int:
-        """Called when a reader collects: records what is still held, and says how much long work is going on."""
+        """Called when a reader collects: record what is still held, and return how much long work is running."""
 
 
 class Instruments:
     """The instruments of one provider.
 
-    A provider keeps the callback that an observable instrument had first and takes no other for the same name, and it
-    cannot be told to forget one. So they are made once a process and provider and ask whoever is attached: after
-    `detach` they observe nothing, and switching the bridge on again doubles nothing.
+    A provider keeps the first callback of an observable instrument, accepts no other for the same name and cannot
+    remove one. So the instruments are made once for each process and provider and ask the sources that are attached:
+    after `detach` they observe nothing, and instrumenting a second time doubles nothing.
     """
 
     def __init__(self, provider: MeterProvider) -> None:
@@ -48,20 +48,25 @@ class Instruments:
         return self._meter.create_observable_up_down_counter(str(metric), [self._observe], **described)
 
     def serves(self, provider: MeterProvider) -> bool:
-        """Whether this is `provider`, or the stand-in that the API had in its place before it was set."""
+        """Whether the instruments are those of `provider`, or of the API's proxy from before `provider` was set."""
         return provider is self._provider or provider is getattr(self._provider, "_real_meter_provider", None)
 
     def is_read(self) -> bool:
-        """Whether anything is ever collected from here: not before a provider is set, nor from one without readers."""
+        """Whether anything is ever collected: not before a provider is set, nor from a provider without readers."""
         meter = getattr(self._meter, "_real_meter", self._meter)
         if meter is None or isinstance(meter, NoOpMeter):
             return False
         consumer = getattr(meter, "_measurement_consumer", None)  # of the SDK; others may always be read
         return bool(getattr(consumer, "_reader_storages", True))
 
-    def record(self, metric: Metric, value: float, attributes: dict[str, Any]) -> None:
-        """One value of a histogram."""
-        self._made[metric].record(value, attributes)
+    def write(self, metric: Metric, number: float, facts: Mapping[str, Any]) -> None:
+        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's."""
+        made = self._made[metric]
+        attributes = {str(key): facts[key] for key in metric.attributes if key in facts}
+        if metric.instrument == "histogram":
+            made.record(number, attributes)
+        else:
+            made.add(number, attributes)
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
@@ -69,30 +74,26 @@ class Instruments:
         instrument = getattr(self._made[metric], "_real_instrument", None) or self._made[metric]
         return merge_into_histogram(meter, instrument, sorted(values))
 
-    def add(self, metric: Metric, number: int, attributes: dict[str, Any]) -> None:
-        """`number` more of a counter."""
-        self._made[metric].add(number, attributes)
-
     def attach(self, source: Source) -> None:
         """Ask `source` when a reader collects."""
         self._sources.append(source)
 
     def detach(self, source: Source) -> None:
-        """Ask it no more."""
+        """Stop asking `source`."""
         self._sources = [each for each in self._sources if each is not source]
 
     def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
-        # The SDK asks observable instruments first and collects the others then: what is recorded here is in time.
+        # The SDK asks observable instruments first and collects the others afterwards, so this is in time.
         return [Observation(sum([each.collected() for each in self._sources]))] if self._sources else []
 
 
 _MADE: weakref.WeakSet[Instruments] = weakref.WeakSet()
-"""Weak: a provider keeps its own through the callback it was given, and takes them along when it goes."""
+"""Weak: a provider keeps its instruments alive through their callback, and they are freed with it."""
 _LOCK = threading.Lock()
 
 
 def instruments_of(provider: MeterProvider) -> Instruments:
-    """Those of `provider`, made at the first call."""
+    """The instruments of `provider`, made at the first call."""
     with _LOCK:
         found = next((each for each in _MADE if each.serves(provider)), None)
         if found is None:

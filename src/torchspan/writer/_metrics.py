@@ -4,19 +4,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import metrics
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.metrics import MeterProvider
 
-from torchspan import phase, semconv
-from torchspan._base.scratch import Key
+from torchspan import semconv
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import HELD
 from torchspan.semconv import Metric
 from torchspan.writer._instruments import Instruments, instruments_of
+from torchspan.writer._measurements import measurements, metrics_of
 
 AT_ONCE = 16
 """Durations that one run records at most, where recording each takes microseconds."""
@@ -24,21 +24,18 @@ AT_ONCE = 16
 BATCH = 1024
 """Durations that one run adds up at once, where the provider can take many at a time: about 0.1 µs each."""
 
-_LOOKED_UP: Key[bool] = Key("looked_up")
-"""Tally key: the lookup of this conversion has been counted."""
-
 
 class MetricWriter:
-    """A callback of the pipeline: the metrics of the table, whatever becomes of the spans.
+    """Records the metrics of the table, whatever happens to the spans: a callback of the pipeline.
 
-    It records when events end, and when a reader collects: durations of the runs that are no events, and counts that
-    somebody else keeps. Durations of runs are asked for only while something is read. Users set their
-    provider late, so it is looked for at every event; runs before the first event after that, or before the first
-    collection, are not in the metrics.
+    It records when events end, and when a reader collects: durations of the runs that are not events, and numbers that
+    other parts of torchspan keep. Runs are timed only while a reader exists. Programs set their provider late, so the
+    writer looks for it at every event; runs before the first event after that, or before the first collection, are not
+    in the metrics.
 
     meter_provider: the provider to use instead of the global one.
-    active: the long work that is going on.
-    dropped: how many spans were not opened so far.
+    active: the long work that is running.
+    dropped: returns how many spans were not started so far.
     """
 
     def __init__(
@@ -53,15 +50,15 @@ class MetricWriter:
         self._adds_up_at_once = True
         self._lock = threading.Lock()
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
-            (semconv.METRIC_SPANS_DROPPED, {str(semconv.DROPPED_REASON): semconv.BUDGET}, dropped),
+            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: semconv.BUDGET}, dropped),
             (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)),
         ]
-        self._counted = [count() for _, _, count in self._counters]  # the user's callbacks may have failed before us
+        self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
 
     def close(self) -> None:
-        """Record what is held and leave; events that are open are still recorded when they end."""
+        """Record what is held and stop reading; events that are open are still recorded when they end."""
         self.collected()
         self._closed = True
         self._engine.run_times.want(None)
@@ -121,8 +118,8 @@ class MetricWriter:
             else:
                 self._want_runs()
         for duration_s, error in runs:
-            attributes = {} if error is None else {str(semconv.ERROR_TYPE): semconv.class_name(error)}
-            instruments.record(semconv.METRIC_EXECUTE_DURATION, duration_s, attributes)
+            facts: dict[str, Any] = {} if error is None else {semconv.ERROR_TYPE: semconv.class_name(error)}
+            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, facts)
 
     def _want_runs(self) -> None:
         self._engine.run_times.want(self._collect_batch, batch=BATCH if self._adds_up_at_once else HELD)
@@ -132,10 +129,10 @@ class MetricWriter:
         if instruments is None:
             return
         with self._lock:  # readers collect on threads of their own
-            for index, (metric, attributes, count) in enumerate(self._counters):
+            for index, (metric, facts, count) in enumerate(self._counters):
                 now = count()
                 if now > self._counted[index]:
-                    instruments.add(metric, now - self._counted[index], attributes)
+                    instruments.write(metric, now - self._counted[index], facts)
                     self._counted[index] = now
 
     # --- events -----------------------------------------------------------------------------------------------
@@ -150,64 +147,11 @@ class MetricWriter:
         facts = {**event.attributes, **event.additions, semconv.PHASE: event.phase.name}
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
-        duration = _DURATIONS.get(event.phase, semconv.METRIC_PHASE_DURATION if event.phase.keep else None)
-        if duration is not None:
-            instruments.record(duration, (event.end_ns - event.start_ns) / 1e9, _attributes(duration, facts))
-        if event.phase in _CONVERSIONS and semconv.ENGINE_SIZE in facts:
-            instruments.record(semconv.METRIC_ENGINE_SIZE, facts[semconv.ENGINE_SIZE], {})
-        if semconv.CACHE_RESULT in facts:
-            _count_lookup(instruments, event, facts)
-        if semconv.FALLBACK_TOTAL_REASONS in facts:
-            _count_fallback(instruments, event, facts)
+        for metric in metrics_of(event.phase):
+            for number, described in measurements(metric.measure, event, facts):
+                instruments.write(metric, number, described)
 
 
 def _failures(engine: Engine) -> int:
     """How often callbacks failed: the engine's own, and those of the user in the same registry."""
     return sum(sum(guard.failures.values()) for guard in {engine.guard, engine.registry.guard})
-
-
-_DURATIONS = {
-    phase.COMPILE: semconv.METRIC_COMPILE_DURATION,
-    phase.EXECUTE: semconv.METRIC_EXECUTE_DURATION,
-}
-"""The metric of a phase's durations, where it is not the one of all phases (or none: of frequent work not all is an event)."""
-
-_CONVERSIONS = (phase.CONVERT, phase.CONVERT_TO_ENGINE)
-"""What makes one engine each."""
-
-
-def _attributes(metric: Metric, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The metric's attributes, as far as they are known."""
-    return {str(key): facts[key] for key in metric.attributes if key in facts}
-
-
-def _count_lookup(instruments: Instruments, event: Event, facts: Mapping[str, Any]) -> None:
-    """Count a look into the cache once: the conversion around it may tell the result as well."""
-    conversion = event.nearest(*_CONVERSIONS)
-    if event.phase not in (phase.CACHE_LOOKUP, *_CONVERSIONS):
-        return
-    if conversion is not None:
-        if conversion.scratch.get(_LOOKED_UP):
-            return
-        conversion.scratch[_LOOKED_UP] = True
-    instruments.add(semconv.METRIC_CACHE_LOOKUPS, 1, _attributes(semconv.METRIC_CACHE_LOOKUPS, facts))
-
-
-def _count_fallback(instruments: Instruments, event: Event, facts: Mapping[str, Any]) -> None:
-    """Count what runs in PyTorch on the outermost event that knows: a partition shares it with its compilation."""
-    if event.nearest(*phase.LOWERING) not in (event, None):
-        return
-    rows = zip(
-        facts[semconv.FALLBACK_TOTAL_REASONS],
-        facts[semconv.FALLBACK_TOTAL_OPERATORS],
-        facts[semconv.FALLBACK_TOTAL_SUBGRAPHS],
-        strict=True,
-    )
-    for reason, operators, subgraphs in rows:
-        told = {**facts, semconv.FALLBACK_REASON_CLASS: reason}
-        for metric, number in (
-            (semconv.METRIC_FALLBACK_OPERATORS, operators),
-            (semconv.METRIC_FALLBACK_SUBGRAPHS, subgraphs),
-        ):
-            if number:
-                instruments.add(metric, number, _attributes(metric, told))

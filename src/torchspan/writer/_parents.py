@@ -10,11 +10,10 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from torchspan import semconv
 from torchspan._base.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
-from torchspan.phase import Phase
+from torchspan.phase import Folded, Phase
 from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
 
 
@@ -84,7 +83,7 @@ class RecordingSpan:
         return tally
 
     def _writing(self, phase: Phase) -> Callable[[int, float, float], None]:
-        count_key, sum_key, max_key = semconv.RUNS_FOLDED[phase]
+        count_key, sum_key, max_key = phase.folded or Folded.below(phase.name)
 
         def write(count: int, total_s: float, longest_s: float) -> None:
             span = self._span()

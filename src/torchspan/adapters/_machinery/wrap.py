@@ -231,9 +231,14 @@ def ignoring(libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
 
 
 def add_facts(event: Event, facts: Facts) -> None:
-    """Add what was found out later; what was said at the start stands (the outermost call names the entry point)."""
+    """Add what was found out later; what was said at the start stands (the outermost call names the entry point).
+
+    A fact that is None takes back what was added before.
+    """
     for key, value in facts.items():
-        if key not in event.attributes:
+        if value is None:
+            event.additions.pop(key, None)
+        elif key not in event.attributes:
             event.additions[key] = value
 
 
@@ -242,3 +247,6 @@ def _share(action: Record, event: Event) -> None:
     outer = None if shares is None else event.nearest(*shares.phases)
     if shares is not None and outer is not None:
         add_facts(outer, {key: event.additions[key] for key in shares.keys if key in event.additions})
+        for key in shares.scratch:
+            if key in event.scratch:
+                outer.scratch[key] = event.scratch[key]

@@ -78,13 +78,13 @@ def _short(span: Span) -> str:
 
 def _fallback(nodes: list[Node]) -> list[Answer]:
     by_reason: dict[str, Counter[str]] = {}
-    said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON in node.span.attributes)
+    said = at_or_below(nodes, lambda node: semconv.FALLBACK_REASON_CLASSES in node.span.attributes)
     for node in nodes:
         if id(node) not in said or id(node.parent) in said:
             continue  # a compilation repeats what its partition found: the outermost counts
         if node.span.name == phase.CACHE_LOOKUP.name:
             continue  # what a lookup passed over is built, in TensorRT
-        reasons = _labels.strings(node.span.attributes, semconv.FALLBACK_REASON)
+        reasons = _labels.strings(node.span.attributes, semconv.FALLBACK_REASON_CLASSES)
         for reason, name, count in _fallen(node):
             by_reason.setdefault(reason, Counter())[name] += count
         for reason in reasons:
@@ -104,8 +104,11 @@ def _fallback(nodes: list[Node]) -> list[Answer]:
 
 def _fallen(node: Node) -> list[tuple[str, str, int]]:
     a = node.span.attributes
-    names, reasons = _labels.strings(a, semconv.FALLBACK_OPERATORS), _labels.strings(a, semconv.FALLBACK_REASONS)
-    counts = _labels.numbers(a, semconv.FALLBACK_COUNTS)
+    names, reasons = (
+        _labels.strings(a, semconv.FALLBACK_OPERATOR_NAMES),
+        _labels.strings(a, semconv.FALLBACK_OPERATOR_REASONS),
+    )
+    counts = _labels.numbers(a, semconv.FALLBACK_OPERATOR_COUNTS)
     if not len(names) == len(reasons) == len(counts):
         return []
     return [

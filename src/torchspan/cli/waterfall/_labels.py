@@ -15,7 +15,6 @@ from torchspan.cli.waterfall._units import duration, plural, size, times
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
-_PLANNED = "torch_tensorrt.operators.planned"
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
 _SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
 
@@ -127,12 +126,14 @@ def _facts(node: Node) -> list[Fact]:
 
 def _operators(node: Node) -> list[str]:
     a = node.span.attributes
+    around = {} if node.parent is None else node.parent.span.attributes
     found = []
-    total, inside, planned = (number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, _PLANNED))
-    if inside is not None and node.parent is not None and _PLANNED in node.parent.span.attributes:
-        planned = inside  # what the partition of a compilation that failed found remained a plan
+    total, inside, planned = (
+        number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, semconv.OPERATORS_PLANNED)
+    )
     if total is not None and planned is not None:
-        found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
+        if semconv.OPERATORS_TENSORRT not in around or semconv.OPERATORS_PLANNED in around:  # else it was carried out
+            found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
     elif total is not None and inside is not None:
         found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
     elif total is not None:
@@ -153,7 +154,7 @@ def _engines(span: Span) -> list[str]:
     if engines is not None:
         planned = " planned" if a.get(semconv.SETTINGS["dryrun"]) is True else ""
         found.append(plural(int(engines), "engine") + planned)
-    if total is not None and engines:
+    if total and engines:
         found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
     model = number(a, semconv.MODEL_SIZE)
     if model is not None:
@@ -177,7 +178,7 @@ def _files(span: Span) -> list[str]:
 
 def _graphs(span: Span) -> list[str]:
     a = span.attributes
-    before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES))
+    before, after, nodes = (number(a, key) for key in (semconv.NODES_BEFORE, semconv.NODES_AFTER, semconv.NODES_COUNT))
     if before is not None and after is not None:
         return [f"{before:.0f} → {after:.0f} nodes" if before != after else plural(int(after), "node")]
     return [plural(int(nodes), "node")] if nodes is not None else []
@@ -186,7 +187,7 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
-    for keys in semconv.RUNS_FOLDED.values():
+    for keys in (each.folded for each in phase.PHASES if each.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
             found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
@@ -224,15 +225,15 @@ def _cache(span: Span) -> list[Fact]:
 
 
 def _fallback(span: Span) -> list[Fact]:
-    reasons = strings(span.attributes, semconv.FALLBACK_REASON)
+    reasons = strings(span.attributes, semconv.FALLBACK_REASON_CLASSES)
     if not reasons or span.name == phase.CACHE_LOOKUP.name:
         return []
-    names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATORS)]
+    names = [operator(name) for name in strings(span.attributes, semconv.FALLBACK_OPERATOR_NAMES)]
     if span.name in {phase.COMPILE.name, phase.REFIT.name} or not names:
         return [Fact("fallback: " + ", ".join(reasons), Style.FALLBACK)]
-    counts = numbers(span.attributes, semconv.FALLBACK_COUNTS)
+    counts = numbers(span.attributes, semconv.FALLBACK_OPERATOR_COUNTS)
     listed = _counted(names, counts)
-    omitted = number(span.attributes, semconv.FALLBACK_OMITTED)
+    omitted = number(span.attributes, semconv.FALLBACK_OPERATORS_OMITTED)
     more = f", {plural(int(omitted), 'more kind')}" if omitted else ""
     return [Fact(f"in PyTorch: {', '.join(listed)}{more}", Style.FALLBACK)]
 

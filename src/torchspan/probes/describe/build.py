@@ -28,7 +28,7 @@ def builder_config(call: Call) -> Facts:
             semconv.BUILDER_AUX_STREAMS: getattr(config, "max_aux_streams", None),
             semconv.BUILDER_PROFILES: getattr(config, "num_optimization_profiles", None),
             semconv.BUILDER_WORKSPACE: _workspace(config),
-            semconv.TIMING_CACHE_SIZE: _timing_cache_size(config),
+            semconv.TIMING_CACHE_SIZE_BEFORE: _timing_cache_size(config),
         }
     )
 

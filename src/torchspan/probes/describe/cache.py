@@ -71,7 +71,10 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     if found is not seen.FOUND and seen.ENTRY not in scratch:
         return {semconv.CACHE_RESULT: "miss", **_cost(scratch)}
     reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
-    return {**_rejected(reason, scratch), semconv.FALLBACK_REASON: [semconv.FallbackReason.CACHE_ENTRY_REJECTED]}
+    return {
+        **_rejected(reason, scratch),
+        semconv.FALLBACK_REASON_CLASSES: [semconv.FallbackReason.CACHE_ENTRY_REJECTED],
+    }
 
 
 def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:

@@ -29,6 +29,9 @@ NOTHING_IN_TENSORRT: Facts = {
 }
 """What a compilation came to that left its whole graph to PyTorch."""
 
+OUTCOME = (semconv.OPERATORS_TENSORRT, semconv.COVERAGE, *fallback.KEYS)
+"""Where the operators run: known of a compilation or a refit once it has returned."""
+
 
 def settings(holder: Any) -> Facts:
     """The documented settings that `holder` (a Call or a CompilationSettings) has."""
@@ -130,10 +133,13 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     verdicts = Counter(scratch.get(fallback.VERDICTS, {}).values())
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
     verdicts.pop(fallback.UNCOUNTED, None)
+    plan: Facts = scratch.get(fallback.PLAN, {})
     return {
+        **not_carried_out(scratch),
+        **plan,
         **fallback.totals(operators + verdicts, Counter([FallbackReason.COMPILE_FAILED])),
         semconv.ERROR_TYPE: semconv.OTHER if failure is None else semconv.class_name(failure),
-        semconv.FALLBACK_REASON: [FallbackReason.COMPILE_FAILED],
+        semconv.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED],
         **NOTHING_IN_TENSORRT,
     }
 
@@ -156,7 +162,28 @@ def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
         return skipped(result, scratch)
     sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
-    return {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
+    facts: Facts = {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
+    if getattr(call.get("settings"), "dryrun", False):
+        return {**dry_run(scratch), **facts}
+    plan: Facts = scratch.get(fallback.PLAN, {})
+    return {**plan, **facts}
+
+
+def dry_run(scratch: Scratch) -> Facts:
+    """The partition's plan where nothing is to run in TensorRT; what would be left in PyTorch is why programs ask."""
+    plan: Facts = scratch.get(fallback.PLAN, {})
+    return {**not_carried_out(scratch), **{key: value for key, value in plan.items() if key in fallback.KEYS}}
+
+
+def failed(_call: Call, _error: BaseException, scratch: Scratch) -> Facts:
+    """A compilation or a refit that raised: nothing of it runs, neither in TensorRT nor in PyTorch."""
+    return {**dict.fromkeys(OUTCOME), **not_carried_out(scratch)}
+
+
+def not_carried_out(scratch: Scratch) -> Facts:
+    """How many operators were planned for TensorRT, if a partition got that far."""
+    plan = scratch.get(fallback.PLAN)
+    return {} if plan is None else {semconv.OPERATORS_PLANNED: plan[semconv.OPERATORS_TENSORRT]}
 
 
 def skipped(graph: Any, scratch: Scratch) -> Facts:
@@ -165,11 +192,11 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
     facts = fallback.facts(left, Counter([reason]))
-    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON, []) if each != reason)]
+    reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if each != reason)]
     return {
         **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left as well
         **facts,
-        semconv.FALLBACK_REASON: reasons,
+        semconv.FALLBACK_REASON_CLASSES: reasons,
         **NOTHING_IN_TENSORRT,
     }
 
@@ -209,4 +236,4 @@ def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
         f"{symbol}: [{bounds.lower}, {bounds.upper}]"
         for symbol, bounds in list(result.range_constraints.items())[:LIST_LIMIT]
     ]
-    return known({semconv.NODES: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
+    return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})

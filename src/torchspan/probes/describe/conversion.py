@@ -114,7 +114,9 @@ def timing_cache_in(call: Call) -> Facts:
     if _has_no_timing_cache():
         return {}
     size = _file_size(call.get("timing_cache_path"))
-    return known({semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE: size})
+    return known(
+        {semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE_BEFORE: size}
+    )
 
 
 def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:

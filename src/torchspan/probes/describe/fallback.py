@@ -22,8 +22,23 @@ from torchspan.semconv import FallbackReason
 Facts = dict[str, Any]
 Left = list[tuple[str, str]]
 
+KEYS = (
+    semconv.FALLBACK_REASON_CLASSES,
+    semconv.FALLBACK_OPERATOR_NAMES,
+    semconv.FALLBACK_OPERATOR_COUNTS,
+    semconv.FALLBACK_OPERATOR_REASONS,
+    semconv.FALLBACK_OPERATORS_OMITTED,
+    semconv.FALLBACK_TOTAL_REASONS,
+    semconv.FALLBACK_TOTAL_OPERATORS,
+    semconv.FALLBACK_TOTAL_SUBGRAPHS,
+)
+"""The attributes that say what is left in PyTorch."""
+
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
 """Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
+
+PLAN: Key[Facts] = Key("plan")
+"""Scratch key: the facts of a partition that hold for the compilation or refit around it once that has succeeded."""
 
 SUPPORTED = "supported"
 UNCOUNTED = "uncounted"
@@ -119,11 +134,11 @@ def facts(left: Left, pieces: Counter[str]) -> Facts:
     by_reason = Counter(reason for _, reason in left)
     result: Facts = {
         **totals(by_reason, pieces),
-        semconv.FALLBACK_REASON: [reason for reason, _ in by_reason.most_common()],
-        semconv.FALLBACK_OPERATORS: [name for (name, _), _ in shown],
-        semconv.FALLBACK_COUNTS: [count for _, count in shown],
-        semconv.FALLBACK_REASONS: [reason for (_, reason), _ in shown],
+        semconv.FALLBACK_REASON_CLASSES: [reason for reason, _ in by_reason.most_common()],
+        semconv.FALLBACK_OPERATOR_NAMES: [name for (name, _), _ in shown],
+        semconv.FALLBACK_OPERATOR_COUNTS: [count for _, count in shown],
+        semconv.FALLBACK_OPERATOR_REASONS: [reason for (_, reason), _ in shown],
     }
     if len(ranked) > LIST_LIMIT:
-        result[semconv.FALLBACK_OMITTED] = len(ranked) - LIST_LIMIT
+        result[semconv.FALLBACK_OPERATORS_OMITTED] = len(ranked) - LIST_LIMIT
     return result

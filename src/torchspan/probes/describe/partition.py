@@ -27,17 +27,22 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     graph, support = result
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
-    in_tensorrt, total = sum(node.name in verdicts for node in converted), len(verdicts)
+    planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
+    left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch))
+    scratch[fallback.PLAN] = {
+        semconv.OPERATORS_TENSORRT: planned,
+        semconv.COVERAGE: planned / total if total else 0.0,
+        **left_in_torch,
+    }
     ranked = sorted(support.supported_operators.items(), key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
     return {
         **subgraphs(_call, graph, scratch),
         semconv.OPERATORS_TOTAL: total,
         semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
-        semconv.OPERATORS_TENSORRT: in_tensorrt,
-        semconv.COVERAGE: in_tensorrt / total if total else 0.0,
+        semconv.OPERATORS_PLANNED: planned,
         semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
         semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
-        **fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch)),
+        **left_in_torch,
     }
 
 

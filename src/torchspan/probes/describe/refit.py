@@ -8,6 +8,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
+from torchspan.probes.describe import fallback
 from torchspan.probes.describe._values import known, model_class
 from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
 
@@ -41,7 +42,8 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
     engines = {name for name, _ in result.named_children() if name.startswith(ENGINE_PREFIX)}
     engines |= {name for name in vars(result) if name.startswith(ENGINE_PREFIX)}  # of an inlined program
     if engines:
-        return {semconv.ENGINE_COUNT: len(engines)}
+        plan: Facts = scratch.get(fallback.PLAN, {})
+        return {**plan, semconv.ENGINE_COUNT: len(engines)}
     facts = skipped(result, scratch)
     return {key: facts[key] for key in facts if key != semconv.ENGINES_SIZE}
 

@@ -18,6 +18,7 @@ _ENTRY = (
             start=compilation.of_module("torch_tensorrt.compile"),
             end=compilation.torch_tensorrt_compiled,
             links_to=compilation.program_given("module"),
+            failed=compilation.failed,
         ),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
@@ -27,6 +28,7 @@ _ENTRY = (
             phase.COMPILE,
             start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
             links_to=compilation.program_given("exported_program"),
+            failed=compilation.failed,
         ),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
@@ -42,7 +44,12 @@ _ENTRY = (
     ),
     row(
         target=Function("torch_tensorrt.dynamo.backend.backends:_pretraced_backend"),
-        action=Record(phase.COMPILE, start=compilation.torch_compile_backend, end=compilation.torch_compile_result),
+        action=Record(
+            phase.COMPILE,
+            start=compilation.torch_compile_backend,
+            end=compilation.torch_compile_result,
+            failed=compilation.failed,
+        ),
         why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
         "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",
     ),
@@ -51,13 +58,19 @@ _ENTRY = (
 _OTHER_ENTRIES = (
     row(
         target=Function("torch_tensorrt._compile:cross_compile_for_windows"),
-        action=Record(phase.COMPILE, start=compilation.of_module("torch_tensorrt.cross_compile_for_windows")),
+        action=Record(
+            phase.COMPILE,
+            start=compilation.of_module("torch_tensorrt.cross_compile_for_windows"),
+            failed=compilation.failed,
+        ),
         why="compiles and saves for Windows",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._compiler:cross_compile_for_windows"),
         action=Record(
-            phase.COMPILE, start=compilation.of_exported_program("torch_tensorrt.dynamo.cross_compile_for_windows")
+            phase.COMPILE,
+            start=compilation.of_exported_program("torch_tensorrt.dynamo.cross_compile_for_windows"),
+            failed=compilation.failed,
         ),
         why="the same for an exported program, without saving",
     ),
@@ -81,17 +94,17 @@ _OTHER_ENTRIES = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile"),
-        action=Record(phase.COMPILE, start=compilation.mutable_compile),
+        action=Record(phase.COMPILE, start=compilation.mutable_compile, failed=compilation.failed),
         why="a module that compiles itself: exports first, then calls dynamo.compile",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm"),
-        action=Record(phase.REFIT, start=refit.mutable_refit),
+        action=Record(phase.REFIT, start=refit.mutable_refit, failed=compilation.failed),
         why="and refits itself when its weights were changed; a refit that fails is followed by a compilation",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._refit:refit_module_weights"),
-        action=Record(phase.REFIT, start=refit.refit_module_weights, end=refit.refitted),
+        action=Record(phase.REFIT, start=refit.refit_module_weights, end=refit.refitted, failed=compilation.failed),
         why="new weights for a compiled module: lowers and partitions the new program, then refits engine by engine",
     ),
     row(

@@ -3,18 +3,12 @@
 
 from __future__ import annotations
 
-from torchspan import phase, semconv
+from torchspan import phase
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import compilation, fallback, partition
 from torchspan.probes.torch_tensorrt._row import row
-
-_FALLBACK = (
-    semconv.OPERATORS_TENSORRT, semconv.COVERAGE, semconv.FALLBACK_REASON, semconv.FALLBACK_OPERATORS,
-    semconv.FALLBACK_COUNTS, semconv.FALLBACK_REASONS, semconv.FALLBACK_OMITTED, semconv.FALLBACK_TOTAL_REASONS,
-    semconv.FALLBACK_TOTAL_OPERATORS, semconv.FALLBACK_TOTAL_SUBGRAPHS,
-)  # fmt: skip
 
 _PARTITION = (
     row(
@@ -47,7 +41,7 @@ _PARTITION = (
             phase.PARTITION,
             start=partition.partitioner("fast"),
             end=partition.split,
-            shares=Shares(keys=_FALLBACK, phases=(phase.COMPILE, phase.REFIT)),
+            shares=Shares((phase.COMPILE, phase.REFIT), scratch=(fallback.PLAN,)),
         ),
         why="the fast partitioner, the default",
     ),
@@ -57,7 +51,7 @@ _PARTITION = (
             phase.PARTITION,
             start=partition.partitioner("global"),
             end=partition.split,
-            shares=Shares(keys=_FALLBACK, phases=(phase.COMPILE, phase.REFIT)),
+            shares=Shares((phase.COMPILE, phase.REFIT), scratch=(fallback.PLAN,)),
         ),
         why="the global partitioner, by choice or after the fast one failed",
     ),

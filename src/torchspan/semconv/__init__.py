@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables of attributes and metrics: everything that torchspan emits, with its type and meaning.
+
+These tables are the contract. `docs/semantic-conventions.md` is generated from them (`make docs`), and the checks
+compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a row is
+used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
+
+A module for each library holds the keys that start with the library's name; `torchspan.` is about the observation
+itself. Keys without one of these prefixes are those of the OpenTelemetry conventions. All rows are here as well.
+"""
+# ruff: noqa: F403 - a row that is added to a module is here without being listed a second time
+
+from __future__ import annotations
+
+from torchspan.semconv import opentelemetry as _opentelemetry
+from torchspan.semconv import tensorrt as _tensorrt
+from torchspan.semconv import torch as _torch
+from torchspan.semconv import torch_tensorrt as _torch_tensorrt
+from torchspan.semconv import torchspan as _torchspan
+from torchspan.semconv._table import Attribute as Attribute
+from torchspan.semconv._table import AttributeType as AttributeType
+from torchspan.semconv._table import rows as _rows
+from torchspan.semconv.measures import Metric as Metric
+from torchspan.semconv.metrics import *
+from torchspan.semconv.opentelemetry import *
+from torchspan.semconv.tensorrt import *
+from torchspan.semconv.torch import *
+from torchspan.semconv.torch_tensorrt import *
+from torchspan.semconv.torchspan import *
+
+SCOPE_NAME = "torchspan"
+"""The instrumentation scope of every span and metric."""
+
+ATTRIBUTES: tuple[Attribute, ...] = tuple(
+    row for module in (_torchspan, _opentelemetry, _torch, _torch_tensorrt, _tensorrt) for row in _rows(module)
+)
+"""Every row of the table of attributes."""

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a metric measures, and what a row of the table of metrics is.
+
+A measure says which events a metric is taken from and what is read there. The metric writer knows the kinds of
+measures; which phases and attributes they are about is said by the rows alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from torchspan.phase import Phase
+from torchspan.semconv._table import Attribute
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Instrument = Literal["histogram", "counter", "observable_up_down_counter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Seconds of every event of the phases, failed ones included."""
+
+    instrument: ClassVar[Instrument] = "histogram"
+    of: tuple[Phase, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunDuration:
+    """Seconds of every run of one rate-limited phase, whether or not the run is an event."""
+
+    instrument: ClassVar[Instrument] = "histogram"
+    of: tuple[Phase]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The value of `key` on each event of the phases that has it.
+
+    Of events of these phases inside each other the outermost counts: it describes the same thing.
+    """
+
+    instrument: ClassVar[Instrument] = "histogram"
+    of: tuple[Phase, ...]
+    key: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """Events of the phases that have `key`; of events inside each other the outermost counts, as with `Size`."""
+
+    instrument: ClassVar[Instrument] = "counter"
+    of: tuple[Phase, ...]
+    key: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The numbers in the list `numbers`, each with its class from the parallel list `classes` as the attribute `by`.
+
+    Of events of the phases inside each other the outermost counts, as with `Size`.
+    """
+
+    instrument: ClassVar[Instrument] = "counter"
+    of: tuple[Phase, ...]
+    numbers: Attribute
+    classes: Attribute
+    by: Attribute
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """A number that only rises and that another part of torchspan keeps; it is read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "counter"
+    of: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A number that rises and falls and that another part of torchspan keeps; it is read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "observable_up_down_counter"
+    of: tuple[Phase, ...] = ()
+
+
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Level
+
+
+class Metric(str):
+    """One row: a metric's name with its unit (UCUM), its meaning and what it measures.
+
+    attributes: all that its measurements carry. They are bounded: never a model, an engine or a shape.
+    bounds: the upper bounds of a histogram's buckets, in its unit; a view in the program replaces them.
+    """
+
+    __slots__ = ("attributes", "bounds", "brief", "measure", "unit")
+
+    unit: str
+    brief: str
+    attributes: tuple[Attribute, ...]
+    measure: Measure
+    bounds: tuple[float, ...]
+
+    def __new__(
+        cls,
+        name: str,
+        unit: str,
+        brief: str,
+        *attributes: Attribute,
+        measure: Measure,
+        bounds: Iterable[float] = (),
+    ) -> Self:
+        self = super().__new__(cls, name)
+        self.unit, self.brief, self.attributes, self.measure = unit, brief, attributes, measure
+        self.bounds = tuple(bounds)
+        return self
+
+    @property
+    def instrument(self) -> Instrument:
+        """The instrument that its measure needs."""
+        return self.measure.instrument

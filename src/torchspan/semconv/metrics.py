@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of metrics."""
+
+from __future__ import annotations
+
+from torchspan import phase
+from torchspan.semconv import opentelemetry, torch_tensorrt, torchspan
+from torchspan.semconv.measures import Count, Duration, Level, Metric, Rows, RunDuration, Size, Total
+from torchspan.semconv.tensorrt import ENGINE_SIZE
+
+LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+"""5 ms to 1 h: durations of compilations and their parts."""
+SHORT_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""0.1 ms to 10 s: durations of runs, most of which would lie below 5 ms."""
+SIZES = tuple(4**exponent for exponent in range(7, 18))
+"""16 KiB to 16 GiB."""
+
+METRIC_COMPILE_DURATION = Metric(
+    "torch_tensorrt.compile.duration",
+    "s",
+    "How long compilations took, failed ones included.",
+    torch_tensorrt.ENTRY_POINT,
+    opentelemetry.ERROR_TYPE,
+    torchspan.WHILE_SERVING,
+    measure=Duration(of=(phase.COMPILE,)),
+    bounds=LONG_S,
+)
+METRIC_PHASE_DURATION = Metric(
+    "torch_tensorrt.phase.duration",
+    "s",
+    "How long each phase took. Phases lie inside each other as spans do; compilations and runs have metrics of their "
+    "own.",
+    torchspan.PHASE,
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each is not phase.COMPILE)),
+    bounds=LONG_S,
+)
+METRIC_ENGINE_BUILD_SIZE = Metric(
+    "tensorrt.engine.build.size",
+    "By",
+    "Bytes of the engines that were built, by Torch-TensorRT or by the program itself, or taken from the engine cache.",
+    measure=Size(of=(*phase.CONVERSIONS, phase.BUILD_ENGINE), key=ENGINE_SIZE),
+    bounds=SIZES,
+)
+METRIC_CACHE_LOOKUPS = Metric(
+    "torch_tensorrt.engine_cache.lookups",
+    "{lookup}",
+    "Engines that were looked for in the engine cache, including those for which the cache was disabled.",
+    torch_tensorrt.CACHE_RESULT,
+    torch_tensorrt.CACHE_REASON,
+    measure=Count(of=(*phase.CONVERSIONS, phase.CACHE_LOOKUP), key=torch_tensorrt.CACHE_RESULT),
+)
+_FALLBACK = (*phase.LOWERING, phase.PARTITION)
+METRIC_FALLBACK_OPERATORS = Metric(
+    "torch_tensorrt.fallback.operators",
+    "{operator}",
+    "Operators that run in PyTorch, each counted once.",
+    torch_tensorrt.FALLBACK_REASON_CLASS,
+    torchspan.WHILE_SERVING,
+    measure=Rows(
+        of=_FALLBACK,
+        numbers=torch_tensorrt.FALLBACK_TOTAL_OPERATORS,
+        classes=torch_tensorrt.FALLBACK_TOTAL_REASONS,
+        by=torch_tensorrt.FALLBACK_REASON_CLASS,
+    ),
+)
+METRIC_FALLBACK_SUBGRAPHS = Metric(
+    "torch_tensorrt.fallback.subgraphs",
+    "{subgraph}",
+    "Pieces of graphs that run in PyTorch, by the reason of most of their operators.",
+    torch_tensorrt.FALLBACK_REASON_CLASS,
+    torchspan.WHILE_SERVING,
+    measure=Rows(
+        of=_FALLBACK,
+        numbers=torch_tensorrt.FALLBACK_TOTAL_SUBGRAPHS,
+        classes=torch_tensorrt.FALLBACK_TOTAL_REASONS,
+        by=torch_tensorrt.FALLBACK_REASON_CLASS,
+    ),
+)
+METRIC_BUILD_ACTIVE = Metric(
+    "torch_tensorrt.build.active",
+    "{build}",
+    "Compilations, and engine builds outside of one, that are running.",
+    measure=Level(),
+)
+METRIC_EXECUTE_DURATION = Metric(
+    "torch_tensorrt.execute.duration",
+    "s",
+    "How long runs of engines took as the host sees it: every run, whether or not it is a span.",
+    opentelemetry.ERROR_TYPE,
+    measure=RunDuration(of=(phase.EXECUTE,)),
+    bounds=SHORT_S,
+)
+METRIC_SPAN_DROPPED = Metric(
+    "torchspan.span.dropped",
+    "{span}",
+    "Spans that torchspan did not start although the sampler would have accepted them.",
+    torchspan.DROPPED_REASON,
+    measure=Total(),
+)
+METRIC_CALLBACK_FAILURES = Metric(
+    "torchspan.callback.failures",
+    "{failure}",
+    "Exceptions raised by torchspan or by a callback, caught without effect on the program; the log has the details.",
+    measure=Total(),
+)
+
+METRICS: tuple[Metric, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Metric))
+"""Every row of the table of metrics."""

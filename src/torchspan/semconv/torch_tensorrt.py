@@ -1,0 +1,460 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes about Torch-TensorRT: compilations, partitions and fallback, conversions, the engine cache, runs."""
+
+from __future__ import annotations
+
+from torchspan import phase
+from torchspan.semconv._table import Attribute, AttributeType, folded
+
+ENTRY_POINT = Attribute(
+    "torch_tensorrt.entry_point",
+    "string",
+    "The outermost call, by the name that programs use for it: `torch_tensorrt.compile`, `torch.compile`, "
+    "`torch_tensorrt.save` and so on.",
+    *phase.ENTRIES,
+    phase.PROGRESS,
+    at_start=True,
+)
+IR = Attribute(
+    "torch_tensorrt.ir",
+    "string",
+    "The `ir` that the program asked for.",
+    phase.COMPILE,
+    phase.CONVERT_TO_ENGINE,
+    at_start=True,
+)
+MODEL_CLASS = Attribute(
+    "torch_tensorrt.model.class",
+    "string",
+    "Class of the model.",
+    *phase.LOWERING,
+    phase.TRACE,
+    phase.EXPORT,
+    phase.PROGRESS,
+    at_start=True,
+)
+TORCH_TENSORRT_VERSION = Attribute(
+    "torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True
+)
+
+SETTING_PREFIX = "torch_tensorrt.settings."
+_SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
+    ("min_block_size", "int", "Fewest operators that a TensorRT subgraph may have."),
+    ("optimization_level", "int", "TensorRT's builder optimization level."),
+    ("workspace_size", "int", "Bytes the builder may use as workspace (0: TensorRT decides)."),
+    ("num_avg_timing_iters", "int", "Timing iterations per tactic."),
+    ("torch_executed_ops", "string[]", "Operators the user wants in PyTorch."),
+    ("require_full_compilation", "boolean", "Everything must run in TensorRT."),
+    ("use_fast_partitioner", "boolean", "Adjacency partitioner (true) or global partitioner."),
+    ("enable_resource_partitioning", "boolean", "Split subgraphs so that building fits into memory."),
+    ("fallback_data_dependent_ops", "boolean", "Run operators with data-dependent output shapes in PyTorch."),
+    ("pass_through_build_failures", "boolean", "Raise instead of falling back without an error."),
+    ("dryrun", "boolean", "Plan only, build nothing."),
+    ("lazy_engine_init", "boolean", "Set engines up after all were built."),
+    ("cache_built_engines", "boolean", "Put new engines into the engine cache."),
+    ("reuse_cached_engines", "boolean", "Look into the engine cache first."),
+    ("immutable_weights", "boolean", "Engines cannot be refitted."),
+    ("strip_engine_weights", "boolean", "Engines without weights."),
+    ("refit_identical_engine_weights", "boolean", "Engines refittable with identical weights only."),
+    ("enable_weight_streaming", "boolean", "Weights may be streamed."),
+    ("hardware_compatible", "boolean", "Engines run on other GPU generations too."),
+    ("version_compatible", "boolean", "Engines run on later TensorRT versions too."),
+    ("offload_module_to_cpu", "boolean", "The model leaves the GPU while engines are built."),
+    ("truncate_double", "boolean", "64-bit floats become 32-bit."),
+    ("disable_tf32", "boolean", "TF32 is switched off."),
+    ("use_fp32_acc", "boolean", "FP32 accumulation for FP16 matrix products."),
+    ("enable_autocast", "boolean", "Rule-based low precision."),
+    ("decompose_attention", "boolean", "Attention is decomposed."),
+    ("use_distributed_mode_trace", "boolean", "Trace through aot_autograd for distributed models."),
+)
+SETTINGS: dict[str, Attribute] = {
+    name: Attribute(SETTING_PREFIX + name, type_, brief, *phase.LOWERING, at_start=True)
+    for name, type_, brief in _SETTINGS
+}
+"""Compilation settings by field name; a setting that the installed version lacks is left out of spans."""
+
+# --- compilations ---------------------------------------------------------------------------------------------
+_SPLIT = (phase.COMPILE, phase.REFIT, phase.PARTITION)
+"""Work that says how the operators of a graph are divided between TensorRT and PyTorch."""
+
+OPERATORS_TOTAL = Attribute("torch_tensorrt.operators.total", "int", "Operators in the lowered graph.", *_SPLIT)
+OPERATORS_SUPPORTED = Attribute(
+    "torch_tensorrt.operators.supported", "int", "Operators of the lowered graph that a converter accepts.", *_SPLIT
+)
+OPERATORS_PLANNED = Attribute(
+    "torch_tensorrt.operators.planned",
+    "int",
+    "Operators of the lowered graph that the partition put into subgraphs for TensorRT. On a compilation or a refit "
+    "only if the plan was not carried out: after a failure and with `dryrun`.",
+    *_SPLIT,
+)
+OPERATORS_TENSORRT = Attribute(
+    "torch_tensorrt.operators.tensorrt",
+    "int",
+    "Operators of the lowered graph that run in TensorRT. Absent if the work raised, and with `dryrun`.",
+    phase.COMPILE,
+    phase.REFIT,
+)
+COVERAGE = Attribute(
+    "torch_tensorrt.coverage",
+    "double",
+    "Share of the lowered graph's operators that run in TensorRT, 0 to 1. Absent if the work raised, and with "
+    "`dryrun`.",
+    phase.COMPILE,
+    phase.REFIT,
+)
+ENGINE_COUNT = Attribute(
+    "torch_tensorrt.engines.count",
+    "int",
+    "Engines made, refitted, saved or loaded (with `dryrun`: planned).",
+    phase.COMPILE,
+    phase.REFIT,
+    phase.SAVE,
+    phase.LOAD,
+)
+DEFERRED = Attribute(
+    "torch_tensorrt.deferred",
+    "boolean",
+    'Nothing was compiled yet: that happens at the first call of what was returned (`ir="torch_compile"`).',
+    phase.COMPILE,
+)
+ENGINES_SIZE = Attribute(
+    "torch_tensorrt.engines.size", "int", "Bytes of all engines together.", phase.COMPILE, phase.SAVE, phase.LOAD
+)
+
+# --- lowering -------------------------------------------------------------------------------------------------
+NODES_COUNT = Attribute(
+    "torch_tensorrt.graph.nodes.count", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT
+)
+_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.LOWER, phase.PASS)
+NODES_BEFORE = Attribute(
+    "torch_tensorrt.graph.nodes.before",
+    "int",
+    "Nodes of the graph before the transformation.",
+    *_TRANSFORMS,
+    at_start=True,
+)
+NODES_AFTER = Attribute(
+    "torch_tensorrt.graph.nodes.after", "int", "Nodes of the graph after the transformation.", *_TRANSFORMS
+)
+_TAKES_INPUTS = (phase.TRACE, phase.CONVERT, phase.EXECUTE)
+INPUT_SHAPES = Attribute(
+    "torch_tensorrt.inputs.shapes",
+    "string[]",
+    "Shape of each input, `[1, 16]`; a dynamic dimension reads `1..4..8` (min, opt, max). At most 20.",
+    *_TAKES_INPUTS,
+    at_start=True,
+)
+INPUT_DTYPES = Attribute(
+    "torch_tensorrt.inputs.dtypes",
+    "string[]",
+    "Data type of each input (at most 20).",
+    *_TAKES_INPUTS,
+    at_start=True,
+)
+PASS_NAME = Attribute(
+    "torch_tensorrt.pass.name", "string", "The pass, by its function's name.", phase.PASS, at_start=True
+)
+
+# --- partition and fallback -----------------------------------------------------------------------------------
+PARTITIONER = Attribute(
+    "torch_tensorrt.partitioner", "string", "`fast`, `global` or `resource`.", phase.PARTITION, at_start=True
+)
+SUBGRAPHS_TENSORRT = Attribute("torch_tensorrt.subgraphs.tensorrt", "int", "Subgraphs for TensorRT.", phase.PARTITION)
+SUBGRAPHS_TORCH = Attribute("torch_tensorrt.subgraphs.torch", "int", "Subgraphs left in PyTorch.", phase.PARTITION)
+SUPPORTED_NAMES = Attribute(
+    "torch_tensorrt.supported.operators",
+    "string[]",
+    "Operators that a converter accepts, most frequent first (at most 20).",
+    phase.PARTITION,
+)
+SUPPORTED_COUNTS = Attribute(
+    "torch_tensorrt.supported.counts",
+    "int[]",
+    "How often each of `torch_tensorrt.supported.operators` occurs.",
+    phase.PARTITION,
+)
+FALLBACK_REASON_CLASSES = Attribute(
+    "torch_tensorrt.fallback.reason_classes",
+    "string[]",
+    "Its presence means that work which was to run in TensorRT runs in PyTorch (on a cache lookup: that an engine "
+    "which was to come from the cache is built); the classes of reason, most frequent first.",
+    *_SPLIT,
+    phase.CACHE_LOOKUP,
+)
+FALLBACK_OPERATOR_NAMES = Attribute(
+    "torch_tensorrt.fallback.operators.names",
+    "string[]",
+    "Operators left in PyTorch, most frequent first (at most 20).",
+    *_SPLIT,
+)
+FALLBACK_OPERATOR_COUNTS = Attribute(
+    "torch_tensorrt.fallback.operators.counts",
+    "int[]",
+    "How often each of `torch_tensorrt.fallback.operators.names` occurs.",
+    *_SPLIT,
+)
+FALLBACK_OPERATOR_REASONS = Attribute(
+    "torch_tensorrt.fallback.operators.reasons",
+    "string[]",
+    "The class of reason for each of `torch_tensorrt.fallback.operators.names`.",
+    *_SPLIT,
+)
+FALLBACK_OPERATORS_OMITTED = Attribute(
+    "torch_tensorrt.fallback.operators.omitted",
+    "int",
+    "Kinds of operators left in PyTorch that are not in `torch_tensorrt.fallback.operators.names`.",
+    *_SPLIT,
+)
+FALLBACK_TOTAL_REASONS = Attribute(
+    "torch_tensorrt.fallback.totals.reasons",
+    "string[]",
+    "The classes of reason for which `torch_tensorrt.fallback.totals.operators` and `.subgraphs` have exact totals, "
+    "however many operators the other lists leave out.",
+    *_SPLIT,
+)
+FALLBACK_TOTAL_OPERATORS = Attribute(
+    "torch_tensorrt.fallback.totals.operators",
+    "int[]",
+    "Operators left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`.",
+    *_SPLIT,
+)
+FALLBACK_TOTAL_SUBGRAPHS = Attribute(
+    "torch_tensorrt.fallback.totals.subgraphs",
+    "int[]",
+    "Pieces of the graph left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`. A piece counts for the "
+    "reason of most of its operators; a graph left whole is one piece. The global partitioner makes no pieces.",
+    *_SPLIT,
+)
+FALLBACK_REASON_CLASS = Attribute(
+    "torch_tensorrt.fallback.reason_class",
+    "string",
+    "One of the values of `torch_tensorrt.fallback.reason_classes`.",
+    metric=True,
+)
+
+
+class FallbackReason:
+    """The values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
+
+    NO_CONVERTER = "no_converter"
+    """No converter is registered for the operator."""
+    VALIDATOR_REFUSED = "validator_refused"
+    """Converters exist, but each one's validator refused this node (a data type, a shape, an argument)."""
+    USER_EXCLUDED = "user_excluded"
+    """The user named the operator in `torch_executed_ops`."""
+    COMPLEX_DTYPE = "complex_dtype"
+    """The node produces or consumes complex numbers, which TensorRT does not have."""
+    DATA_DEPENDENT = "data_dependent"
+    """The output's shape depends on data and `fallback_data_dependent_ops` is set."""
+    MIN_BLOCK_SIZE = "min_block_size"
+    """Supported, but in a group smaller than `min_block_size`."""
+    NO_SUPPORTED_OPERATORS = "no_supported_operators"
+    """Nothing in the graph is supported, so the whole graph was skipped."""
+    COMPILE_FAILED = "compile_failed"
+    """Conversion or build failed and `torch.compile` continued in PyTorch."""
+    CACHE_ENTRY_REJECTED = "cache_entry_rejected"
+    """On a cache lookup only: the library passed over an entry and builds the engine."""
+
+
+# --- one engine -----------------------------------------------------------------------------------------------
+ENGINE_NAME = Attribute(
+    "torch_tensorrt.engine.name",
+    "string",
+    "Name that Torch-TensorRT gives the subgraph, `_run_on_acc_0`.",
+    phase.CONVERT,
+    phase.SETUP_ENGINE,
+    phase.EXECUTE,
+    phase.PROGRESS,
+    at_start=True,
+)
+ENGINE_OPERATORS = Attribute(
+    "torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True
+)
+ENGINE_OUTPUTS = Attribute("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", *phase.CONVERSIONS)
+OUTPUT_ALLOCATOR = Attribute(
+    "torch_tensorrt.engine.requires_output_allocator",
+    "boolean",
+    "The shape of an output is known only after execution.",
+    *phase.CONVERSIONS,
+)
+RUNTIME = Attribute("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
+CONVERTER_OPERATORS = Attribute(
+    "torch_tensorrt.converters.operators",
+    "string[]",
+    "Kinds of operators by the time their converters took, longest first (at most 20).",
+    phase.CONSTRUCT_NETWORK,
+)
+CONVERTER_COUNTS = Attribute(
+    "torch_tensorrt.converters.counts",
+    "int[]",
+    "How often each of `torch_tensorrt.converters.operators` was converted.",
+    phase.CONSTRUCT_NETWORK,
+)
+CONVERTER_DURATIONS = Attribute(
+    "torch_tensorrt.converters.durations",
+    "double[]",
+    "Seconds that the converters of each of `torch_tensorrt.converters.operators` took in all.",
+    phase.CONSTRUCT_NETWORK,
+)
+TIMING_CACHE_FILE = Attribute(
+    "torch_tensorrt.timing_cache.file",
+    "string",
+    "`read`, or `created` where there was no timing cache file; absent on TensorRT-RTX.",
+    *phase.CONVERSIONS,
+)
+
+# --- the engine cache -----------------------------------------------------------------------------------------
+CACHE_RESULT = Attribute(
+    "torch_tensorrt.engine_cache.result",
+    "string",
+    "Result of looking for the engine in the cache: `hit`, `miss`, `disabled` (Torch-TensorRT did not look) or "
+    "`rejected` (an entry was there and was not used). On every conversion, with a lookup or without.",
+    *phase.CONVERSIONS,
+    phase.CACHE_LOOKUP,
+)
+CACHE_REASON = Attribute(
+    "torch_tensorrt.engine_cache.reason",
+    "string",
+    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`.",
+    *phase.CONVERSIONS,
+    phase.CACHE_LOOKUP,
+    phase.CACHE_INSERT,
+)
+CACHE_SETTINGS = Attribute(
+    "torch_tensorrt.engine_cache.rejected.settings",
+    "string[]",
+    "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
+    phase.CACHE_LOOKUP,
+)
+CACHE_KEY = Attribute(
+    "torch_tensorrt.engine_cache.key",
+    "string",
+    "First 16 characters of the engine's hash.",
+    phase.CACHE_LOOKUP,
+    phase.CACHE_INSERT,
+    at_start=True,
+)
+CACHE_ENTRY_SIZE = Attribute(
+    "torch_tensorrt.engine_cache.entry.size",
+    "int",
+    "Bytes of the packed entry that the cache returned or received. Unknown for a cache that packs in its own way.",
+    phase.CACHE_LOOKUP,
+    phase.CACHE_INSERT,
+)
+CACHE_READ_DURATION = Attribute(
+    "torch_tensorrt.engine_cache.read.duration",
+    "double",
+    "Seconds it took to read the entry out of the cache and unpickle it. Unknown for a cache with its own `check`.",
+    phase.CACHE_LOOKUP,
+    phase.CACHE_INSERT,
+)
+CACHE_REFIT_DURATION = Attribute(
+    "torch_tensorrt.engine_cache.refit.duration",
+    "double",
+    "Seconds it took to give the cached engine this model's weights: part of the cost of a hit, which is the duration "
+    "of this span.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_INSERTED = Attribute(
+    "torch_tensorrt.engine_cache.insert.result",
+    "string",
+    "`inserted`, `refreshed` (there was an entry under this key) or `refused` (nothing was stored).",
+    phase.CACHE_INSERT,
+)
+CACHE_EVICTED = Attribute(
+    "torch_tensorrt.engine_cache.evicted.count",
+    "int",
+    "Entries that were removed to make room for the new one.",
+    phase.CACHE_INSERT,
+)
+CACHE_EVICTED_SIZE = Attribute(
+    "torch_tensorrt.engine_cache.evicted.size",
+    "int",
+    "Bytes that the cache counts as freed by removing entries; it counts nothing for entries that another process "
+    "wrote.",
+    phase.CACHE_INSERT,
+)
+
+
+class CacheReason:
+    """The values of `torch_tensorrt.engine_cache.reason`."""
+
+    NOT_REQUESTED = "not_requested"
+    """Disabled: `reuse_cached_engines` is off."""
+    NO_CACHE_GIVEN = "no_cache_given"
+    """Disabled: engines were to be reused, and the conversion received no cache."""
+    REFIT_UNAVAILABLE = "refit_unavailable"
+    """Disabled, refused: this installation cannot refit, and cached engines are refitted."""
+    IMMUTABLE_WEIGHTS = "immutable_weights"
+    """Disabled: `immutable_weights` is on, and cached engines are refitted."""
+    NO_HASH = "no_hash"
+    """Disabled, refused: the cache gave no hash for the subgraph."""
+    SETTINGS = "settings"
+    """Rejected: built with other settings; `torch_tensorrt.engine_cache.rejected.settings` names them."""
+    INPUTS = "inputs"
+    """Rejected: built for inputs of another shape, data type or format."""
+    OUTDATED_ENTRY = "outdated_entry"
+    """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
+    IGNORED = "ignored_by_cache"
+    """Rejected: a cache of the user's own had the entry and did not return it."""
+    UNREADABLE = "unreadable"
+    """Rejected: reading or unpickling the entry raised."""
+    MALFORMED_ENTRY = "malformed_entry"
+    """Rejected: the cache returned something that is not an entry."""
+    ENGINE_UNREADABLE = "engine_unreadable"
+    """Rejected: TensorRT could not read the engine in it (another version or GPU)."""
+    REFIT_FAILED = "refit_failed"
+    """Rejected: the engine could not be given this model's weights."""
+    LARGER_THAN_CACHE = "larger_than_cache"
+    """Refused: the entry is larger than the cache may become."""
+    CACHE_FULL = "cache_full"
+    """Refused: even after removing entries there was too little room."""
+    WRITE_FAILED = "write_failed"
+    """Refused: the file could not be written; the library continues without it."""
+    INSERT_RAISED = "insert_raised"
+    """Refused: packing or saving the entry raised, and the exception passed."""
+
+
+# --- files and refits -----------------------------------------------------------------------------------------
+FILE_FORMAT = Attribute(
+    "torch_tensorrt.file.format",
+    "string",
+    "`exported_program`, `torchscript`, `aot_inductor`, `executorch` or `mutable_module`.",
+    phase.SAVE,
+    phase.LOAD,
+)
+FILE_SIZE = Attribute("torch_tensorrt.file.size", "int", "Bytes of the file.", phase.SAVE, phase.LOAD)
+SAVE_RETRACE = Attribute(
+    "torch_tensorrt.save.retrace", "boolean", "The module is exported again before it is saved.", phase.SAVE
+)
+REFIT_IN_PLACE = Attribute(
+    "torch_tensorrt.refit.in_place",
+    "boolean",
+    "The compiled module itself gets the weights, not a copy.",
+    phase.REFIT,
+    at_start=True,
+)
+REFIT_OUTPUTS_MATCH = Attribute(
+    "torch_tensorrt.refit.outputs_match",
+    "boolean",
+    "Result of `verify_output`: the refitted module computes the same as the model. Torch-TensorRT only logs a "
+    "difference.",
+    phase.REFIT,
+)
+
+# --- runs -----------------------------------------------------------------------------------------------------
+EXECUTE_FIRST = Attribute(
+    "torch_tensorrt.execute.first",
+    "boolean",
+    "True on the first run of this engine that torchspan saw.",
+    phase.EXECUTE,
+    at_start=True,
+)
+EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(
+    phase.EXECUTE,
+    count="Runs of engines below this span that have no span because of the rate limits; also on the user's spans.",
+    total="Seconds that the runs counted in `torch_tensorrt.execute.folded.count` took in all; also on the user's "
+    "spans.",
+    longest="Seconds of the longest run counted in `torch_tensorrt.execute.folded.count`; also on the user's spans.",
+)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes about the observation itself, and about functions that the program has observed."""
+
+from __future__ import annotations
+
+from torchspan import phase
+from torchspan.semconv._table import Attribute, folded
+
+KEEP = Attribute(
+    "torchspan.keep",
+    "boolean",
+    "The work is worth keeping at any sampling rate; a tail sampler can select by it.",
+    *(each for each in phase.PHASES if each.keep),
+    at_start=True,
+)
+STAND_IN = Attribute(
+    "torchspan.stand_in",
+    "boolean",
+    "`torchspan.testing`'s stand-in for a GPU did this step; the span's duration means nothing.",
+    phase.DESERIALIZE_ENGINE,
+    phase.CREATE_CONTEXT,
+    phase.SETUP_ENGINE,
+    phase.EXECUTE,
+    phase.RUN_CONTEXT,
+    at_start=True,
+)
+WHILE_SERVING = Attribute(
+    "torchspan.while_serving",
+    "boolean",
+    "The compilation began after `torchspan.mark_ready()` or below a SERVER span of the same process: a request may "
+    "have waited for it.",
+    phase.COMPILE,
+    at_start=True,
+)
+INCOMPLETE = Attribute(
+    "torchspan.incomplete", "boolean", "torchspan did not see the end of the work and closed the span itself."
+)
+STEP_NAMES = Attribute(
+    "torchspan.steps.names",
+    "string[]",
+    "Short steps inside this span that have no span of their own, longest first.",
+)
+STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
+STEP_DURATIONS = Attribute(
+    "torchspan.steps.durations", "double[]", "Seconds that each of `torchspan.steps.names` took in all."
+)
+FOLDED = Attribute(
+    "torchspan.folded.count",
+    "int",
+    "Pieces of work inside this span that have no span because the trace had its 2,000 spans. On torchspan's spans "
+    "they are among `torchspan.steps.names`, without the time of other steps in them. Also on the user's spans.",
+)
+
+OBSERVED_FOLDED, OBSERVED_FOLDED_SUM, OBSERVED_FOLDED_MAX = folded(
+    phase.OBSERVED,
+    count="Calls of observed functions below this span that have no span because of the rate limits; on the user's "
+    "spans.",
+    total="Seconds that the calls counted in `torchspan.observed.folded.count` took in all; on the user's spans.",
+    longest="Seconds of the longest call counted in `torchspan.observed.folded.count`; on the user's spans.",
+)
+OBSERVER_EVENT = "torchspan.observer"
+"""The span event of an observer that fired; also on the user's spans."""
+OBSERVER_NAME = Attribute(
+    "torchspan.observer.name",
+    "string",
+    "Name of the observer, torchspan's or Torch-TensorRT's.",
+    event=OBSERVER_EVENT,
+)
+OBSERVER_COUNT = Attribute(
+    "torchspan.observer.count",
+    "int",
+    "How often the observer fired in this span; the event has the time of the first.",
+    event=OBSERVER_EVENT,
+)
+OBSERVERS_OMITTED = Attribute(
+    "torchspan.observer.omitted", "int", "How often observers fired in this span without an event that says so."
+)
+
+PROGRESS_WORK = Attribute(
+    "torchspan.progress.work",
+    "string",
+    "Name of the span above, whose work is running and which has not arrived yet.",
+    phase.PROGRESS,
+    at_start=True,
+)
+PROGRESS_ELAPSED = Attribute(
+    "torchspan.progress.elapsed",
+    "double",
+    "Seconds since the work in `torchspan.progress.work` started.",
+    phase.PROGRESS,
+    at_start=True,
+)
+PROGRESS_RUNNING = Attribute(
+    "torchspan.progress.running",
+    "string",
+    "The innermost part of the work that is running, by the name that its span will have.",
+    phase.PROGRESS,
+    at_start=True,
+)
+PROGRESS_RUNNING_ELAPSED = Attribute(
+    "torchspan.progress.running_elapsed",
+    "double",
+    "Seconds since the part in `torchspan.progress.running` started.",
+    phase.PROGRESS,
+    at_start=True,
+)
+PROGRESS_NUMBER = Attribute(
+    "torchspan.progress.number",
+    "int",
+    "Number of progress spans that this work had before this one: 0 at its start.",
+    phase.PROGRESS,
+    at_start=True,
+)
+
+PHASE = Attribute("torchspan.phase", "string", "The kind of work: a span's name without its target.", metric=True)
+DROPPED_REASON = Attribute(
+    "torchspan.dropped.reason", "string", "`budget`: the trace had its 2,000 spans.", metric=True
+)
+
+BUDGET = "budget"
+"""The value of `torchspan.dropped.reason`. What a sampler refused is a decision, not a loss, and is not counted."""
