@@ -444,7 +444,7 @@ ROUTES = (
     route(
         "save retrace=True",
         run.save(retrace=True),
-        ("save", "export", "forward", "execute", "context"),  # with fake tensors: no run
+        ("save", "export", "forward", "execute"),  # with fake tensors: no run
         under("torch_tensorrt.save", "torch.export"),
     ),
     route("save retrace=False", run.save(retrace=False), ("save", "exporter"), "torch_tensorrt.save"),
@@ -459,7 +459,7 @@ ROUTES = (
     route(
         "save aot_inductor",
         run.save(output_format="aot_inductor"),
-        ("save", "export", "forward", "execute", "context", "program.module"),
+        ("save", "export", "forward", "execute", "program.module"),
         under("torch_tensorrt.save", "torch.export"),
         raises=Exception,  # InductorError: the same
         missing={"engine.execute": CPP_RUNTIME},
