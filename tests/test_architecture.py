@@ -20,7 +20,7 @@ ALLOWED = {
     "_server_span": {"_base"},
     "subscribers": {"_base", "_dynamo_safety", "engine", "phase"},
     "engine": {"_base", "phase", "subscribers"},
-    "probes": VOCABULARY,
+    "probes": VOCABULARY | {"_base"},
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_settings": {"_base", "environment_variables", "exceptions"},

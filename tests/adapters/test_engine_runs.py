@@ -171,6 +171,19 @@ def test_contexts_of_the_library_that_has_a_probe_of_its_own_are_not_counted(hoo
     assert request.attributes["tensorrt.execute.folded.count"] == 30
 
 
+def test_the_limits_of_a_trace_hold_for_all_functions_that_run_engines_together(hooked, exporter, tracer):
+    policy = LimitedRuns(RateLimits())
+    operator = hooked(run_policy=policy)
+    contexts = hooked(lambda self, stream_handle: True, probe=CONTEXT, run_policy=policy)
+    engines = [TrtEngine() for _ in range(20)]
+    with tracer.start_as_current_span("request"):
+        for each in engines:
+            for _ in range(10):
+                operator.run([], each)
+                contexts.run(each, 0)
+    assert len(operator.events) + len(contexts.events) == 50
+
+
 # --- suppression --------------------------------------------------------------------------------------------------
 
 

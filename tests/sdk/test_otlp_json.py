@@ -135,7 +135,7 @@ def test_a_kind_is_written_as_opentelemetrys_encoder_writes_it(kind):
 @pytest.mark.parametrize(
     "status",
     [Status(), Status(StatusCode.OK), Status(StatusCode.ERROR), Status(StatusCode.ERROR, "ä"), None],
-    ids=str,
+    ids=["unset", "ok", "error", "error with a description", "none"],
 )
 def test_a_status_is_written_as_opentelemetrys_encoder_writes_it(status):
     assert line([span(status=status)]) == sdk_text([span(status=status)])
