@@ -49,7 +49,7 @@ TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 """Whether the context follows the work into threads, pools and processes: `on` (default), `links` or `off`.
 
 `links` is `on` for a process that lives long (a server, a worker that a span of another process happened to start): what
-it was started with, TRACEPARENT included, is linked to and is nobody's parent. As every setting it holds for the
+it was started with, TRACEPARENT included, is linked to, and is not a parent. As every setting it holds for the
 processes that this one starts, too."""
 
 TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"

@@ -24,7 +24,7 @@ class Listener:
         self.flushing, self.may_return = threading.Event(), threading.Event()
         self.may_return.set()
 
-    def tell(self, event, number):
+    def report(self, event, number):
         self.told.append((event.name, number, event.elapsed_ns() / 1e9))
         return True
 
@@ -231,10 +231,10 @@ def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_o
 
 def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, listener, time, caplog):
     class Failing(Listener):
-        def tell(self, event, number):
+        def report(self, event, number):
             if number == 1 and not caplog.messages:
                 raise RuntimeError("ours")
-            return super().tell(event, number)
+            return super().report(event, number)
 
     failing = Failing()
     begin(0.5, failing)
@@ -242,7 +242,7 @@ def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, li
     time.advance(1.5)
     engine.close(event)
     assert [(number, seconds) for _, number, seconds in failing.told] == [(0, 0.0), (1, 1.0), (2, 1.5)]
-    assert caplog.messages == ["telling of progress failed; the program goes on, with less telemetry."]
+    assert caplog.messages == ["reporting progress failed; the program goes on, with less telemetry."]
 
 
 def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, listener, time, caplog):
@@ -257,7 +257,7 @@ def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, li
     time.advance(0.5)
     engine.close(event)
     assert failing.flushes == 2
-    assert caplog.messages == ["sending out progress failed; the program goes on, with less telemetry."]
+    assert caplog.messages == ["exporting progress failed; the program goes on, with less telemetry."]
 
 
 def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listener):
@@ -301,7 +301,7 @@ def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(
     variable.set("the caller's")
 
     class Curious(Listener):
-        def tell(self, event, number):
+        def report(self, event, number):
             self.told.append((variable.get(), is_instrumentation_enabled()))
             return True
 

@@ -53,7 +53,7 @@ def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progre
     build = engine.open(phase.BUILD_ENGINE, {})
     time.jump(3)
 
-    assert progress.tell(compilation, 4)
+    assert progress.report(compilation, 4)
 
     (span,) = exporter.get_finished_spans()
     assert span.name == "torchspan.progress"
@@ -75,7 +75,7 @@ def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progre
 
 def test_what_is_not_known_is_not_said(engine, exporter, progress):
     build = engine.open(phase.BUILD_ENGINE, {})
-    progress.tell(build, 0)
+    progress.report(build, 0)
     (span,) = exporter.get_finished_spans()
     assert {key for key in span.attributes if key.startswith("torch_tensorrt.")} == set()
     engine.close(build)
@@ -84,7 +84,7 @@ def test_what_is_not_known_is_not_said(engine, exporter, progress):
 def test_a_bounded_target_is_part_of_what_is_running(engine, exporter, progress):
     build = engine.open(phase.BUILD_ENGINE, {})
     step = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
-    progress.tell(build, 0)
+    progress.report(build, 0)
     (span,) = exporter.get_finished_spans()
     assert span.attributes["torchspan.progress.running"] == "tensorrt.build_phase Timing tactics"
     engine.close(step)
@@ -94,7 +94,7 @@ def test_a_bounded_target_is_part_of_what_is_running(engine, exporter, progress)
 def test_between_two_parts_the_work_itself_is_what_is_running(engine, exporter, progress):
     compilation = engine.open(phase.COMPILE, {})
     engine.close(engine.open(phase.LOWER, {}))
-    progress.tell(compilation, 0)
+    progress.report(compilation, 0)
     span = named(exporter.get_finished_spans(), "torchspan.progress")
     assert span.attributes["torchspan.progress.running"] == "torch_tensorrt.compile"
     engine.close(compilation)
@@ -104,7 +104,7 @@ def test_the_span_stands_in_the_trace_of_the_work_and_inside_its_time(engine, ex
     with tracer.start_as_current_span("request"):
         compilation = engine.open(phase.COMPILE, {})
         build = engine.open(phase.BUILD_ENGINE, {})
-        progress.tell(compilation, 0)
+        progress.report(compilation, 0)
         engine.close(build)
         engine.close(compilation)
     spans = exporter.get_finished_spans()
@@ -117,7 +117,7 @@ def test_the_span_stands_in_the_trace_of_the_work_and_inside_its_time(engine, ex
 def test_work_that_has_ended_is_not_told_of(engine, exporter, progress):
     compilation = engine.open(phase.COMPILE, {})
     engine.close(compilation)
-    assert not progress.tell(compilation, 1)
+    assert not progress.report(compilation, 1)
     assert [span.name for span in exporter.get_finished_spans()] == ["torch_tensorrt.compile"]
 
 
@@ -132,7 +132,7 @@ def test_work_that_ends_while_the_span_is_made_is_not_told_of(engine, exporter, 
         return found
 
     monkeypatch.setattr(type(compilation), "innermost_running", ends_meanwhile)
-    assert not progress.tell(compilation, 1)
+    assert not progress.report(compilation, 1)
     assert [span.name for span in exporter.get_finished_spans()] == ["torch_tensorrt.compile"]
 
 
@@ -159,8 +159,8 @@ def test_work_whose_span_is_not_sampled_is_not_told_of():
     everything = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)  # whatever is above
     everything.add_span_processor(SimpleSpanProcessor(told))
     compilation = engine.open(phase.COMPILE, {})
-    assert not ProgressWriter(provider).tell(compilation, 0)
-    assert not ProgressWriter(everything).tell(compilation, 0)
+    assert not ProgressWriter(provider).report(compilation, 0)
+    assert not ProgressWriter(everything).report(compilation, 0)
     engine.close(compilation)
     assert exporter.get_finished_spans() == told.get_finished_spans() == ()
 
@@ -176,7 +176,7 @@ def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_tr
     compilation = engine.open(phase.COMPILE, {})
     provider.add_span_processor(Seeing())
     with suppress_instrumentation():
-        assert progress.tell(compilation, 0)
+        assert progress.report(compilation, 0)
     assert seen == [("torchspan.progress", True)]
     engine.close(compilation)
 
@@ -184,7 +184,7 @@ def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_tr
 def test_without_an_sdk_nothing_is_told_and_nothing_fails():
     engine, progress = engine_writing_to(ProxyTracerProvider()), ProgressWriter()
     compilation = engine.open(phase.COMPILE, {})
-    assert not progress.tell(compilation, 0)
+    assert not progress.report(compilation, 0)
     progress.flush()
     engine.close(compilation)
 
@@ -198,10 +198,10 @@ def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypat
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[0])
     engine, progress = engine_writing_to(None), ProgressWriter()
     compilation = engine.open(phase.COMPILE, {})
-    progress.tell(compilation, 0)
+    progress.report(compilation, 0)
     progress.flush()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[1])
-    progress.tell(compilation, 1)
+    progress.report(compilation, 1)
     progress.flush()
     numbers = [
         [span.attributes["torchspan.progress.number"] for span in each.get_finished_spans()] for each in exporters
@@ -232,7 +232,7 @@ def telling():
         engine, progress = engine_writing_to(provider), ProgressWriter(provider)
         compilation = engine.open(phase.COMPILE, {})
         cleanup.extend((lambda: engine.close(compilation), provider.shutdown))
-        assert progress.tell(compilation, 0)
+        assert progress.report(compilation, 0)
         progress.flush()
 
     yield tell
@@ -266,7 +266,7 @@ def test_a_provider_that_cannot_be_flushed_is_written_to(exporter, provider):
 
     engine, progress = engine_writing_to(Foreign()), ProgressWriter(Foreign())
     compilation = engine.open(phase.COMPILE, {})
-    progress.tell(compilation, 0)
+    progress.report(compilation, 0)
     progress.flush()
     assert [span.name for span in exporter.get_finished_spans()] == ["torchspan.progress"]
     engine.close(compilation)
@@ -305,7 +305,7 @@ def test_a_provider_that_takes_long_is_left_alone_for_a_minute_and_the_other_is_
     spans, measured = Flushed(), Flushed(7)
     engine, progress = engine_writing_to(provider), ProgressWriter(spans, measured, lambda: clock[0])
     compilation = engine.open(phase.COMPILE, {})
-    progress.tell(compilation, 0)
+    progress.report(compilation, 0)
     for time in (0, 10, 66, 67):
         clock[0] = time
         progress.flush()
@@ -341,7 +341,7 @@ def test_metrics_are_sent_with_it(engine, provider, monkeypatch, is_global):
         monkeypatch.setattr("torchspan.writer._progress.get_meter_provider", lambda: meter_provider)
     progress = ProgressWriter(provider, None if is_global else meter_provider)
     compilation = engine.open(phase.COMPILE, {})
-    progress.tell(compilation, 0)
+    progress.report(compilation, 0)
     progress.flush()
     engine.close(compilation)
     progress.flush()

@@ -9,7 +9,7 @@ _ready = False
 def mark_ready(*, ready: bool = True) -> None:
     """Say that the program is warm and serves from now on: whatever it compiles after this is marked.
 
-    Such compilations, which somebody may be waiting for, carry `torchspan.while_serving` on their spans and metrics.
+    Such compilations, for which a request may be waiting, carry `torchspan.while_serving` on their spans and metrics.
     It may be called before or after the bridge is switched on and holds for the process and its later forks.
 
     ready: False takes it back, for a server that loads the next model before it goes on.

@@ -2,7 +2,7 @@
 """Notifies of the end of spans that another part of the program opened.
 
 OpenTelemetry's API has no event for that, and a span processor belongs to a provider that may be the user's. So `end` is
-replaced on the class of a watched span, once for all of torchspan, while somebody watches. Nothing here imports
+replaced on the class of a watched span, once for all of torchspan, while a span is watched. Nothing here imports
 OpenTelemetry: a span is what has `is_recording()` and `end()`.
 """
 

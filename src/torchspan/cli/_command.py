@@ -10,7 +10,7 @@ from typing import Protocol
 class CommandError(Exception):
     """Ends the command line with a message on stderr. `main` catches it.
 
-    The message says what went wrong, where, and how to mend it.
+    The message says what went wrong, where, and how to fix it.
     """
 
     def __init__(self, message: str, exit_code: int = 1) -> None:

@@ -26,7 +26,7 @@ def pack(context: Context) -> dict[str, str]:
 
 
 def unpack(variables: Mapping[str, str]) -> Context:
-    """The context that `variables` tell of; empty when they do not."""
+    """The context that `variables` describe; empty if they describe none."""
     from opentelemetry import propagate
 
     return propagate.extract(variables, Context(), getter=_VariableGetter())

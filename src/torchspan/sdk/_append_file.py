@@ -107,7 +107,7 @@ def _reset(file: AppendFile | None) -> None:
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except FileExistsError:  # true, and of no help to whoever reads it
+    except FileExistsError:  # true, and of no help to a reader
         raise NotADirectoryError(errno.ENOTDIR, f"{folder} is not a folder") from None
 
 

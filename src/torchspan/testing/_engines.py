@@ -39,7 +39,7 @@ def constructed(network: Any, reference: Reference) -> None:
 
 
 def built(network: Any, engine: bytes) -> None:
-    """`engine` was built from `network`. Networks that torch_tensorrt did not construct are none of ours."""
+    """`engine` was built from `network`. Networks that torch_tensorrt did not construct are not known here."""
     with _lock:
         reference = _networks.get(network)
     if reference is not None:

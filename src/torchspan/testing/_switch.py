@@ -83,7 +83,7 @@ def _around_tensorrt(name: str) -> Iterator[None]:
 
 
 def _apply_to_tensorrt(name: str) -> None:
-    """Right after the package's own body, so that whoever hooks TensorRT, however early, hooks what stands in for it.
+    """Right after the package's own body, so that an instrumentation that hooks TensorRT, however early, hooks the stand-in.
 
     The stand-in is PyTorch's: without it nothing can run an engine here, and nothing is replaced.
     """

@@ -7,10 +7,10 @@ import threading
 from collections import OrderedDict
 
 SPANS_PER_TRACE = 2000
-"""Spans of ours in one trace."""
+"""Spans of torchspan's in one trace."""
 
 TRACES = 1024
-"""Traces whose spans are counted; the one that has had none for longest is forgotten, and would start anew."""
+"""Traces whose spans are counted; the one that has had none for longest is forgotten, and would start again from zero."""
 
 
 class Budget:

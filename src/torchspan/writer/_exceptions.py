@@ -14,7 +14,7 @@ LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 
 
 def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[str, Any]:
-    """What the `exception` event holds: the class, where it was raised, and what may be told of the message."""
+    """What the `exception` event holds: the class, where it was raised, and the message as far as it may be recorded."""
     attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
     origin = _innermost(error.__traceback__)
     if origin is not None:

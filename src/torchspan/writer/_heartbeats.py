@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread of ours that tells of long work while it goes on."""
+"""Reports long work while it runs, from a thread of torchspan's."""
 
 from __future__ import annotations
 
@@ -19,47 +19,47 @@ NAME = "torchspan-heartbeats"
 """Of the thread."""
 
 
-class Teller(Protocol):
-    """Who is told of heartbeats; called by our thread alone."""
+class ProgressReporter(Protocol):
+    """Receives heartbeats, on torchspan's thread alone."""
 
-    def tell(self, event: Event, number: int) -> bool:
-        """Tell what `event` is at, for the `number`-th time from 0; False: there was nothing to tell."""
+    def report(self, event: Event, number: int) -> bool:
+        """Report what `event` is doing, for the `number`-th time from 0. Returns False if there is nothing to report."""
 
     def flush(self) -> None:
-        """Send out what was told; may take as long as it likes."""
+        """Export what was reported. It may take any time."""
 
 
 @dataclass(slots=True)
-class _Told:
-    """How often a piece of work was told of, and when it is due again."""
+class _Schedule:
+    """How often a piece of work was reported, and when it is due again."""
 
     number: int = 0
     due_ns: int = 0
 
 
 class Heartbeats:
-    """Tells of each long piece of work at its start and from then on at intervals, from a thread of its own.
+    """Reports each long piece of work at its start and then at intervals, from a thread of its own.
 
     The thread begins with the first long work and sleeps without a timeout while there is none; see `Background`.
 
-    teller: who is told. interval_s: see `next_beat_ns`. guard: catches what a teller raises.
+    reporter: receives the heartbeats. interval_s: see `next_beat_ns`. guard: catches what the reporter raises.
     new_wake: what the thread sleeps on.
     """
 
     def __init__(
         self,
         active: ActiveWork,
-        teller: Teller,
+        reporter: ProgressReporter,
         interval_s: float | None,
         guard: Guard,
         new_wake: Callable[[], Wake] = queue.SimpleQueue,
     ) -> None:
         self._active = active
-        self._teller = teller
+        self._reporter = reporter
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
         self._guard = guard
         self._thread = Background(NAME, self._run, new_wake)
-        self._told: dict[Event, _Told] = {}
+        self._schedules: dict[Event, _Schedule] = {}
         self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
         """In a pipeline it comes after that of `active`."""
 
@@ -74,14 +74,14 @@ class Heartbeats:
         self._thread.wake()
         return True
 
-    def _end(self, _event: Event, is_told_of: bool | None) -> None:
-        if is_told_of:
+    def _end(self, _event: Event, is_reported: bool | None) -> None:
+        if is_reported:
             self._thread.nudge()
 
-    # --- on ours ----------------------------------------------------------------------------------------------
+    # --- on torchspan's thread ----------------------------------------------------------------------------------------------
     def _run(self, wake: Wake) -> None:
         with suppress_instrumentation():
-            self._told = {}  # of the parent process, if there was one
+            self._schedules = {}  # of the parent process, if there was one
             timeout: float | None = None
             while True:
                 try:
@@ -92,18 +92,20 @@ class Heartbeats:
                 timeout = self._beat()
 
     def _beat(self) -> float | None:
-        """Tell of all that is due; seconds until the next is, None where nothing is going on."""
-        told = {event: self._told.get(event) or _Told() for event in self._active.events() if event.is_open}
-        self._told = told
-        due = [event for event, state in told.items() if event.elapsed_ns() >= state.due_ns]
-        news = False
+        """Report all that is due. Returns the seconds until the next is due, None while there is no work."""
+        schedules = {
+            event: self._schedules.get(event) or _Schedule() for event in self._active.events() if event.is_open
+        }
+        self._schedules = schedules
+        due = [event for event, state in schedules.items() if event.elapsed_ns() >= state.due_ns]
+        is_new = False
         for event in due:
-            if self._guard.call("telling of progress", self._teller.tell, event, told[event].number):
-                told[event].number += 1
-                news = True
-        if news:
-            self._guard.call("sending out progress", self._teller.flush)
-        for event in due:  # counted from here: what an export that took long made us miss is left out
-            told[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
-        waits = [state.due_ns - event.elapsed_ns() for event, state in told.items() if event.is_open]
+            if self._guard.call("reporting progress", self._reporter.report, event, schedules[event].number):
+                schedules[event].number += 1
+                is_new = True
+        if is_new:
+            self._guard.call("exporting progress", self._reporter.flush)
+        for event in due:  # counted from here: heartbeats missed during a long export are left out
+            schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
+        waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]
         return max(min(waits), 0) / NS if waits else None

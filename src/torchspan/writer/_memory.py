@@ -104,7 +104,7 @@ class ProcessMemory:
     """What the process had before a build, and at its peak.
 
     Linux keeps a mark of the most that a process ever had. If that rose, it rose in the build and is its peak. If not, the build
-    stayed below an earlier peak, and the most that was seen is told instead: before, after, and in between by `Sampler`.
+    stayed below an earlier peak, and the most that was seen is recorded instead: before, after, and in between by `Sampler`.
     The mark is never reset, which would take it from others.
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of work that goes on: short spans below the span that arrives only when the work ends."""
+"""Progress of long work: short spans below the span that arrives only when the work ends."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ProgressWriter:
         self._meter_provider = meter_provider
         self._spans, self._metrics = _Outlet(now_s), _Outlet(now_s)
 
-    def tell(self, event: Event, number: int) -> bool:
+    def report(self, event: Event, number: int) -> bool:
         """Write the span; False where the work has no span that is sampled, or has ended.
 
         Start and end lie inside the work, whatever it does meanwhile: see `Event.is_open`.

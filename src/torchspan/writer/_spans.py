@@ -85,7 +85,7 @@ class SpanWriter:
         if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None)
-        attributes = self._told(dict(event.attributes))
+        attributes = self._redacted(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
         span = self._tracers.get().start_span(
@@ -138,7 +138,7 @@ class SpanWriter:
             opened.span.end(event.end_ns)
 
     def _describe(self, event: Event, span: Span) -> None:
-        attributes = {**self._told(event.additions), **_steps(event)}
+        attributes = {**self._redacted(event.additions), **_steps(event)}
         if event.is_incomplete:
             attributes[semconv.INCOMPLETE] = True
         for occurrence in event.occurrences:
@@ -152,8 +152,8 @@ class SpanWriter:
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
 
-    def _told(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The attributes, with what may be told of those that are somebody's text."""
+    def _redacted(self, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The attributes; texts are redacted unless they are captured."""
         if self._capture_text:
             return attributes
         texts = {key: redact_log_line(value) for key, value in attributes.items() if getattr(key, "is_text", False)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT and TensorRT-RTX, for whoever calls them: the program itself or Torch-TensorRT."""
+"""TensorRT and TensorRT-RTX, called by the program itself or by Torch-TensorRT."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _resolved_in(package: str) -> list[ResolvedProbe]:
 
 
 def _claim(resolved: ResolvedProbe, hooked: Hooked) -> bool:
-    """Whether nobody has hooked this name yet; from now on it is taken."""
+    """Whether this name is not hooked yet; from now on it counts as hooked."""
     key = (resolved.holder, resolved.name)
     if resolved.status == "resolved" and key in hooked:
         return False

@@ -39,7 +39,7 @@ def install(
 ) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
-    detail: `stages`, or `passes`: each lowering pass is recorded, rather than told to those of the user's who listen.
+    detail: `stages`, or `passes`: each lowering pass is recorded, instead of an event for user callbacks and observers alone.
     late: other modules may have taken names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)

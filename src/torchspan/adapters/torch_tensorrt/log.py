@@ -25,7 +25,7 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     """A method that a library calls for each line of its log, thousands of times a build and mostly for nothing.
 
     What is to be kept is kept before the original runs, because it raises for an internal error. A line outside any
-    event is nobody's; one on a thread of the library's own is outside.
+    event is not recorded; a line on a thread of the library's own is outside.
     """
     engine, peek, read = factory.engine, factory.engine.peek, tensorrt_line
     guard, name = engine.guard, f"keeping lines of {target}"

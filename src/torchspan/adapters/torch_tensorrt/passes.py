@@ -17,7 +17,7 @@ from torchspan.probes.describe import lowering
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
     """`DynamoPassManager.__call__` whose every pass is an event of its own.
 
-    recorded: for everybody; otherwise for those of the user's who listen to passes, while somebody does.
+    recorded: for all; otherwise for user callbacks and observers alone, while any is registered.
 
     The manager takes its passes from a list made when the library was imported. The list stays as it is: each call
     runs on a shallow copy of the manager with a list of wrapped passes, so that other threads, the user's own

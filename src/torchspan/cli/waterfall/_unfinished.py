@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work whose own span never arrived, from what it told of its progress."""
+"""Work whose own span never arrived, drawn from its progress spans."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
-    """An exception out of `pull_cached_engine`: an entry was rejected, unless somebody interrupted."""
+    """An exception out of `pull_cached_engine`: an entry was rejected, unless it is an interrupt."""
     if not isinstance(error, Exception):
         return _cost(scratch)
     if seen.SETTINGS in scratch:

@@ -32,7 +32,7 @@ def count_read(scratch: Scratch, _call: Call, result: Any, duration_s: float) ->
 
 
 def count_unpickled(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
-    """`pickle.loads(data)` as `_engine_cache` calls it: the packed entry, whoever stored it."""
+    """`pickle.loads(data)` as `_engine_cache` calls it: the packed entry, from any cache."""
     scratch[ENTRY] = len(call.get("data", position=0))
 
 

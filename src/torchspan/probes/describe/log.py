@@ -12,7 +12,7 @@ LOUDEST_QUIET = 3
 """`ILogger.Severity`: 0 internal error, 1 error, 2 warning, 3 info, 4 verbose (NvInferRuntimeBase.h)."""
 
 LAST_ERROR: Key[str] = Key("last_error")
-"""Scratch key: what may be told of the last line of severity error or worse."""
+"""Scratch key: the last line of severity error or worse, redacted."""
 
 
 class Line(NamedTuple):

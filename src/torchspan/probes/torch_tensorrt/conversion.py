@@ -52,7 +52,7 @@ _CONVERT = (
     row(
         target=Member("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
         action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_unpickled, counts_failures=True),
-        why="the packed entry on its way in, whoever stored it: its size, and that there was one where the library "
+        why="the packed entry as it is read, from any cache: its size, and that there was one where the library "
         "then says there was none",
     ),
     row(
@@ -86,7 +86,7 @@ _CONVERT = (
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.pack"),
         action=Tally((phase.CACHE_INSERT,), cache_seen.count_packed),
-        why="the packed entry on its way out: its size, whoever stores it",
+        why="the packed entry as it is stored, in any cache: its size",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),

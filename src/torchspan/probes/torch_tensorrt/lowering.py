@@ -19,7 +19,7 @@ _TRACE_AND_LOWER = (
     row(
         target=Function("torch.export:export"),
         action=Record(phase.EXPORT, start=compilation.export, end=compilation.exported, remembers_result=True),
-        why="from module to exported program, under whatever name somebody calls it: trace has its own, so may the "
+        why="from module to exported program, under any name: trace has its own, so may the "
         "program; the compilation of the program links to it",
     ),
     row(
