@@ -168,7 +168,7 @@ def lost(threads):
     sys.setswitchinterval(interval_s)
     span.end()
     hooks.engine.stop()
-    folded = span.attributes.get(semconv.RUNS_FOLDED[EXECUTE_PHASE][0], 0)
+    folded = span.attributes.get(EXECUTE_PHASE.folded.number, 0)
     return threads * RUNS_EACH - hooks.writer.recorded - folded
 
 

@@ -2,6 +2,7 @@
 """What may import what, and what importing us brings along."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -70,6 +71,12 @@ def test_imports_point_one_way(path):
     part = part_of(path)
     targets = {name.split(".")[1] for name in imports(path) if name.startswith("torchspan.")} - {part}
     assert targets <= ALLOWED[part]
+
+
+def test_the_table_of_packages_in_the_design_page_is_the_one_above():
+    page = (Path(__file__).parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", page.partition("## Packages")[2].partition("\n## ")[0], re.M)
+    assert {package: set(re.findall(r"`(\w+)`", imported)) for package, imported in rows} == ALLOWED
 
 
 def at_import_time(tree):
