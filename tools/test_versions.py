@@ -42,8 +42,8 @@ def oldest(*names):
 
 # The README's programs belong to the newest version; every other row runs what torchspan itself is.
 ALL = ("tests", "--ignore=tests/docs", "--ignore=tests/tools")
-BRIDGE = tuple(f"tests/{each}" for each in ("engine", "probes", "adapters", "writer", "test_config.py"))
-COMMANDS = (*BRIDGE, "tests/carrying", "tests/propagation", "tests/sdk", "tests/cli")
+BRIDGE = tuple(f"tests/{each}" for each in ("engine", "probes", "adapters", "writer", "test_settings.py"))
+COMMANDS = (*BRIDGE, "tests/_base", "tests/propagation", "tests/sdk", "tests/cli")
 CORE = oldest("opentelemetry-api", "opentelemetry-instrumentation", "opentelemetry-semantic-conventions", "wrapt")
 EXTRAS = oldest(
     "opentelemetry-sdk",
