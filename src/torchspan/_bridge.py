@@ -27,6 +27,7 @@ from torchspan.writer import (
     SpanParents,
     SpanWriter,
     enrich_callback,
+    is_suppressed,
     memory_callbacks,
 )
 
@@ -76,7 +77,7 @@ class Bridge:
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
         memory = memory_callbacks(sampler)
-        self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback))
+        self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []

@@ -179,6 +179,14 @@ def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_end
     assert metrics.values("torch_tensorrt.build.active") == {(): 0}
 
 
+def test_while_instrumentation_is_suppressed_a_compilation_is_not_among_active_work(bridge, metrics):
+    with suppress_instrumentation():
+        event = bridge.engine.open(phase.COMPILE, {})
+    (point,) = metrics.read()["torch_tensorrt.build.active"]
+    assert point.value == 0
+    bridge.engine.close(event)
+
+
 def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics):
     with suppress_instrumentation():
         bridge.event(phase.COMPILE)

@@ -135,7 +135,7 @@ class Engine:
         state: State = event.state
         try:
             self._busy.now = True
-            if not state.for_subscribers:
+            if not state.for_subscribers and not self._pipeline.is_suppressed():
                 for member in self._members[phase]:
                     context = member.begin(event)
                     if context is not FAILED:

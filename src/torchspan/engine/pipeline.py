@@ -33,10 +33,15 @@ class Pipeline:
 
     They start before the user's callbacks and end after them, so that those run inside what the pipeline opened. Each is
     guarded by its name. Raises ValueError for two of one name: they would be disabled together.
+
+    is_suppressed: whether nothing may be emitted here; an event that starts here is for user callbacks and observers alone.
     """
 
-    def __init__(self, callbacks: Iterable[Callback] = ()) -> None:
+    def __init__(
+        self, callbacks: Iterable[Callback] = (), *, is_suppressed: Callable[[], bool] = lambda: False
+    ) -> None:
         self.callbacks = tuple(callbacks)
+        self.is_suppressed = is_suppressed
         names = [each.name for each in self.callbacks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from opentelemetry.metrics import CallbackOptions, MeterProvider, NoOpMeter, Observation
+from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import merge_into_histogram
+from torchspan.writer._otel_private import behind_proxy, is_read, merge_into_histogram
 
 
 class Source(Protocol):
@@ -49,15 +49,11 @@ class Instruments:
 
     def serves(self, provider: MeterProvider) -> bool:
         """Whether the instruments are those of `provider`, or of the API's proxy from before `provider` was set."""
-        return provider is self._provider or provider is getattr(self._provider, "_real_meter_provider", None)
+        return provider is self._provider or provider is behind_proxy(self._provider)
 
     def is_read(self) -> bool:
         """Whether anything is ever collected: not before a provider is set, nor from a provider without readers."""
-        meter = getattr(self._meter, "_real_meter", self._meter)
-        if meter is None or isinstance(meter, NoOpMeter):
-            return False
-        consumer = getattr(meter, "_measurement_consumer", None)  # of the SDK; others may always be read
-        return bool(getattr(consumer, "_reader_storages", True))
+        return is_read(self._meter)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any]) -> None:
         """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's."""
@@ -70,9 +66,7 @@ class Instruments:
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
-        meter = getattr(self._meter, "_real_meter", None) or self._meter
-        instrument = getattr(self._made[metric], "_real_instrument", None) or self._made[metric]
-        return merge_into_histogram(meter, instrument, sorted(values))
+        return merge_into_histogram(self._meter, self._made[metric], sorted(values))
 
     def attach(self, source: Source) -> None:
         """Ask `source` when a reader collects."""

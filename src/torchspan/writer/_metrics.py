@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import metrics
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.metrics import MeterProvider
 
 from torchspan import semconv
@@ -136,13 +135,12 @@ class MetricWriter:
                     self._counted[index] = now
 
     # --- events -----------------------------------------------------------------------------------------------
-    def _start(self, _event: Event) -> bool:
+    def _start(self, _event: Event) -> None:
         self._look_for_provider()
-        return is_instrumentation_enabled()
 
-    def _end(self, event: Event, is_wanted: bool | None) -> None:
+    def _end(self, event: Event, _context: None) -> None:
         instruments = self._look_for_provider()
-        if instruments is None or not is_wanted or event.end_ns is None:
+        if instruments is None or event.end_ns is None:
             return
         facts = {**event.attributes, **event.additions, semconv.PHASE: event.phase.name}
         if event.error is not None:

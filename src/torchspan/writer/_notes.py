@@ -6,11 +6,11 @@ from __future__ import annotations
 import weakref
 
 from opentelemetry import trace
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
 from torchspan._base.bounds import bounded
 from torchspan.engine import Attributes
+from torchspan.writer._otel_private import is_suppressed
 
 NOTES_LIMIT = 20
 """Events of torchspan on one span of the user."""
@@ -26,6 +26,6 @@ class CurrentSpanNotes:
         """Record something that happens now, if the current span records and instrumentation is not suppressed."""
         span = trace.get_current_span()
         added = self._added.get(span, 0)
-        if span.is_recording() and added < NOTES_LIMIT and is_instrumentation_enabled():
+        if span.is_recording() and added < NOTES_LIMIT and not is_suppressed():
             self._added[span] = added + 1
             span.add_event(name, bounded(dict(attributes)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every use of OpenTelemetry's private names, each with what is done where the name is missing."""
+"""Every use that the writer makes of OpenTelemetry's private names."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import context as context_api
+from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace.propagation import _SPAN_KEY
 
 SPAN_KEY = _SPAN_KEY
@@ -18,10 +19,32 @@ SUPPRESS_KEYS: tuple[str, ...] = tuple({_SUPPRESS_KEY, "suppress_instrumentation
 """The context keys that `opentelemetry.instrumentation.utils.suppress_instrumentation` sets."""
 
 
+def is_suppressed() -> bool:
+    """Whether nothing may be emitted here (`opentelemetry.instrumentation.utils.suppress_instrumentation`)."""
+    return any(context_api.get_value(key) for key in SUPPRESS_KEYS)
+
+
 def context_reader() -> Callable[[], Any]:
     """The cheapest way to the current context: the context variable itself where the API has one."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)
     return getattr(variable, "get", None) or context_api.get_current
+
+
+def behind_proxy(provider: Any) -> Any:
+    """The meter provider that has taken the place of the API's proxy; None while there is none, or for another provider."""
+    return getattr(provider, "_real_meter_provider", None)
+
+
+def is_read(meter: Any) -> bool:
+    """Whether anything is ever collected from `meter`: not through the API's proxy, nor from a provider without readers.
+
+    Meters of other SDKs are taken to be read.
+    """
+    meter = getattr(meter, "_real_meter", meter)
+    if meter is None or isinstance(meter, NoOpMeter):
+        return False
+    consumer = getattr(meter, "_measurement_consumer", None)
+    return bool(getattr(consumer, "_reader_storages", True))
 
 
 def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bool:
@@ -31,6 +54,8 @@ def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bo
     another SDK, or a view with an aggregation other than explicit buckets. The result is what `record` gives for each value
     (opentelemetry/sdk/metrics/_internal/aggregation.py), exemplars apart.
     """
+    meter = getattr(meter, "_real_meter", None) or meter  # they may have been made through the API's proxy
+    instrument = getattr(instrument, "_real_instrument", None) or instrument
     try:
         storages = meter._measurement_consumer._reader_storages.values()
         matches = [each for storage in storages for each in storage._get_or_init_view_instrument_match(instrument)]

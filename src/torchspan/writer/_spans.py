@@ -10,7 +10,6 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
@@ -77,9 +76,7 @@ class SpanWriter:
         return self._budget.refused
 
     # --- start ------------------------------------------------------------------------------------------------
-    def _start(self, event: Event) -> _Open | None:
-        if not is_instrumentation_enabled():
-            return None
+    def _start(self, event: Event) -> _Open:
         context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
@@ -119,15 +116,13 @@ class SpanWriter:
         return context, links
 
     @staticmethod
-    def _leave(_event: Event, opened: _Open | None) -> None:
+    def _leave(_event: Event, opened: _Open) -> None:
         # Where start and end share no frame, another span may be current by now: that one stays.
-        if opened is not None and opened.token is not None and trace.get_current_span() is opened.span:
+        if opened.token is not None and trace.get_current_span() is opened.span:
             context_api.detach(opened.token)
 
     # --- end --------------------------------------------------------------------------------------------------
-    def _end(self, event: Event, opened: _Open | None) -> None:
-        if opened is None:
-            return
+    def _end(self, event: Event, opened: _Open) -> None:
         if opened.span is None:
             self._folding.fold(event)
             return
