@@ -29,15 +29,15 @@ ALLOWED = {
     "sdk": {"environment_variables"},
     "testing": set(),
     "propagation": {"_base"},
-    "callbacks": {"_base", "_dynamo_safety", "phase", "subscribers"},
+    "callbacks": {"_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_run_report", "_server_span", "_settings", "environment_variables"}
     | {"propagation", "testing"},
     "cli": VOCABULARY
-    | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "exceptions", "instrumentor"}
-    | {"probes", "sdk", "testing"},
+    | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"sdk", "testing"},
     "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),
     "environment_variables": set(),
@@ -78,6 +78,13 @@ def test_the_table_of_packages_in_the_design_page_is_the_one_above():
     table = page.partition("## Packages")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| [^|]+ \|([^|]*)\|$", table, re.M)
     assert {package: set(re.findall(r"`(\w+)`", imported)) for package, imported in rows} == ALLOWED
+
+
+def test_no_part_is_allowed_an_import_that_it_does_not_have():
+    used = {part: set() for part in ALLOWED}
+    for path in FILES:
+        used[part_of(path)] |= {name.split(".")[1] for name in imports(path) if name.startswith("torchspan.")}
+    assert {part: sorted(allowed - used[part]) for part, allowed in ALLOWED.items() if allowed - used[part]} == {}
 
 
 def at_import_time(tree):
