@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from opentelemetry import trace
 
+from support import child
 from torchspan import TorchspanInstrumentor
 
 NAMES = [(threading.Thread, "start"), (ThreadPoolExecutor, "submit")]
@@ -72,17 +73,36 @@ ORDERS = pytest.mark.parametrize(
 )
 
 
-@ORDERS
-def test_a_thousand_cycles_leave_at_most_one_wrapper(cycle, contrib):
-    for _ in range(1000):
-        cycle(TorchspanInstrumentor(), contrib)
-    assert max(map(depth, bound())) <= 1
-    threads = [threading.Thread(target=len, args=("",)), threading.Timer(0, len, [""])]
-    for thread in threads:
+def thousand_cycles():
+    """The most wrappers over any name after a thousand cycles in each order, and whether threads and pools work then.
+
+    A program of its own: where torch is imported, each cycle looks through thousands of modules.
+    """
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    from opentelemetry.instrumentation.threading import ThreadingInstrumentor
+
+    from torchspan import TorchspanInstrumentor
+
+    depths = {}
+    for cycle in (first_on_first_off, contrib_on_first_off_first, last_on_first_off, contrib_on_first_off_last):
+        for _ in range(1000):
+            cycle(TorchspanInstrumentor(), ThreadingInstrumentor())
+        depths[cycle.__name__] = max(map(depth, (vars(threading.Thread)["start"], vars(ThreadPoolExecutor)["submit"])))
+    for thread in (threading.Thread(target=len, args=("",)), threading.Timer(0, len, [""])):
         thread.start()
         thread.join()
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(len, "abc").result() == 3
+        return depths, pool.submit(len, "abc").result()
+
+
+def test_a_thousand_cycles_in_each_order_leave_at_most_one_wrapper(contrib, tmp_path):
+    cycles = (first_on_first_off, contrib_on_first_off_first, last_on_first_off, contrib_on_first_off_last)
+    depths, length = child.run(thousand_cycles, depth, *cycles, folder=tmp_path).value
+    assert sorted(depths) == sorted(each.__name__ for each in cycles)
+    assert max(depths.values()) <= 1
+    assert length == 3
 
 
 def in_thread(work):
