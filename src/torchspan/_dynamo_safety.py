@@ -20,8 +20,9 @@ from typing import Any
 from torchspan._base import import_hooks
 from torchspan._base.errors import PROCESS_GUARD
 
-_NOT_SKIPPED = ("torchspan.testing", "torchspan.cli", "torchspan.sdk")
-"""Packages that run beside traced code or, as the stand-in for a GPU, in place of a library that Dynamo traces."""
+_NOT_SKIPPED = ("torchspan.adapters", "torchspan.testing", "torchspan.cli", "torchspan.sdk")
+"""Packages that Dynamo may trace: wrappers and the stand-in for a GPU take the place of functions that it traces without
+torchspan. The others run beside traced code."""
 
 
 def _never() -> bool:

@@ -146,6 +146,41 @@ def test_a_run_that_raises_is_counted_and_raises(hooked, exporter, tracer):
     assert request.attributes[FOLDED] == 20
 
 
+@pytest.mark.parametrize("error", [KeyError, TypeError])
+def test_a_run_that_raises_runs_once_whatever_it_raises(hooked, tracer, error):
+    called = []
+
+    def fails(input_tensors, engine):
+        called.append(engine)
+        raise error("the program's")
+
+    runs, trt_engine = hooked(fails), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            with pytest.raises(error):
+                runs.run([], trt_engine)
+    assert len(called) == 40
+
+
+def test_below_a_span_that_has_ended_runs_pass_without_a_decision(hooked, tracer):
+    asked = []
+    policy = LimitedRuns(RateLimits())
+
+    def decide(*args, **kwargs):
+        asked.append(args)
+        return policy.decide(*args, **kwargs)
+
+    runs, trt_engine = hooked(run_policy=SimpleNamespace(decide=decide)), TrtEngine()
+    with tracer.start_as_current_span("request", end_on_exit=False) as request:
+        for _ in range(20):
+            runs.run([], trt_engine)
+        request.end()
+        before = len(asked)
+        for _ in range(20):
+            runs.run([], trt_engine)
+    assert len(asked) == before + 1
+
+
 def test_a_span_that_has_ended_gets_no_more_runs_and_they_pass(hooked, exporter, tracer):
     runs, trt_engine = hooked(), TrtEngine()
     with tracer.start_as_current_span("request", end_on_exit=False) as request:

@@ -101,9 +101,10 @@ class EngineRuns:
             # A run that is only counted: nothing is called here that a run could do without.
             start = clock()
             try:
-                if start >= counted_until[reference(first if engine_first else second)] or not counts_at_once:
-                    return decide(first, second)
+                is_counted = start < counted_until[reference(first if engine_first else second)]
             except (KeyError, TypeError):  # not decided here yet, or without weak references
+                is_counted = False
+            if not (is_counted and counts_at_once):
                 return decide(first, second)
             if checks_inputs:
                 if type(first) is not list:
@@ -128,9 +129,10 @@ class EngineRuns:
                     add_up()
             return result
 
-        def remember(context: Any, tally: RunTally) -> None:
+        def remember(context: Any, tally: RunTally | None) -> None:
             nonlocal last
-            last = (reference(context), tally.counted_until, tally.held, tally)
+            parts = (None, None, None) if tally is None else (tally.counted_until, tally.held, tally)
+            last = (reference(context), *parts)
 
         def timed_run(first: Any, second: Any) -> Any:
             if checks_inputs:
@@ -206,7 +208,7 @@ class EngineRuns:
                 and parents.look(parents.context()) is Surroundings.QUIET
             ):
                 return original(*args, **kwargs)
-            return self._decide(args, kwargs, args[0], args[1:], None)
+            return self._decide(args, kwargs, args[0], args[1:], _forget)
 
         return observed_forward
 
@@ -217,11 +219,12 @@ class EngineRuns:
         kwargs: Any,
         runner: Any,
         inputs: Any,
-        remember: Callable[[Any, RunTally], None] | None,
+        remember: Callable[[Any, RunTally | None], None],
     ) -> Any:
         """Make the call, as what the policy decides.
 
-        remember: receives a context with the tally of the span in it, in which runs are counted without asking again.
+        remember: receives a context on which the verdict stands, with the tally in which runs are counted without asking
+            again, or with None where nothing is recorded.
         """
         original, parents = self._original, self._ports.parents
         if _dynamo_safety.is_symbolic(_values(inputs)):
@@ -231,15 +234,16 @@ class EngineRuns:
         if surroundings is Surroundings.SUPPRESSED:
             return self._for_callbacks(original, args, kwargs, runner, inputs)
         parent = None if isinstance(surroundings, Surroundings) else surroundings
+        if parent is None:  # also where the span that was known of this context has ended
+            remember(context, None)
         decision = self._engine.guard.call("deciding about a run", self._decision, runner, parent)
         verdict = Verdict.PASS if decision is None else decision.verdict
         if verdict is Verdict.PASS or (verdict is Verdict.COUNT and parent is None):
             return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
         if decision is not None and verdict is Verdict.COUNT and parent is not None:
             tally = parent.tally(self._action.phase)
-            if remember is not None:
-                self._engine.guard.call("counting runs", _count_until, tally, runner, decision.until_s)
-                remember(context, tally)
+            self._engine.guard.call("counting runs", _count_until, tally, runner, decision.until_s)
+            remember(context, tally)
             return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
         return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
 
@@ -347,6 +351,10 @@ def _count_until(tally: RunTally, runner: Any, until_s: float) -> None:
         tally.counted_until[weakref.ref(runner)] = until_s
     except TypeError:
         return
+
+
+def _forget(_context: Any, _tally: RunTally | None) -> None:
+    """A module's runs are asked about one by one."""
 
 
 def _no_context() -> None:
