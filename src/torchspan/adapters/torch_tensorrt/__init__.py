@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from torchspan import phase, semconv
+from torchspan import _dynamo_safety, phase, semconv
 from torchspan._base.patching import Patches
 from torchspan.adapters._machinery.apply import Wrappers, apply_probes
 from torchspan.adapters._machinery.ports import Ports
@@ -69,6 +69,7 @@ def is_supported(version: str) -> bool:
 def _hook(
     engine: Engine, provenance: Provenance, ports: Ports, observations: Observations, patches: Patches, detail: str
 ) -> None:
+    engine.guard.call("asking whether a call is traced", _dynamo_safety.torch_arrived)
     factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()))
     wrappers = Wrappers(
         factory=factory,

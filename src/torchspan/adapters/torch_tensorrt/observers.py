@@ -35,7 +35,6 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
     engine, guard = factory.engine, factory.engine.guard
     calls = _Calls()
     module = vars(sys.modules[target.module])
-    guard.call("keeping out of what torch.compile traces", _dynamo_safety.torch_arrived)
 
     def begin(frame: FrameType, context: Any) -> None:
         _forget_those_gone(frame)
