@@ -443,12 +443,18 @@ def test_a_guard_object_may_be_entered_inside_itself():
     assert callbacks.is_record_function_enabled()
 
 
-def test_disabling_concerns_the_work_at_hand_only(recorder, seen):
+def test_disabling_concerns_the_work_at_hand_with_the_threads_it_starts_and_no_other_thread(recorder, seen):
     add_global_callback(recorder())
+    disabled = threading.Event()
+    other = threading.Thread(target=lambda: disabled.wait(10) and step())
+    other.start()
     with DisableRecordFunctionGuard():
-        thread = threading.Thread(target=step)
-        thread.start()
-        thread.join()
+        started_inside = threading.Thread(target=step)
+        started_inside.start()
+        started_inside.join()
+        assert seen == []
+        disabled.set()
+        other.join()
     assert seen == ["start step", "end step"]
 
 

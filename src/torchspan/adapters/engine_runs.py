@@ -301,7 +301,7 @@ class EngineRuns:
     def _open(
         self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool, for_callbacks: bool = False
     ) -> Event | None:
-        facts = self._engine.guard.call("describing a run", self._facts, runner, inputs, is_first) or {}
+        facts = self._engine.guard.call("opening the event of a run", self._facts, runner, inputs, is_first) or {}
         origin = self._factory.provenance.origin(runner)
         return self._engine.open(
             self._action.phase,
@@ -313,9 +313,7 @@ class EngineRuns:
 
     def _facts(self, runner: Any, inputs: Any, is_first: bool) -> dict[str, Any]:
         facts = self._factory.fixed_facts(self._action.phase)
-        described = self._engine.guard.call(
-            "describing a run's engine", self._action.describe, runner, inputs, is_first
-        )
+        described = self._engine.guard.call("describing a run", self._action.describe, runner, inputs, is_first)
         facts.update(described or {})
         identity = self._factory.provenance.ids.get(runner)
         if identity is not None:
