@@ -149,17 +149,17 @@ def figures():
     """(what, nanoseconds, target or None)."""
     recorded = record_function("function")(bare)
     idle = {
-        "nobody listens: function": (bare, recorded),
-        "nobody listens: method": (Bare().method, Recorded().method),
-        "nobody listens: coroutine function": (awaited(coroutine), awaited(record_function("c")(coroutine))),
-        "nobody listens: generator, exhausted": (exhausted(generator), exhausted(record_function("g")(generator))),
-        "nobody listens: async generator, exhausted": (
+        "no callbacks: function": (bare, recorded),
+        "no callbacks: method": (Bare().method, Recorded().method),
+        "no callbacks: coroutine function": (awaited(coroutine), awaited(record_function("c")(coroutine))),
+        "no callbacks: generator, exhausted": (exhausted(generator), exhausted(record_function("g")(generator))),
+        "no callbacks: async generator, exhausted": (
             awaited(gathered(async_generator)),
             awaited(gathered(record_function("a")(async_generator))),
         ),
-        "nobody listens: with record_function(…)": (bare, with_ours),
-        "nobody listens: @observable": (bare, observable()(bare)),
-        "nobody listens: Torch-TensorRT's @observable": (bare, theirs(bare)),
+        "no callbacks: with record_function(…)": (bare, with_ours),
+        "no callbacks: @observable": (bare, observable()(bare)),
+        "no callbacks: Torch-TensorRT's @observable": (bare, theirs(bare)),
         "an empty with statement (a class in Python)": (bare, with_nothing),
         "torch.profiler.record_function": (bare, with_torch),
         "wrapt decorator": (bare, through_wrapt(bare)),
@@ -169,7 +169,7 @@ def figures():
             with_span(TracerProvider(shutdown_on_exit=False).get_tracer("bench")),
         ),
     }
-    targets = {f"nobody listens: {each}": IDLE_NS for each in REACHED}
+    targets = {f"no callbacks: {each}": IDLE_NS for each in REACHED}
     for what, figure in costs(idle).items():
         yield what, figure, targets.get(what)
     function = {"": (bare, recorded)}

@@ -189,7 +189,7 @@ def everything_but_the_truthful(x):
 
 
 # All of them in one function in every situation and mode; each by itself in one, so that a failure names it.
-LISTENING = {"nobody listens": False, "somebody listens": True}
+LISTENING = {"no callbacks": False, "callbacks": True}
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +207,7 @@ def listening(request):
 
 @pytest.mark.parametrize(
     ("function", "listening"),
-    [*((everything, each) for each in LISTENING), *((each, "somebody listens") for each in TRACED)],
+    [*((everything, each) for each in LISTENING), *((each, "callbacks") for each in TRACED)],
     ids=lambda each: getattr(each, "__name__", each),
     indirect=["listening"],
 )

@@ -185,7 +185,7 @@ def everything(x):
     return x
 
 
-SITUATIONS = ["nobody listens", "somebody listens", "bridge on, somebody listens"]
+SITUATIONS = ["no callbacks", "callbacks", "bridge on, callbacks"]
 # All of them in one function in every situation; each by itself in the fullest one, so that a failure names it.
 CASES = [*((everything, situation) for situation in SITUATIONS), *((each, SITUATIONS[-1]) for each in TRACED)]
 
