@@ -36,12 +36,10 @@ TwoArguments = Callable[[Any, Any], Any]
 _ENOUGH = (None,)
 """Lets one run pass, where no callback is registered any more."""
 
-_OBJECTS = 1024
-"""Objects that a span's tally knows; an entry is a weak reference and a time."""
-
-_Last = tuple[Callable[[], Any], Any, Any, "RunTally | None"]
-"""The last context, weakly, as contexts do not change and the verdict on one stands. Below a recording span, the parts of its
-tally that a run needs follow; elsewhere None, None and None."""
+_Recorded = tuple[Callable[[], Any], Callable[[], Any], float, Any, Any, Any, Any, Any, Any, Any, Any]
+"""The last context with a recording span and the last object that ran in it, weakly; until which `time.perf_counter` its runs
+are counted without asking again; and what a counted run needs: the clock, the original, the type of tensors with data, the parts of the
+span's `RunTally`, what receives durations for the metric, or None, and what receives runs that failed."""
 
 
 def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
@@ -71,68 +69,61 @@ class EngineRuns:
         original, excluded, clock = self._original, self._action.excluded_callers, time.perf_counter
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
-        times, callbacks, add_up = self._times, self._callbacks, self._times.collect
+        times, callbacks = self._times, self._callbacks
         tensor, reference = _tensor_type(), weakref.ref
         is_open = True
         is_timed = counts_at_once = False
         passed: TwoArguments = original
         unmeasured: TwoArguments = original
-        last: _Last = _NO_CONTEXT
+        quiet: Callable[[], Any] = _no_context
+        """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands."""
+        recorded: _Recorded = _NO_RECORD
 
-        # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest.
+        # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest. And few names, of
+        # its own and of the functions around it: each costs a nanosecond or two at each call.
         def observed_run(first: Any, second: Any) -> Any:
-            nonlocal last
-            if not is_open:
-                return passed(first, second)
-            if fresh:
-                return decide(first, second)
-            context = context_of()
-            known, counted_until, held, tally = last
-            if known() is not context:
-                surroundings = look(context)
-                if surroundings is Surroundings.SUPPRESSED:
-                    return unmeasured(first, second)
-                if surroundings is not Surroundings.QUIET:
-                    return decide(first, second)
-                last = (reference(context), None, None, None)
-                return passed(first, second)
-            if tally is None:
-                return passed(first, second)
-            # A run that is only counted: nothing is called here that a run could do without.
+            if is_open:
+                context = context_of()
+                if fresh or context is not quiet():
+                    return elsewhere(first, second, context)
+            return passed(first, second)
+
+        def elsewhere(first: Any, second: Any, context: Any) -> Any:
+            """A run that is only counted, where that has been decided already. Nothing is called that it could do without."""
+            known, runner, until_s, clock, run, tensor, append, held, tally, measure, failed = recorded
+            if known() is not context or runner() is not second or fresh:
+                return decide(first, second, context)
             start = clock()
+            # Stand-ins for data come together: the first of them tells.
+            if start >= until_s or type(first) is not list or (first and type(first[0]) is not tensor):
+                return decide(first, second, context)
             try:
-                is_counted = start < counted_until[reference(first if engine_first else second)]
-            except (KeyError, TypeError):  # not decided here yet, or without weak references
-                is_counted = False
-            if not (is_counted and counts_at_once):
-                return decide(first, second)
-            if checks_inputs:
-                if type(first) is not list:
-                    return decide(first, second)
-                for each in first:
-                    if type(each) is not tensor:
-                        return decide(first, second)
-            elif is_called_by(excluded, sys._getframe(1)):
-                return original(first, second)
-            try:
-                result = original(first, second)
+                result = run(first, second)
             except BaseException as error:
-                self._counted(tally, clock() - start, type(error))
+                failed(tally, clock() - start, type(error))
                 raise
             duration_s = clock() - start
-            held.append(duration_s)
+            append(duration_s)
             if len(held) >= tally.due:
                 tally.sum_up()
-            if is_timed:
-                times.held.append(duration_s)
-                if len(times.held) >= times.due:
-                    add_up()
+            if measure is not None:
+                measure(duration_s)
             return result
 
-        def remember(context: Any, tally: RunTally | None) -> None:
-            nonlocal last
-            parts = (None, None, None) if tally is None else (tally.counted_until, tally.held, tally)
-            last = (reference(context), *parts)
+        def remember(context: Any, runner: Any, until_s: float, tally: RunTally | None) -> None:
+            nonlocal quiet, recorded
+            if tally is None:
+                quiet = reference(context)
+            elif counts_at_once:
+                recorded = (
+                    reference(context), reference(runner), until_s, clock, original, tensor, tally.held.append, tally.held,
+                    tally, times.add if is_timed else None, self._counted,
+                )  # fmt: skip
+                tally.at_close.add(forget)
+
+        def forget() -> None:
+            nonlocal recorded
+            recorded = _NO_RECORD
 
         def timed_run(first: Any, second: Any) -> Any:
             if checks_inputs:
@@ -147,7 +138,7 @@ class EngineRuns:
                 raise
             times.held.append(clock() - start)
             if len(times.held) >= times.due:
-                add_up()
+                times.collect()
             return result
 
         def heard(run: TwoArguments) -> TwoArguments:
@@ -164,26 +155,37 @@ class EngineRuns:
 
             return heard_run
 
-        def decide(first: Any, second: Any) -> Any:
-            if excluded and is_called_by(excluded, sys._getframe(2)):  # above this and the closure
+        def decide(first: Any, second: Any, context: Any) -> Any:
+            nonlocal quiet
+            surroundings = look(context)
+            passes = surroundings is Surroundings.QUIET and not fresh
+            if passes:
+                quiet = reference(context)
+            if excluded and is_called_by(excluded, sys._getframe(3)):  # above this, `elsewhere` and `observed_run`
                 return original(first, second)
+            if passes:
+                return passed(first, second)
+            if surroundings is Surroundings.SUPPRESSED:
+                return unmeasured(first, second)
             runner, inputs = (first, second) if engine_first else (second, first)
-            return self._decide((first, second), {}, runner, inputs if checks_inputs else (), remember)
+            return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal passed, unmeasured, is_timed, counts_at_once
+            nonlocal passed, unmeasured, is_timed, counts_at_once, recorded
             if not is_open:
                 return
+            recorded = _NO_RECORD
             is_timed = times.wanted and self._action.is_timed
             passed, unmeasured = timed_run if is_timed else original, original
-            counts_at_once = callbacks.countdown is None
-            if not counts_at_once:
+            # Runs of execution contexts are decided about one by one: who calls has to be looked at.
+            counts_at_once = callbacks.countdown is None and checks_inputs
+            if callbacks.countdown is not None:
                 passed, unmeasured = heard(passed), heard(unmeasured)
 
         def close() -> None:
-            nonlocal is_open, passed, last
-            is_open, passed, last = False, original, _NO_CONTEXT
+            nonlocal is_open, passed, quiet, recorded
+            is_open, passed, quiet, recorded = False, original, _no_context, _NO_RECORD
 
         times.watch(choose)
         self._engine.at_stop(callbacks.watch(choose))
@@ -208,7 +210,7 @@ class EngineRuns:
                 and parents.look(parents.context()) is Surroundings.QUIET
             ):
                 return original(*args, **kwargs)
-            return self._decide(args, kwargs, args[0], args[1:], _forget)
+            return self._decide(args, kwargs, args[0], args[1:], parents.context(), _forget)
 
         return observed_forward
 
@@ -219,31 +221,30 @@ class EngineRuns:
         kwargs: Any,
         runner: Any,
         inputs: Any,
-        remember: Callable[[Any, RunTally | None], None],
+        context: Any,
+        remember: Callable[[Any, Any, float, RunTally | None], None],
     ) -> Any:
         """Make the call, as what the policy decides.
 
-        remember: receives a context on which the verdict stands, with the tally in which runs are counted without asking
-            again, or with None where nothing is recorded.
+        remember: receives a context on which the verdict stands, the object that runs, until when, and the tally in which
+            runs are counted until then without asking again; None where nothing is recorded.
         """
-        original, parents = self._original, self._ports.parents
+        original = self._original
         if _dynamo_safety.is_symbolic(_values(inputs)):
             return original(*args, **kwargs)
-        context = parents.context()
-        surroundings = parents.look(context)
+        surroundings = self._ports.parents.look(context)
         if surroundings is Surroundings.SUPPRESSED:
             return self._for_callbacks(original, args, kwargs, runner, inputs)
         parent = None if isinstance(surroundings, Surroundings) else surroundings
         if parent is None:  # also where the span that was known of this context has ended
-            remember(context, None)
+            remember(context, runner, 0.0, None)
         decision = self._engine.guard.call("deciding about a run", self._decision, runner, parent)
         verdict = Verdict.PASS if decision is None else decision.verdict
         if verdict is Verdict.PASS or (verdict is Verdict.COUNT and parent is None):
             return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
         if decision is not None and verdict is Verdict.COUNT and parent is not None:
             tally = parent.tally(self._action.phase)
-            self._engine.guard.call("counting runs", _count_until, tally, runner, decision.until_s)
-            remember(context, tally)
+            self._engine.guard.call("counting runs", remember, context, runner, decision.until_s, tally)
             return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
         return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
 
@@ -341,17 +342,7 @@ def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
     return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
 
 
-def _count_until(tally: RunTally, runner: Any, until_s: float) -> None:
-    """Runs of `runner` are counted without asking again until then. Objects without weak references are asked for each time."""
-    if len(tally.counted_until) >= _OBJECTS:
-        tally.counted_until.clear()
-    try:
-        tally.counted_until[weakref.ref(runner)] = until_s
-    except TypeError:
-        return
-
-
-def _forget(_context: Any, _tally: RunTally | None) -> None:
+def _forget(_context: Any, _runner: Any, _until_s: float, _tally: RunTally | None) -> None:
     """A module's runs are asked about one by one."""
 
 
@@ -359,4 +350,4 @@ def _no_context() -> None:
     """What a weak reference to nothing returns."""
 
 
-_NO_CONTEXT: _Last = (_no_context, None, None, None)
+_NO_RECORD: _Recorded = (_no_context, _no_context, 0.0, *(None,) * 8)

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import Any
 
 HELD = 8192
 """Durations that are held at most before they are summed up."""
@@ -21,15 +19,14 @@ class RunTally:
     factor of two. `close` writes what is left.
 
     write: receives number, sum and maximum; called by one thread at a time.
-    counted_until: weak references to objects whose runs are counted here without asking again, each with the
-        `time.perf_counter` until which.
+    at_close: called when the span ends, before the last totals are written: what hot paths know of the span is out of date.
     """
 
-    __slots__ = ("_lock", "_write", "count", "counted_until", "due", "held", "longest_s", "total_s")
+    __slots__ = ("_lock", "_write", "at_close", "count", "due", "held", "longest_s", "total_s")
 
     def __init__(self, write: Callable[[int, float, float], None]) -> None:
         self.held: deque[float] = deque()
-        self.counted_until: dict[weakref.ref[Any], float] = {}
+        self.at_close: set[Callable[[], None]] = set()
         self.due = 1
         self.count = 0
         self.total_s = 0.0
@@ -53,7 +50,8 @@ class RunTally:
 
     def close(self) -> None:
         """Write the totals of all runs that have been counted: the span ends."""
-        self.counted_until.clear()
+        for each in list(self.at_close):
+            each()
         with self._lock:
             if self.held:
                 self._sum_up()
