@@ -2,6 +2,7 @@
 """The hot path without a library: what becomes of a run, and the seams beside it."""
 
 import dataclasses
+import os
 import threading
 from types import SimpleNamespace
 
@@ -217,6 +218,21 @@ def test_the_limits_of_a_trace_hold_for_all_functions_that_run_engines_together(
                 operator.run([], each)
                 contexts.run(each, 0)
     assert len(operator.events) + len(contexts.events) == 50
+
+
+def test_a_forked_child_ends_its_copy_of_a_span_while_a_parents_thread_was_summing_up(hooked, tracer, monkeypatch):
+    monkeypatch.setattr("torchspan.engine.run_tally.CLOSE_TIMEOUT_S", 0.1)
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(20):
+            runs.run([], trt_engine)
+        tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
+        with tally._lock:  # as held by another thread at the fork
+            pid = os.fork()
+            if pid == 0:
+                tally.close()
+                os._exit(7)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
 
 
 # --- suppression --------------------------------------------------------------------------------------------------

@@ -10,6 +10,10 @@ from collections.abc import Callable
 HELD = 8192
 """Durations that are held at most before they are summed up."""
 
+CLOSE_TIMEOUT_S = 1.0
+"""How long an end of a span waits for a thread that is summing up, which takes microseconds. A forked child may wait in vain:
+the thread that held the lock is its parent's."""
+
 
 class RunTally:
     """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
@@ -52,9 +56,11 @@ class RunTally:
         """Write the totals of all runs that have been counted: the span ends."""
         for each in list(self.at_close):
             each()
-        with self._lock:
-            if self.held:
+        if self._lock.acquire(timeout=CLOSE_TIMEOUT_S):
+            try:
                 self._sum_up()
+            finally:
+                self._lock.release()
 
     def _sum_up(self) -> None:
         held = self.held

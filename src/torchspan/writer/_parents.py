@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
@@ -17,6 +18,20 @@ from torchspan.phase import Folded, Phase
 from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
 
 
+class _Locks:
+    """One for the process, renewed in a forked child, where the thread that held it may not be."""
+
+    one = threading.Lock()
+
+
+def _renew() -> None:
+    _Locks.one = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
 class SpanParents:
     """The `ParentProbe` of spans.
 
@@ -27,7 +42,6 @@ class SpanParents:
         self.context: Callable[[], Any] = context_reader()
         self._ends = ends or SpanEnds()
         self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
-        self._lock = threading.Lock()
 
     def look(self, context: Any) -> Parent | Surroundings:
         """See `torchspan.engine.runs.ParentProbe`."""
@@ -43,7 +57,7 @@ class SpanParents:
         """What is kept for a recording span: the same object while the span lives."""
         known = self._known.get(span)
         if known is None:
-            with self._lock:
+            with _Locks.one:
                 known = self._known.get(span)
                 if known is None:
                     known = self._known[span] = RecordingSpan(span)
