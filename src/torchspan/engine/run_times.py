@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from torchspan._base.errors import Guard
 
@@ -66,15 +67,14 @@ class RunTimes:
         if self._collect is not None:
             self._guard.call("adding up runs", self._collect)
 
-    def take(self, at_most: int | None = None) -> Iterator[RunTime]:
-        """Take out what is held, oldest first."""
-        held = len(self.held)
-        for _ in range(held if at_most is None else min(held, at_most)):
-            try:
-                each = self.held.popleft()
-            except IndexError:  # another thread has taken it
-                return
-            yield each if isinstance(each, tuple) else (each, None)
+    def take(self, at_most: int | None = None) -> list[float | RunTime]:
+        """Take out what is held, oldest first: seconds, or a `RunTime` for a run that failed."""
+        held = self.held
+        number = len(held) if at_most is None else min(len(held), at_most)
+        found: list[float | RunTime] = []
+        with contextlib.suppress(IndexError):  # another thread has taken the rest
+            found.extend(held.popleft() for _ in range(number))
+        return found
 
     def forget(self) -> None:
         """Hold nothing any more."""

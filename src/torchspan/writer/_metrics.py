@@ -108,17 +108,19 @@ class MetricWriter:
         instruments = self._instruments
         if instruments is None:
             return
-        runs = list(self._engine.run_times.take(at_most))
-        durations_s = [duration_s for duration_s, error in runs if error is None]
+        runs = self._engine.run_times.take(at_most)
+        durations_s = [each for each in runs if not isinstance(each, tuple)]
+        failed = [each for each in runs if isinstance(each, tuple)] if len(durations_s) < len(runs) else []
+        for duration_s, error in failed:
+            facts: dict[str, Any] = {} if error is None else {semconv.ERROR_TYPE: semconv.class_name(error)}
+            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, facts)
         if durations_s and self._adds_up_at_once:
             self._adds_up_at_once = instruments.record_all(semconv.METRIC_EXECUTE_DURATION, durations_s)
             if self._adds_up_at_once:
-                runs = [each for each in runs if each[1] is not None]
-            else:
-                self._want_runs()
-        for duration_s, error in runs:
-            facts: dict[str, Any] = {} if error is None else {semconv.ERROR_TYPE: semconv.class_name(error)}
-            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, facts)
+                return
+            self._want_runs()
+        for duration_s in durations_s:
+            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, {})
 
     def _want_runs(self) -> None:
         self._engine.run_times.want(self._collect_batch, batch=BATCH if self._adds_up_at_once else HELD)
