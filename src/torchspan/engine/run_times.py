@@ -4,15 +4,19 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import weakref
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
 from torchspan._base.errors import Guard
 
-RunTime = tuple[float, type[BaseException] | None]
-"""Seconds, and the class of the exception that ended the run, if one did."""
+RunTime = tuple[float, type[BaseException]]
+"""Seconds, and the class of the exception that ended the run."""
+
+T = TypeVar("T")
 
 Collect = Callable[[], None]
 
@@ -26,12 +30,13 @@ class RunTimes:
     Adding takes no lock: appending to a deque is one step of the interpreter, and each duration is taken out once,
     by whichever thread. A forked child starts with none: they are its parent's.
 
-    held: what hot paths append to: seconds, or a `RunTime` for a run that failed. due: when that many are held, a hot path
-    calls `collect`. wanted: whether durations are measured.
+    held: what hot paths append to, in seconds. failed: the runs that failed. due: when that many are held, a hot path calls
+    `collect`. wanted: whether durations are measured.
     """
 
     def __init__(self, guard: Guard) -> None:
-        self.held: deque[float | RunTime] = deque(maxlen=2 * HELD)  # a bound for a collector that fails
+        self.held: deque[float] = deque(maxlen=2 * HELD)  # a bound for a collector that fails
+        self.failed: deque[RunTime] = deque(maxlen=2 * HELD)
         self.due = HELD
         self.wanted = False
         self._guard = guard
@@ -58,8 +63,11 @@ class RunTimes:
 
     def add(self, duration_s: float, error: type[BaseException] | None = None) -> None:
         """Hold one run's duration in seconds and, if one ended it, the class of the exception."""
-        self.held.append(duration_s if error is None else (duration_s, error))
-        if len(self.held) >= self.due:
+        if error is None:
+            self.held.append(duration_s)
+        else:
+            self.failed.append((duration_s, error))
+        if len(self.held) >= self.due or len(self.failed) >= self.due:
             self.collect()
 
     def collect(self) -> None:
@@ -67,18 +75,26 @@ class RunTimes:
         if self._collect is not None:
             self._guard.call("adding up runs", self._collect)
 
-    def take(self, at_most: int | None = None) -> list[float | RunTime]:
-        """Take out what is held, oldest first: seconds, or a `RunTime` for a run that failed."""
-        held = self.held
-        number = len(held) if at_most is None else min(len(held), at_most)
-        found: list[float | RunTime] = []
-        with contextlib.suppress(IndexError):  # another thread has taken the rest
-            found.extend(held.popleft() for _ in range(number))
-        return found
+    def take(self, at_most: int | None = None) -> list[float]:
+        """Take out durations of runs that did not fail, oldest first, in seconds."""
+        return _taken(self.held, at_most)
+
+    def take_failed(self, at_most: int | None = None) -> list[RunTime]:
+        """Take out the runs that failed, oldest first."""
+        return _taken(self.failed, at_most)
 
     def forget(self) -> None:
         """Hold nothing any more."""
         self.held.clear()
+        self.failed.clear()
+
+
+def _taken(held: deque[T], at_most: int | None) -> list[T]:
+    number = len(held) if at_most is None else min(len(held), at_most)
+    found: list[T] = []
+    with contextlib.suppress(IndexError):  # another thread has taken the rest
+        found.extend(itertools.islice(iter(held.popleft, None), number))
+    return found
 
 
 _ALL: weakref.WeakSet[RunTimes] = weakref.WeakSet()

@@ -108,12 +108,11 @@ class MetricWriter:
         instruments = self._instruments
         if instruments is None:
             return
-        runs = self._engine.run_times.take(at_most)
-        durations_s = [each for each in runs if not isinstance(each, tuple)]
-        failed = [each for each in runs if isinstance(each, tuple)] if len(durations_s) < len(runs) else []
-        for duration_s, error in failed:
-            facts: dict[str, Any] = {} if error is None else {semconv.ERROR_TYPE: semconv.class_name(error)}
+        times = self._engine.run_times
+        for duration_s, error in times.take_failed(at_most):
+            facts: dict[str, Any] = {semconv.ERROR_TYPE: semconv.class_name(error)}
             instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, facts)
+        durations_s = times.take(at_most)
         if durations_s and self._adds_up_at_once:
             self._adds_up_at_once = instruments.record_all(semconv.METRIC_EXECUTE_DURATION, durations_s)
             if self._adds_up_at_once:
