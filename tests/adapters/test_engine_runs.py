@@ -134,6 +134,26 @@ def test_each_span_counts_its_own_runs_when_threads_work_below_different_ones(ho
     assert recorded + folded == 200 * (1 + 2 + 3 + 4 + 5)
 
 
+def test_runs_of_an_object_without_weak_references_are_counted_and_nothing_is_logged(hooked, exporter, tracer, caplog):
+    runs, trt_engine = hooked(), object()
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert (len(runs.events), request.attributes[FOLDED]) == (10, 30)
+    assert caplog.messages == []
+
+
+def test_engines_that_take_turns_below_one_span_are_each_limited_and_counted(hooked, exporter, tracer):
+    runs, engines = hooked(), [TrtEngine(), TrtEngine()]
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            for each in engines:
+                runs.run([], each)
+    (request,) = exporter.get_finished_spans()
+    assert (len(runs.events), request.attributes[FOLDED]) == (20, 60)
+
+
 def test_a_run_that_raises_is_counted_and_raises(hooked, exporter, tracer):
     def fails(input_tensors, engine):
         raise ValueError("the program's")

@@ -148,13 +148,5 @@ class Guard:
             logger.error("%s failed %d times and has been disabled.", name, count)
 
 
-class Unguarded(Guard):
-    """Lets everything pass: what it calls has an `ErrorPolicy` of its own."""
-
-    def finish(self, _name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """What `observer(*args)` returns; raises what it raises."""
-        return observer(*args)
-
-
 PROCESS_GUARD = Guard()
 """Guards what belongs to the process and not to one engine: user callbacks, observers, and the care taken of Dynamo."""

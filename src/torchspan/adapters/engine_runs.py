@@ -115,8 +115,12 @@ class EngineRuns:
             if tally is None:
                 quiet = reference(context)
             elif counts_at_once:
+                try:
+                    runs_here = reference(runner)
+                except TypeError:  # without weak references it is decided about each time
+                    return
                 recorded = (
-                    reference(context), reference(runner), until_s, clock, original, tensor, tally.held.append, tally.held,
+                    reference(context), runs_here, until_s, clock, original, tensor, tally.held.append, tally.held,
                     tally, times.add if is_timed else None, self._counted,
                 )  # fmt: skip
                 tally.at_close.add(forget)
@@ -244,7 +248,7 @@ class EngineRuns:
             return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
         if decision is not None and verdict is Verdict.COUNT and parent is not None:
             tally = parent.tally(self._action.phase)
-            self._engine.guard.call("counting runs", remember, context, runner, decision.until_s, tally)
+            remember(context, runner, decision.until_s, tally)
             return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
         return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
 
