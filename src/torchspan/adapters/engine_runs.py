@@ -36,6 +36,9 @@ TwoArguments = Callable[[Any, Any], Any]
 _ENOUGH = (None,)
 """Lets one run pass, where no callback is registered any more."""
 
+_OTHERS = 64
+"""Engines and threads that take turns below recording spans without being decided about again at each turn."""
+
 _Recorded = tuple[Callable[[], Any], Callable[[], Any], float, Any, Any, Any, Any, Any, Any, Any, Any]
 """The last context with a recording span and the last object that ran in it, weakly; until which `time.perf_counter` its runs
 are counted without asking again; and what a counted run needs: the clock, the original, the type of tensors with data, the parts of the
@@ -78,6 +81,8 @@ class EngineRuns:
         quiet: Callable[[], Any] = _no_context
         """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands."""
         recorded: _Recorded = _NO_RECORD
+        others: dict[tuple[int, Any], _Recorded] = {}
+        """What `recorded` was for other objects and contexts, which take turns with the last ones."""
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest. And few names, of
         # its own and of the functions around it: each costs a nanosecond or two at each call.
@@ -90,9 +95,14 @@ class EngineRuns:
 
         def elsewhere(first: Any, second: Any, context: Any) -> Any:
             """A run that is only counted, where that has been decided already. Nothing is called that it could do without."""
+            nonlocal recorded
             known, runner, until_s, clock, run, tensor, append, held, tally, measure, failed = recorded
             if known() is not context or runner() is not second or fresh:
-                return decide(first, second, context)
+                before = known_before(second, context) if others and not fresh else None
+                if before is None:
+                    return decide(first, second, context)
+                recorded = before
+                _, _, until_s, clock, run, tensor, append, held, tally, measure, failed = before
             start = clock()
             # Stand-ins for data come together: the first of them tells.
             if start >= until_s or type(first) is not list or (first and type(first[0]) is not tensor):
@@ -123,11 +133,22 @@ class EngineRuns:
                     reference(context), runs_here, until_s, clock, original, tensor, tally.held.append, tally.held,
                     tally, times.add if is_timed else None, self._counted,
                 )  # fmt: skip
+                if len(others) >= _OTHERS:
+                    others.clear()
+                others[id(context), runs_here] = recorded
                 tally.at_close.add(forget)
+
+        def known_before(runner: Any, context: Any) -> _Recorded | None:
+            try:
+                before = others.get((id(context), reference(runner)))
+            except TypeError:  # without weak references
+                return None
+            return before if before is not None and before[0]() is context else None
 
         def forget() -> None:
             nonlocal recorded
             recorded = _NO_RECORD
+            others.clear()
 
         def timed_run(first: Any, second: Any) -> Any:
             if checks_inputs:
@@ -176,10 +197,10 @@ class EngineRuns:
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal passed, unmeasured, is_timed, counts_at_once, recorded
+            nonlocal passed, unmeasured, is_timed, counts_at_once
             if not is_open:
                 return
-            recorded = _NO_RECORD
+            forget()
             is_timed = times.wanted and self._action.is_timed
             passed, unmeasured = timed_run if is_timed else original, original
             # Runs of execution contexts are decided about one by one: who calls has to be looked at.
@@ -188,8 +209,9 @@ class EngineRuns:
                 passed, unmeasured = heard(passed), heard(unmeasured)
 
         def close() -> None:
-            nonlocal is_open, passed, quiet, recorded
-            is_open, passed, quiet, recorded = False, original, _no_context, _NO_RECORD
+            nonlocal is_open, passed, quiet
+            is_open, passed, quiet = False, original, _no_context
+            forget()
 
         times.watch(choose)
         self._engine.at_stop(callbacks.watch(choose))
