@@ -39,10 +39,10 @@ _ENOUGH = (None,)
 _OTHERS = 64
 """Engines and threads that take turns below recording spans without being decided about again at each turn."""
 
-_Recorded = tuple[Callable[[], Any], Callable[[], Any], float, Any, Any, Any, Any, Any, Any, Any, Any]
+_Recorded = tuple[Callable[[], Any], Callable[[], Any], float, Any, Any, Any, Any, Any]
 """The last context with a recording span and the last object that ran in it, weakly; until which `time.perf_counter` its runs
-are counted without asking again; and what a counted run needs: the clock, the original, the type of tensors with data, the parts of the
-span's `RunTally`, what receives durations for the metric, or None, and what receives runs that failed."""
+are counted without asking again; and what a counted run needs: the clock, the type of tensors with data, the span's `RunTally` and
+how to add to it, and what receives durations for the metric, or None."""
 
 
 def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
@@ -72,7 +72,7 @@ class EngineRuns:
         original, excluded, clock = self._original, self._action.excluded_callers, time.perf_counter
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
-        times, callbacks = self._times, self._callbacks
+        times, held, callbacks = self._times, self._times.held, self._callbacks
         tensor, reference = _tensor_type(), weakref.ref
         is_open = True
         is_timed = counts_at_once = False
@@ -85,40 +85,48 @@ class EngineRuns:
         """What `recorded` was for other objects and contexts, which take turns with the last ones."""
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest. And few names, of
-        # its own and of the functions around it: each costs a nanosecond or two at each call.
+        # its own and of the functions around it: each costs a nanosecond or two at each call. A run that is only counted,
+        # where that has been decided already, is counted here: nothing is called that it could do without.
         def observed_run(first: Any, second: Any) -> Any:
-            if is_open:
-                context = context_of()
-                if fresh or context is not quiet():
-                    return elsewhere(first, second, context)
-            return passed(first, second)
-
-        def elsewhere(first: Any, second: Any, context: Any) -> Any:
-            """A run that is only counted, where that has been decided already. Nothing is called that it could do without."""
-            nonlocal recorded
-            known, runner, until_s, clock, run, tensor, append, held, tally, measure, failed = recorded
-            if known() is not context or runner() is not second or fresh:
-                before = known_before(second, context) if others and not fresh else None
-                if before is None:
-                    return decide(first, second, context)
-                recorded = before
-                _, _, until_s, clock, run, tensor, append, held, tally, measure, failed = before
+            if not is_open:
+                return original(first, second)
+            context = context_of()
+            if context is quiet() and not fresh:
+                return passed(first, second)
+            known, runner, until_s, clock, tensor, append, tally, measure = recorded
             start = clock()
             # Stand-ins for data come together: the first of them tells.
-            if start >= until_s or type(first) is not list or (first and type(first[0]) is not tensor):
-                return decide(first, second, context)
+            if (
+                known() is not context
+                or runner() is not second
+                or fresh
+                or start >= until_s
+                or type(first) is not list
+                or (first and type(first[0]) is not tensor)
+            ):
+                return elsewhere(first, second, context)
             try:
-                result = run(first, second)
+                result = original(first, second)
             except BaseException as error:
-                failed(tally, clock() - start, type(error))
+                self._counted(tally, clock() - start, type(error))
                 raise
             duration_s = clock() - start
             append(duration_s)
-            if len(held) >= tally.due:
-                tally.sum_up()
             if measure is not None:
                 measure(duration_s)
+            for _ in tally.passes:
+                return result
+            tally.sum_up()
             return result
+
+        def elsewhere(first: Any, second: Any, context: Any) -> Any:
+            """A run that the last one says nothing about: below another span, of another engine, or later."""
+            nonlocal recorded
+            known = known_before(second, context) if others and not fresh else None
+            if known is None or known is recorded:
+                return decide(first, second, context)
+            recorded = known
+            return observed_run(first, second)
 
         def remember(context: Any, runner: Any, until_s: float, tally: RunTally | None) -> None:
             nonlocal quiet, recorded
@@ -130,8 +138,8 @@ class EngineRuns:
                 except TypeError:  # without weak references it is decided about each time
                     return
                 recorded = (
-                    reference(context), runs_here, until_s, clock, original, tensor, tally.held.append, tally.held,
-                    tally, times.add if is_timed else None, self._counted,
+                    reference(context), runs_here, until_s, clock, tensor, tally.held.append, tally,
+                    times.add if is_timed else None,
                 )  # fmt: skip
                 if len(others) >= _OTHERS:
                     others.clear()
@@ -161,8 +169,8 @@ class EngineRuns:
             except BaseException as error:
                 times.add(clock() - start, type(error))
                 raise
-            times.held.append(clock() - start)
-            if len(times.held) >= times.due:
+            held.append(clock() - start)
+            if len(held) >= times.due:
                 times.collect()
             return result
 
@@ -372,8 +380,11 @@ def _forget(_context: Any, _runner: Any, _until_s: float, _tally: RunTally | Non
     """A module's runs are asked about one by one."""
 
 
-def _no_context() -> None:
-    """What a weak reference to nothing returns."""
+class _Gone:
+    """Nothing refers to its one object."""
 
 
-_NO_RECORD: _Recorded = (_no_context, _no_context, 0.0, *(None,) * 8)
+_no_context = weakref.ref(_Gone())
+"""Refers to nothing: cheaper to call than a function."""
+
+_NO_RECORD: _Recorded = (_no_context, _no_context, 0.0, time.perf_counter, *(None,) * 4)

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 
 HELD = 8192
 """Durations that are held at most before they are summed up."""
@@ -18,20 +18,20 @@ the thread that held the lock is its parent's."""
 class RunTally:
     """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
 
-    A hot path appends to `held`, one step of the interpreter that needs no lock, and calls `sum_up` when `due` durations
-    are held. So `write` receives the totals whenever the number has doubled: in between, what it has received lags by a
+    A hot path appends to `held`, one step of the interpreter that needs no lock, then takes one of `passes`, and calls `sum_up`
+    when there is none left. So `write` receives the totals whenever the number has doubled: in between, what it has received lags by a
     factor of two. `close` writes what is left.
 
     write: receives number, sum and maximum; called by one thread at a time.
     at_close: called when the span ends, before the last totals are written: what hot paths know of the span is out of date.
     """
 
-    __slots__ = ("_lock", "_write", "at_close", "count", "due", "held", "longest_s", "total_s")
+    __slots__ = ("_lock", "_write", "at_close", "count", "held", "longest_s", "passes", "total_s")
 
     def __init__(self, write: Callable[[int, float, float], None]) -> None:
-        self.held: deque[float] = deque()
+        self.held: list[float] = []
         self.at_close: set[Callable[[], None]] = set()
-        self.due = 1
+        self.passes: Iterator[None] = iter(())
         self.count = 0
         self.total_s = 0.0
         self.longest_s = 0.0
@@ -41,8 +41,9 @@ class RunTally:
     def add(self, duration_s: float) -> None:
         """Count one run."""
         self.held.append(duration_s)
-        if len(self.held) >= self.due:
-            self.sum_up()
+        for _ in self.passes:
+            return
+        self.sum_up()
 
     def sum_up(self) -> None:
         """Write the totals, unless another thread is at it: what is held stays for the next time."""
@@ -64,10 +65,13 @@ class RunTally:
 
     def _sum_up(self) -> None:
         held = self.held
-        durations_s = [held.popleft() for _ in range(len(held))]
+        durations_s = held[:]
+        del held[: len(durations_s)]
         if durations_s:
             self.count += len(durations_s)
             self.total_s += sum(durations_s)
-            self.longest_s = max(self.longest_s, *durations_s)
-            self.due = min(self.count, HELD)
+            longest_s = max(durations_s)
+            self.longest_s = max(self.longest_s, longest_s)
+            # One less than may be held: the run that finds none left is held as well.
+            self.passes = repeat(None, min(self.count, HELD) - 1)
             self._write(self.count, self.total_s, self.longest_s)

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import os
+import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -27,21 +25,22 @@ HELD = 8192
 class RunTimes:
     """Durations of runs, held from the run to the collector; nothing is measured while there is none.
 
-    Adding takes no lock: appending to a deque is one step of the interpreter, and each duration is taken out once,
-    by whichever thread. A forked child starts with none: they are its parent's.
+    Adding takes no lock: appending to a list is one step of the interpreter. Of threads that take durations out at the same
+    time one gets them. A forked child starts with none: they are its parent's.
 
     held: what hot paths append to, in seconds. failed: the runs that failed. due: when that many are held, a hot path calls
     `collect`. wanted: whether durations are measured.
     """
 
     def __init__(self, guard: Guard) -> None:
-        self.held: deque[float] = deque(maxlen=2 * HELD)  # a bound for a collector that fails
-        self.failed: deque[RunTime] = deque(maxlen=2 * HELD)
+        self.held: list[float] = []
+        self.failed: list[RunTime] = []
         self.due = HELD
         self.wanted = False
         self._guard = guard
         self._collect: Collect | None = None
         self._watchers: list[Callable[[bool], None]] = []
+        self._taking = threading.Lock()
         _ALL.add(self)
 
     def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
@@ -74,27 +73,35 @@ class RunTimes:
         """Have the collector take what is held."""
         if self._collect is not None:
             self._guard.call("adding up runs", self._collect)
+        for each in (self.held, self.failed):  # the collector fails
+            del each[: max(len(each) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:
         """Take out durations of runs that did not fail, oldest first, in seconds."""
-        return _taken(self.held, at_most)
+        return self._taken(self.held, at_most)
 
     def take_failed(self, at_most: int | None = None) -> list[RunTime]:
         """Take out the runs that failed, oldest first."""
-        return _taken(self.failed, at_most)
+        return self._taken(self.failed, at_most)
 
     def forget(self) -> None:
         """Hold nothing any more."""
         self.held.clear()
         self.failed.clear()
 
+    def _taken(self, held: list[T], at_most: int | None) -> list[T]:
+        if not self._taking.acquire(blocking=False):
+            return []
+        try:
+            found = held[:at_most]
+            del held[: len(found)]
+            return found
+        finally:
+            self._taking.release()
 
-def _taken(held: deque[T], at_most: int | None) -> list[T]:
-    number = len(held) if at_most is None else min(len(held), at_most)
-    found: list[T] = []
-    with contextlib.suppress(IndexError):  # another thread has taken the rest
-        found.extend(itertools.islice(iter(held.popleft, None), number))
-    return found
+    def _forget_in_child(self) -> None:
+        self._taking = threading.Lock()  # the thread that held it is the parent's
+        self.forget()
 
 
 _ALL: weakref.WeakSet[RunTimes] = weakref.WeakSet()
@@ -102,7 +109,7 @@ _ALL: weakref.WeakSet[RunTimes] = weakref.WeakSet()
 
 def _forget_in_child() -> None:
     for each in list(_ALL):
-        each.forget()
+        each._forget_in_child()
 
 
 if hasattr(os, "register_at_fork"):
