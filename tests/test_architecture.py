@@ -25,6 +25,7 @@ ALLOWED = {
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_settings": {"_base", "environment_variables", "exceptions"},
+    "_run": {"environment_variables"},
     "_run_report": {"environment_variables"},
     "sdk": {"environment_variables"},
     "testing": set(),

@@ -205,6 +205,15 @@ VARIABLES = (
     ),
     Variable(env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456"),
     Variable(
+        env.TORCHSPAN_RUN_EXIT_TIMEOUT,
+        "Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made.",
+        "2",
+    ),
+    Variable(
+        env.TORCHSPAN_RUN,
+        "Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON.",
+    ),
+    Variable(
         env.TORCHSPAN_RUN_REPORT,
         "Set by `torchspan run` for the programs it starts: the folder in which each process reports what it observed.",
     ),

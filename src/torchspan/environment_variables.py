@@ -52,5 +52,14 @@ TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 it was started with, TRACEPARENT included, is linked to, and is not a parent. As every setting it holds for the
 processes that this one starts, too."""
 
+TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
+"""Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made. Default: 2.
+
+These are the exporters that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name, where the program sets no provider of
+its own. What they did not deliver by then is counted in the last lines of `run`; the spans are in its file."""
+
+TORCHSPAN_RUN = "TORCHSPAN_RUN"
+"""Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON."""
+
 TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"
 """Set by `torchspan run` for the programs it starts: the folder in which each process says what it observed."""
