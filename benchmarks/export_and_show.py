@@ -25,8 +25,8 @@ from table import Row, write
 from torchspan import semconv
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_traces
-from torchspan.cli.waterfall import read_file, traces
 from torchspan.sdk import FileSpanExporter
+from torchspan.traces import read
 
 BATCHES, EXPORTS = (64, 512, 2048), 20
 MOST_OF_OTLP = 1.0
@@ -162,7 +162,7 @@ def show_us(path, count):
     """Microseconds of processor time that a span takes from the file to the drawing."""
     gc.collect()
     start = time.process_time()
-    write_traces(traces(read_file(str(path)).spans), Terminal(io.StringIO()), limit=10)
+    write_traces(read(path).spans, Terminal(io.StringIO()), limit=10)
     return (time.process_time() - start) / count * 1e6
 
 

@@ -29,6 +29,7 @@ ALLOWED = {
     "_run_report": {"environment_variables"},
     "sdk": {"environment_variables"},
     "testing": set(),
+    "traces": VOCABULARY,
     "propagation": {"_base"},
     "callbacks": {"_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
@@ -38,7 +39,7 @@ ALLOWED = {
     | {"propagation", "testing"},
     "cli": VOCABULARY
     | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "probes"}
-    | {"sdk", "testing"},
+    | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),
     "environment_variables": set(),

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from torchspan.cli.waterfall import read_file, traces
+from torchspan.traces import read
 
 
 def line(*spans, **more):
@@ -66,7 +66,7 @@ def test_what_is_wrong_a_thousand_times_is_said_five_times(show):
     status, _, err = show("\n".join([line(span()), *["x"] * 1000]))
 
     assert (status, err.count("\n")) == (1, 6)
-    assert err.endswith("torchspan: FILE: 995 more places that could not be read\n")
+    assert err.endswith("torchspan: 995 more places that could not be read\n")
 
 
 def test_a_span_without_what_makes_it_a_span_is_said_and_the_others_are_shown(show):
@@ -192,7 +192,7 @@ def test_times_of_children_are_counted_once_where_they_overlap(tmp_path):
         span("late", "04" * 8, parent="01" * 8, start=2900, end=9000),
     ]
     path.write_text(line(span("root", start=1000, end=3000), *children))
-    (trace,) = traces(read_file(str(path)).spans)
+    (trace,) = read(path).traces
 
     assert {node.span.name: node.self_ns() for node in trace.nodes()} == {
         "root": 1400,
@@ -200,3 +200,39 @@ def test_times_of_children_are_counted_once_where_they_overlap(tmp_path):
         "b": 400,
         "late": 6100,
     }
+
+
+def test_the_standard_input_and_pipes_are_read(shell):
+    text = line(span()) + "\n"
+    for words in (["-"], ["/dev/stdin"]):
+        result = shell("show", *words, input=text)
+        assert (result.returncode, result.stdout.splitlines()[1:], result.stderr) == (0, [WORK], "")
+    result = shell("show", "-", input=text + "x\n")
+    assert (result.returncode, result.stderr) == (1, "torchspan: <stdin>: line 2: not JSON\n")
+
+
+def test_several_files_are_one_drawing(torchspan, tmp_path):
+    paths = [tmp_path / name for name in ("first", "second")]
+    paths[0].write_text(line(span("parent")) + "\nx\n")
+    paths[1].write_text(line(span("child", "02" * 8, parent="01" * 8)) + "\n")
+    status, out, err = torchspan("show", *paths)
+
+    assert (status, err) == (1, f"torchspan: {paths[0]}: line 2: not JSON\n")
+    assert out.splitlines()[1:3] == [
+        "parent                                                ████████████████   2.00 µs",
+        "└─ child                                              ████████████████   2.00 µs",
+    ]
+
+
+def test_several_files_with_nothing_in_them_are_one_line(torchspan, tmp_path):
+    paths = [tmp_path / name for name in ("first", "second")]
+    for path in paths:
+        path.write_text("")
+    assert torchspan("show", *paths) == (2, "", f"torchspan show: {paths[0]}, {paths[1]} are empty\n")
+    paths[1].write_text("x")
+    assert torchspan("show", *paths) == (2, "", f"torchspan show: nothing readable in {paths[1]}: line 1: not JSON\n")
+
+
+def test_a_device_without_an_end_is_one_line_and_status_2(torchspan):
+    message = "torchspan show: cannot read /dev/zero: a device, not a file of traces\n"
+    assert torchspan("show", "/dev/zero") == (2, "", message)

@@ -172,7 +172,7 @@ def on_a_terminal(path, monkeypatch, **environ):
     """What `torchspan show` writes to a terminal of 80 columns."""
     from torchspan.cli._terminal import Terminal
     from torchspan.cli.show import write_traces
-    from torchspan.cli.waterfall import read_file, traces
+    from torchspan.traces import read
 
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
@@ -180,7 +180,7 @@ def on_a_terminal(path, monkeypatch, **environ):
         monkeypatch.setenv(name, value)
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
-        write_traces(traces(read_file(path).spans), Terminal(stream), limit=None)
+        write_traces(read(path).spans, Terminal(stream), limit=None)
     text = b""
     try:
         while chunk := os.read(reader, 65536):

@@ -10,7 +10,7 @@ import pytest
 
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_traces
-from torchspan.cli.waterfall import read_file, traces
+from torchspan.traces import read
 
 TRACE = "ab" * 16
 START_NS = 1_795_257_760_000_000_000
@@ -86,7 +86,7 @@ def written(tmp_path):
 
 def shown(path, *, limit=None):
     out = io.StringIO()
-    write_traces(traces(read_file(path).spans), Terminal(out), limit=limit)
+    write_traces(read(path).spans, Terminal(out), limit=limit)
     return out.getvalue().splitlines()
 
 
@@ -124,10 +124,10 @@ def test_a_chain_of_60000_spans_is_drawn(written):
 
 def held_bytes(path):
     """Bytes that the spans of a file hold."""
-    read_file(path)  # what is made once
+    read(path)  # what is made once
     tracemalloc.start()
     try:
-        file = read_file(path)
+        file = read(path)
         return tracemalloc.get_traced_memory()[0] if file.spans else 0
     finally:
         tracemalloc.stop()
@@ -147,7 +147,7 @@ def test_processes_with_resources_of_their_own_keep_them(tmp_path):
     path = tmp_path / "three.jsonl"
     path.write_text("\n".join(lines) + "\n")
 
-    assert [read.resource for read in read_file(str(path)).spans] == [
+    assert [each.resource for each in read(path).spans] == [
         {"process.pid": 1},
         {"process.pid": 2},
         {"process.pid": 1},

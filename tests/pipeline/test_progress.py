@@ -18,8 +18,8 @@ from support import models
 from support.receiver import Receiver
 from support.tree import named, trees
 from torchspan import TorchspanInstrumentor, _bridge
-from torchspan.cli.waterfall import read_file
 from torchspan.engine import ActiveWork
+from torchspan.traces import read
 from torchspan.writer._heartbeats import NAME
 
 SLOW = Path(__file__).parent / "slow_program.py"
@@ -175,7 +175,7 @@ def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_run_sh
     _, err = program.communicate(timeout=PATIENCE_S)
 
     assert program.returncode == -signal.SIGKILL
-    assert sum(span.name == "torchspan.progress" for span in read_file(str(file)).spans) >= 2
+    assert sum(span.name == "torchspan.progress" for span in read(str(file)).spans) >= 2
     drawn = err[err.index("\ntrace ") :]
     assert re.sub(r"[\d.]+ [µm]?s\b", "TIME", "\n".join(drawn.splitlines()[2:5])) == (
         "torch_tensorrt.compile · Slow                         ████████████████    TIME\n"

@@ -21,9 +21,9 @@ from torchspan.cli._environment import RUN_ID, RunOptions, environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
-from torchspan.cli.waterfall import Span, read_file, traces
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
+from torchspan.traces import Span, read
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")
 
@@ -91,7 +91,7 @@ def run_program(
         spans, files = _recorded(template, before, options.run_id)
         if draws and spans:
             print(file=sys.stderr)
-            write_traces(traces(spans), Terminal(sys.stderr), limit=MOST_TRACES)
+            write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
         if not any(span.scope == semconv.SCOPE_NAME for span in spans):
             _say(_nothing_recorded(spans, folder, environ, program))
         if names_file and files:
@@ -107,11 +107,13 @@ def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[li
         try:
             # What stood there before is of no interest, and may be long. A file that shrank was replaced.
             offset = before.get(path, 0)
-            content = read_file(path, offset=offset if Path(path).stat().st_size >= offset else 0)
+            with Path(path).open("rb") as file:
+                file.seek(offset if Path(path).stat().st_size >= offset else 0)
+                content = read(file)
         except OSError as error:
             _say(f"cannot read {path}: {error.strerror}")
             continue
-        write_problems(path, content)
+        write_problems(content)
         own = [span for span in content.spans if span.resource.get(RUN_ID) == run_id]
         if own:
             spans += own

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from typing import BinaryIO
 
 from torchspan import semconv
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Style, Terminal, printable
-from torchspan.cli.waterfall import Trace, TraceFile, overview, read_file, traces, waterfall
+from torchspan.cli.waterfall import overview, printable_spans, waterfall
+from torchspan.traces import Span, Trace, TraceFile, read, trees
 
 MOST_TRACES = 10
 """Traces drawn when none is asked for; the others are counted."""
@@ -20,35 +21,32 @@ _MOST_PROBLEMS = 5
 
 
 class ShowCommand:
-    """Show a file of traces as a waterfall.
+    """Show files of traces as a waterfall.
 
-    Reads OTLP JSON lines: what `torchspan run` and the exporter torchspan_file write, and what the Collector's
-    file exporter writes. Exit status 1: part of the file could not be read; 2: none of it.
+    Reads OTLP JSON: what `torchspan run` and the exporter torchspan_file write, and what the Collector's file exporter
+    writes, packed with gzip or not. Several files are shown as one; `-` is the standard input. Exit status 1: part of
+    a file could not be read; 2: none of it.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("file", metavar="FILE")
+        parser.add_argument("files", metavar="FILE", nargs="+")
         parser.add_argument("--trace", metavar="ID", help="only the trace whose id starts with this")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        path: str = arguments.file
-        try:
-            file = read_file(path)
-        except OSError as error:
-            raise CommandError(f"cannot read {printable(path)}: {error.strerror or error}", 2) from None
+        paths: list[str] = arguments.files
+        file = _read(paths)
         if not file.spans:
-            raise CommandError(_nothing(path, file), 2)
-        found = traces(file.spans)
-        if arguments.trace:
-            found = _chosen(found, arguments.trace, path)
-        write_traces(found, Terminal(sys.stdout), limit=None if arguments.trace else MOST_TRACES)
+            raise CommandError(_nothing(paths, file), 2)
+        spans = _chosen(file.spans, arguments.trace, paths) if arguments.trace else file.spans
+        write_traces(spans, Terminal(sys.stdout), limit=None if arguments.trace else MOST_TRACES)
         sys.stdout.flush()
-        write_problems(path, file)
-        return 1 if file.problems else 0
+        write_problems(file)
+        return 1 if file.unread else 0
 
 
-def write_traces(found: Sequence[Trace], terminal: Terminal, *, limit: int | None) -> None:
+def write_traces(spans: Iterable[Span], terminal: Terminal, *, limit: int | None) -> None:
     """Draw the traces in order of their start, an empty line between them; beyond `limit` only those that tell most."""
+    found = trees(printable_spans(spans))
     drawn = found if limit is None or len(found) <= limit else _telling(found, limit)
     for index, trace in enumerate(drawn):
         if index:
@@ -59,13 +57,26 @@ def write_traces(found: Sequence[Trace], terminal: Terminal, *, limit: int | Non
         terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
 
 
-def write_problems(path: str, file: TraceFile) -> None:
+def write_problems(file: TraceFile) -> None:
     """Say on stderr what could not be read."""
     for problem in file.problems[:_MOST_PROBLEMS]:
-        print(f"torchspan: {printable(path)}: {problem}", file=sys.stderr)
-    more = len(file.problems) - _MOST_PROBLEMS
+        print(f"torchspan: {printable(str(problem))}", file=sys.stderr)
+    more = file.unread - _MOST_PROBLEMS
     if more > 0:
-        print(f"torchspan: {printable(path)}: {more} more places that could not be read", file=sys.stderr)
+        print(f"torchspan: {more} more places that could not be read", file=sys.stderr)
+
+
+def _read(paths: Sequence[str]) -> TraceFile:
+    sources: list[str | BinaryIO] = [sys.stdin.buffer if path == "-" else path for path in paths]
+    try:
+        return read(*sources)
+    except OSError as error:
+        name = printable(str(error.filename or _names(paths)))
+        raise CommandError(f"cannot read {name}: {error.strerror or error}", 2) from None
+
+
+def _names(paths: Sequence[str]) -> str:
+    return ", ".join("the standard input" if path == "-" else path for path in paths)
 
 
 def _telling(found: Sequence[Trace], limit: int) -> list[Trace]:
@@ -80,18 +91,24 @@ def _telling(found: Sequence[Trace], limit: int) -> list[Trace]:
     return [trace for trace in found if trace in chosen]
 
 
-def _chosen(found: Sequence[Trace], wanted: str, path: str) -> list[Trace]:
-    chosen = [trace for trace in found if trace.trace_id.startswith(wanted.lower())]
+def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Span]:
+    chosen = [span for span in spans if span.trace_id.startswith(wanted.lower())]
     if chosen:
         return chosen
-    ids = ", ".join(trace.trace_id for trace in found[:3])
+    found = list(dict.fromkeys(trace.trace_id for trace in trees(spans)))
+    ids = ", ".join(found[:3])
     more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    raise CommandError(f"{printable(path)} has no trace {printable(wanted)}; it has {ids}{more}", 2)
+    verb = "have" if len(paths) > 1 else "has"
+    they = "they have" if len(paths) > 1 else "it has"
+    raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)
 
 
-def _nothing(path: str, file: TraceFile) -> str:
-    name = printable(path)
-    if file.problems:
-        more = f" (and {len(file.problems) - 1} more)" if len(file.problems) > 1 else ""
-        return f"nothing readable in {name}: {file.problems[0]}{more}"
-    return f"{name} is empty" if Path(path).stat().st_size == 0 else f"{name} holds no spans"
+def _nothing(paths: Sequence[str], file: TraceFile) -> str:
+    name = printable(_names(paths))
+    if file.unread:
+        more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
+        problem = file.problems[0]
+        return f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
+    if file.is_empty:
+        return f"{name} {'are' if len(paths) > 1 else 'is'} empty"
+    return f"{name} {'hold' if len(paths) > 1 else 'holds'} no spans"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torchspan import phase
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall._tree import Node
+from torchspan.traces import Node
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Part, Why, settings_of
 from torchspan.cli.waterfall._cache_answer import cache_answers
-from torchspan.cli.waterfall._reader import Span
-from torchspan.cli.waterfall._tree import Node, Trace, at_or_below
 from torchspan.cli.waterfall._units import duration, plural, share, times
+from torchspan.traces import Node, Span, Trace, at_or_below
 
 MOST_ANSWERS = 5
 _LARGEST = 3

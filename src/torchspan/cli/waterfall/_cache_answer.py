@@ -8,8 +8,8 @@ from collections import Counter
 from torchspan import phase, semconv
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Why, settings_of
-from torchspan.cli.waterfall._tree import Node
 from torchspan.cli.waterfall._units import plural
+from torchspan.traces import Node
 
 _C = semconv.CacheReason
 _OFF = "off; cache_built_engines, reuse_cached_engines turn it on"

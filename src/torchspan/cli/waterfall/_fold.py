@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._tree import Node, Trace
+from torchspan.traces import Node, Trace
 
 MOST_LINES = 160
 """Lines at which a trace is folded more tightly; about four screens."""

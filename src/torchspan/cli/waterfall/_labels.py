@@ -9,9 +9,8 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall._reader import Attributes, Span
-from torchspan.cli.waterfall._tree import Node
 from torchspan.cli.waterfall._units import duration, plural, size, times
+from torchspan.traces import Attributes, Node, Span
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05

@@ -15,8 +15,8 @@ from torchspan.cli.waterfall._answer import Answer, Part
 from torchspan.cli.waterfall._answers import answers
 from torchspan.cli.waterfall._fold import Fold, Row, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
-from torchspan.cli.waterfall._tree import Node, Trace
 from torchspan.cli.waterfall._units import duration, plural, size, times
+from torchspan.traces import Node, Trace
 
 _DURATION = 9
 _HEAD = 10

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.cli.waterfall._reader import Attributes, Span
+from torchspan.traces._spans import Attributes, Span
 
 _KEPT = (
     semconv.KEEP,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import semconv
-from torchspan.cli.waterfall._reader import Span
-from torchspan.cli.waterfall._unfinished import settled
+from torchspan.traces._spans import Span
+from torchspan.traces._unfinished import settled
 
 
 @dataclass(eq=False)
@@ -77,7 +77,7 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
     return found
 
 
-def traces(spans: Iterable[Span]) -> list[Trace]:
+def trees(spans: Iterable[Span]) -> list[Trace]:
     """One tree or several for each trace id, by start.
 
     Spans of progress are in none of them; work that they tell of and whose own span is not there is (`settled`).

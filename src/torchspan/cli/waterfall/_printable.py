@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spans whose texts can be given to a terminal: nothing in a file acts on it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from torchspan import semconv
+from torchspan.cli._terminal import printable
+from torchspan.traces import Attributes, Event, Span
+
+
+def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans with their texts written out (`printable`), and of each message the first line alone.
+
+    A span whose texts are printable as they are is the same object.
+    """
+    resources: dict[int, tuple[Attributes, Attributes]] = {}
+    for span in spans:
+        # Spans of a process share their resource: each is looked at once. It is kept beside its copy, so that no
+        # other object gets the same identity meanwhile.
+        if id(span.resource) not in resources:
+            resources[id(span.resource)] = (span.resource, _mapping(span.resource))
+        yield _printable(span, resources[id(span.resource)][1])
+
+
+def _printable(span: Span, resource: Attributes) -> Span:
+    name, message, scope = printable(span.name), _first_line(span.status_message), printable(span.scope)
+    attributes, events = _mapping(span.attributes), tuple(_event(event) for event in span.events)
+    is_same = (
+        (name, message, scope) == (span.name, span.status_message, span.scope)
+        and attributes is span.attributes
+        and resource is span.resource
+        and all(new is old for new, old in zip(events, span.events, strict=True))
+    )
+    if is_same:
+        return span
+    return dataclasses.replace(
+        span,
+        name=name,
+        status_message=message,
+        scope=scope,
+        attributes=attributes,
+        events=events,
+        resource=resource,
+    )
+
+
+def _event(event: Event) -> Event:
+    name, attributes = printable(event.name), event.attributes
+    message = attributes.get(semconv.EXCEPTION_MESSAGE)
+    if isinstance(message, str) and "\n" in message:
+        attributes = {**attributes, str(semconv.EXCEPTION_MESSAGE): _first_line(message)}
+    attributes = _mapping(attributes)
+    if name == event.name and attributes is event.attributes:
+        return event
+    return dataclasses.replace(event, name=name, attributes=attributes)
+
+
+def _first_line(text: str) -> str:
+    return printable(next((line for line in text.splitlines() if line.strip()), ""))
+
+
+def _mapping(attributes: Attributes) -> Attributes:
+    if all(_is_printable(key) and _is_printable(value) for key, value in attributes.items()):
+        return attributes
+    return {printable(key): _value(value) for key, value in attributes.items()}
+
+
+def _is_printable(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.isprintable()
+    if isinstance(value, list):
+        return all(_is_printable(item) for item in value)
+    return not isinstance(value, dict)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [_value(item) for item in value]
+    return _mapping(value) if isinstance(value, dict) else value

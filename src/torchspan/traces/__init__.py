@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of traces as data: spans, and the trees that they make.
+
+    from torchspan import traces
+
+    file = traces.read("trace.jsonl")
+    for trace in file.traces:
+        for node in trace.nodes():
+            print(node.span.name, node.span.duration_ns, node.self_ns())
+
+Nothing here draws, and nothing needs the OpenTelemetry SDK. In the direction of the data: `_input` (files to
+documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> `_unfinished` (spans that did not end)
+-> `_tree` (spans to trees).
+"""
+
+from torchspan.traces._read import Problem, TraceFile, read
+from torchspan.traces._spans import Attributes, Event, Link, Span, UnfinishedSpan
+from torchspan.traces._tree import Node, Trace, at_or_below, trees
+
+__all__ = [
+    "Attributes",
+    "Event",
+    "Link",
+    "Node",
+    "Problem",
+    "Span",
+    "Trace",
+    "TraceFile",
+    "UnfinishedSpan",
+    "at_or_below",
+    "read",
+    "trees",
+]

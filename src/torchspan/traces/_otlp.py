@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Documents of OTLP JSON to spans.
+
+Formats: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding, and what protobuf's own JSON mapping makes
+of the same messages (https://protobuf.dev/programming-guides/json/): ids in base64, and the names of fields as they
+stand in the schema where the writer keeps them.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from torchspan.traces._spans import Attributes, Event, Link, Span
+
+_STATUS_ERROR = (2, "2", "STATUS_CODE_ERROR")
+_KINDS = {
+    key: kind
+    for number, kind in enumerate(("internal", "server", "client", "producer", "consumer"), 1)
+    for key in (number, str(number), f"SPAN_KIND_{kind.upper()}")
+}
+_BASE64 = {22: 16, 24: 16, 11: 8, 12: 8}
+"""Length of an id in base64, with padding or without, and its bytes."""
+
+
+_STANDARD_ALPHABET = str.maketrans("-_", "+/")
+
+
+class UnreadableError(Exception):
+    """Says what is wrong with a document or a span, as a clause."""
+
+
+Raw = tuple[str, Any, str, Attributes]
+"""A span as it stands in a document: where that is, the span, the scope's name, the resource."""
+
+
+def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> Iterator[Raw]:
+    """The spans of a document: a request, or a list of requests. Raises UnreadableError when it is neither.
+
+    resources: those that were seen, by their text, so that equal ones are held once; filled here.
+    """
+    requests = document if isinstance(document, list) and document else [document]
+    number = 0
+    for request in requests:
+        for resource_spans in mappings(_requested(request)):
+            attributes = mapping(resource_spans.get("resource")).get("attributes")
+            resource = resources.setdefault(repr(attributes), _attributes(attributes))
+            for scope_spans in mappings(_get(resource_spans, "scopeSpans")):
+                scope = sys.intern(_text(mapping(scope_spans.get("scope")).get("name")))
+                spans = scope_spans.get("spans")
+                for raw in spans if isinstance(spans, list) else ():
+                    number += 1
+                    yield f"{place}, span {number}", raw, scope, resource
+
+
+def _requested(request: Any) -> list[Any]:
+    """The value of `resourceSpans`."""
+    found = _get(mapping(request), "resourceSpans")
+    if isinstance(found, list):
+        return found
+    keys = {_SNAKE.sub(_capital, key) for key in mapping(request)}
+    kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
+    raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
+
+
+def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
+    """The span. Raises UnreadableError where an id or a time is missing or wrong."""
+    if not isinstance(raw, dict):
+        raise UnreadableError("not a span")
+    status = mapping(raw.get("status"))
+    links = raw.get("links")
+    return Span(
+        trace_id=_id(raw, "traceId"),
+        span_id=_id(raw, "spanId"),
+        parent_id=_id(raw, "parentSpanId") if _get(raw, "parentSpanId") else "",
+        name=sys.intern(_text(raw.get("name"))) or "(no name)",
+        start_ns=_time(raw, "startTimeUnixNano"),
+        end_ns=_time(raw, "endTimeUnixNano"),
+        attributes=_attributes(raw.get("attributes")),
+        events=tuple(_event(event) for event in mappings(raw.get("events"))),
+        is_error=status.get("code") in _STATUS_ERROR,
+        status_message=_text(status.get("message")),
+        scope=scope,
+        resource=resource,
+        links=tuple(_links(links)) if links else (),
+        kind=_kind(raw.get("kind")),
+    )
+
+
+def _event(raw: Mapping[str, Any]) -> Event:
+    try:
+        time_ns = _time(raw, "timeUnixNano")
+    except UnreadableError:
+        time_ns = 0
+    return Event(_text(raw.get("name")), _attributes(raw.get("attributes")), time_ns)
+
+
+def _links(raw: Any) -> Iterator[Link]:
+    """Those that can be read: a link is never worth the span that has it."""
+    for each in mappings(raw):
+        try:
+            yield Link(_id(each, "traceId"), _id(each, "spanId"), _attributes(each.get("attributes")))
+        except UnreadableError:
+            continue
+
+
+def _kind(value: Any) -> str:
+    return _KINDS.get(value, "") if isinstance(value, (int, str)) else ""
+
+
+def _id(raw: Mapping[str, Any], key: str) -> str:
+    value = _get(raw, key)
+    if not isinstance(value, str) or not value:
+        raise UnreadableError(f"no {key}")
+    if len(value) in _BASE64:
+        decoded = _from_base64(value)
+        if len(decoded) == _BASE64[len(value)]:
+            return sys.intern(decoded.hex())
+    try:
+        return sys.intern(bytes.fromhex(value).hex())
+    except ValueError:
+        raise UnreadableError(f"{key} is not hexadecimal") from None
+
+
+def _from_base64(value: str) -> bytes:
+    """The bytes of base64 in either alphabet, with padding or without; nothing where it is something else."""
+    text = value.rstrip("=").translate(_STANDARD_ALPHABET)
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except ValueError:
+        return b""
+
+
+def _time(raw: Mapping[str, Any], key: str) -> int:
+    try:
+        value = int(_get(raw, key))
+    except (TypeError, ValueError):
+        raise UnreadableError(f"no {key}") from None
+    if not 0 <= value < 2**64:
+        raise UnreadableError(f"{key} is not a time")
+    return value
+
+
+def _attributes(items: Any) -> Attributes:
+    return {sys.intern(_text(item.get("key"))): _value(mapping(item.get("value"))) for item in mappings(items)}
+
+
+def _value(value: Mapping[str, Any]) -> Any:
+    """The Python value of an AnyValue; None where it has none that is known here."""
+    for kind, raw in value.items():
+        try:
+            return _READERS[kind](raw)
+        except (KeyError, TypeError, ValueError):
+            return None
+    return None
+
+
+def _bytes(raw: str) -> str:
+    return f"{len(base64.b64decode(raw))} bytes"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value, or an empty mapping where it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The mappings of a list; none where it is something else."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+_SNAKE = re.compile(r"_([a-z])")
+
+
+def _capital(match: re.Match[str]) -> str:
+    return match[1].upper()
+
+
+def _in_schema(key: str) -> str:
+    """`trace_id` of `traceId`."""
+    return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", key)
+
+
+def _get(raw: Mapping[str, Any], key: str) -> Any:
+    """The value of a field under its name in JSON, or else under its name in the schema; None without one."""
+    found = raw.get(key)
+    return raw.get(_IN_SCHEMA[key]) if found is None else found
+
+
+_IN_SCHEMA = {
+    key: _in_schema(key)
+    for key in (
+        "resourceSpans",
+        "scopeSpans",
+        "traceId",
+        "spanId",
+        "parentSpanId",
+        "startTimeUnixNano",
+        "endTimeUnixNano",
+        "timeUnixNano",
+    )
+}
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "stringValue": _text,
+    "boolValue": bool,
+    "intValue": int,
+    "doubleValue": float,
+    "bytesValue": _bytes,
+    "arrayValue": lambda raw: [_value(item) for item in mappings(mapping(raw).get("values"))],
+    "kvlistValue": lambda raw: _attributes(mapping(raw).get("values")),
+}
+_READERS |= {_in_schema(key): read for key, read in _READERS.items()}
