@@ -77,6 +77,19 @@ def cut(text: str, width: int, start: int = 0) -> int:
     return len(text)
 
 
+def broken(text: str, width: int) -> list[str]:
+    """The text in pieces of at most `width` columns, broken between words where that is possible."""
+    pieces, start = [], 0
+    while (end := cut(text, width, start)) < len(text):
+        space = text.rfind(" ", start + 1, end + 1)
+        end = space if space > 0 else end
+        pieces.append(text[start:end])
+        start = end
+        while text.startswith(" ", start):
+            start += 1
+    return [*pieces, text[start:]]
+
+
 def pad(text: str, width: int) -> str:
     """The text with spaces up to `width` columns."""
     return text + " " * (width - cells(text))

@@ -7,6 +7,7 @@ at all) -> `_render` (lines of a given width).
 """
 
 from torchspan.cli.waterfall._printable import printable_spans
+from torchspan.cli.waterfall._program import program_line
 from torchspan.cli.waterfall._render import overview, waterfall
 
-__all__ = ["overview", "printable_spans", "waterfall"]
+__all__ = ["overview", "printable_spans", "program_line", "waterfall"]

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan import semconv
-from torchspan.cli._terminal import Line, Style, cells, cut, pad, shorten
+from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Part
 from torchspan.cli.waterfall._answers import answers
@@ -142,24 +142,12 @@ def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
         if line and cells(SEPARATOR.join(each.text for each in [*line, fact])) > room:
             yield [(guide, Style.DIM), *_joined(line)]
             line = []
-        pieces = _broken(fact.text, room)
+        pieces = broken(fact.text, room)
         for piece in pieces[:-1]:
             yield [(guide, Style.DIM), (piece, fact.style)]
         line.append(Fact(pieces[-1], fact.style))
     if line:
         yield [(guide, Style.DIM), *_joined(line)]
-
-
-def _broken(text: str, width: int) -> list[str]:
-    pieces, start = [], 0
-    while (end := cut(text, width, start)) < len(text):
-        space = text.rfind(" ", start + 1, end + 1)
-        end = space if space > 0 else end
-        pieces.append(text[start:end])
-        start = end
-        while text.startswith(" ", start):
-            start += 1
-    return [*pieces, text[start:]]
 
 
 def _bar(nodes: Sequence[Node], scale: _Scale) -> str:
