@@ -27,7 +27,7 @@ ALLOWED = {
     "_settings": {"_base", "environment_variables", "exceptions"},
     "_run": {"environment_variables"},
     "_run_report": {"environment_variables"},
-    "sdk": {"environment_variables"},
+    "sdk": VOCABULARY | {"_base", "environment_variables"},
     "testing": set(),
     "traces": VOCABULARY,
     "propagation": {"_base"},

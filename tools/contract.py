@@ -64,6 +64,11 @@ def undocumented(run, tables):
         if "user's spans" not in attribute.brief:
             yield f"{row['key']} is on a user's span, which the table does not say"
 
+    for row in run["resource_attribute"]:
+        attribute = tables.attributes[row["key"]]
+        if attribute.type != row["type"]:
+            yield f"{row['key']} of a resource is {row['type']}, the table says {attribute.type}"
+
 
 def _undocumented_metrics(run, tables):
     for row in run["metric"]:
@@ -88,6 +93,8 @@ def _undocumented_attributes(run, tables):
         if attribute is None:
             yield f"{where} is not in the table"
             continue
+        if attribute.resource:
+            yield f"{where}: the table says that it is on resources alone"
         if kind not in {attribute.type, "empty"}:
             yield f"{where} is {kind}, the table says {attribute.type}"
         if attribute.event != event and not (attribute.on and not event):
@@ -98,7 +105,8 @@ def _undocumented_attributes(run, tables):
 
 def never_emitted(run, tables):
     """Sentences: the rows of the tables that no test emitted."""
-    keys = {row["key"] for row in (*run["attribute"], *run["user_attribute"])} | tables.unknown_settings
+    emitted = (*run["attribute"], *run["user_attribute"], *run["resource_attribute"])
+    keys = {row["key"] for row in emitted} | tables.unknown_settings
     for key, attribute in tables.attributes.items():
         if not attribute.metric and key not in keys:
             yield f"attribute {key}"

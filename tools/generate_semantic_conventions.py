@@ -58,13 +58,14 @@ def document():
     parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if a.event == each]) for each in events]
     parts.append(values("Values of `torch_tensorrt.fallback.reason_classes`", semconv.FallbackReason))
     parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
+    parts.append(section("On resources", [a for a in semconv.ATTRIBUTES if a.resource]))
     parts += [METRICS, metrics(), section("On metrics only", [a for a in semconv.ATTRIBUTES if a.metric])]
     return "\n".join(part for part in parts if part)
 
 
 def spans_attributes():
     """The rows that are on spans, whether or not on events as well."""
-    return [a for a in semconv.ATTRIBUTES if (a.event is None or a.on) and not a.metric]
+    return [a for a in semconv.ATTRIBUTES if (a.event is None or a.on) and not (a.metric or a.resource)]
 
 
 def span_name(each):

@@ -27,7 +27,7 @@ class SuiteRun:
     """The rows by kind.
 
     asked: whole. collected: tests. deselected: test. skipped: test, reason. seconds: file, wall, cpu. ended: status.
-    span: name. attribute: span, event, key, type. user_attribute: key, type.
+    span: name. attribute: span, event, key, type. user_attribute: key, type. resource_attribute: key, type.
     metric: name, instrument, is_monotonic, unit, bounds, attributes. route: name, hooks.
     """
 

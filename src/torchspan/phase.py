@@ -137,8 +137,10 @@ OBSERVED = Phase(
 )
 PROGRESS = Phase(
     "torchspan.progress",
-    "Emitted when work starts that may take minutes and at each heartbeat (`TORCHSPAN_HEARTBEAT`), and exported at "
-    "once: what is running, and for how long. Its parent is the span of that work, which arrives when the work ends.",
+    "Emitted at each heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes, and exported at once: what is "
+    "running, and for how long. Its parent is the span of that work, which arrives when the work ends. In the file of "
+    "`torchspan run` alone there is one more, of no length, at the start of each span with `torchspan.keep` and of the "
+    "first run of each engine.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)

@@ -6,6 +6,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from support import run_log
 from torchspan import semconv
 
+_OF_RESOURCES = {str(row) for row in semconv.ATTRIBUTES if row.resource}
 _TYPES = {bool: "boolean", int: "int", float: "double", str: "string"}
 
 
@@ -47,6 +48,17 @@ class Emitted(SpanExporter):
                 for key, value in attributes.items():
                     self._add("attribute", span=span.name, event=event, key=key, type=type_of(value))
         return SpanExportResult.SUCCESS
+
+    def add_file(self, spans):
+        """Write what spans of a file of `torchspan run` are, with the attributes that their resources have there."""
+        for span in spans:
+            for key, value in span.resource.items():
+                if key in _OF_RESOURCES:
+                    self._add("resource_attribute", key=key, type=type_of(value))
+            if span.scope == semconv.SCOPE_NAME:
+                self._add("span", name=span.name)
+                for key, value in span.attributes.items():
+                    self._add("attribute", span=span.name, event=None, key=key, type=type_of(value))
 
     def _add(self, kind, **fields):
         row = (kind, *fields.values())

@@ -12,9 +12,9 @@ from suite_run import SuiteRun
 LONG = "Seconds that it took."
 
 
-def attribute(key, kind="string", *, on=(), event=None, metric=False, brief=LONG):
+def attribute(key, kind="string", *, on=(), event=None, metric=False, resource=False, brief=LONG):
     """A row of the attribute table, as far as it is compared."""
-    return SimpleNamespace(key=key, type=kind, on=on, event=event, metric=metric, brief=brief)
+    return SimpleNamespace(key=key, type=kind, on=on, event=event, metric=metric, resource=resource, brief=brief)
 
 
 class Metric(SimpleNamespace):
@@ -38,7 +38,7 @@ BUILD = Phase("lib.build", has_target=True)
 
 @pytest.fixture
 def tables():
-    """Two spans, two attributes, one metric with one attribute."""
+    """Two spans, two attributes, one of a resource, one metric with one attribute."""
     tables = contract.Tables()
     tables.phases = (COMPILE, BUILD)
     tables.attributes = {
@@ -47,6 +47,7 @@ def tables():
             attribute("a.text", on=(COMPILE,)),
             attribute("a.count", "int", on=(BUILD,)),
             attribute("a.kind", metric=True),
+            attribute("a.process", "int", resource=True),
         )
     }
     tables.metrics = {
@@ -70,6 +71,7 @@ def run():
                 {"span": "lib.compile", "event": None, "key": "a.text", "type": "string"},
                 {"span": "lib.build of something", "event": None, "key": "a.count", "type": "int"},
             ],
+            "resource_attribute": [{"key": "a.process", "type": "int"}],
             "metric": [
                 {
                     "name": "a.duration",
@@ -242,3 +244,17 @@ def test_without_a_run_the_check_fails_and_says_how_to_make_one(monkeypatch, cap
     monkeypatch.setattr(contract, "FOLDER", contract.ROOT / "not there")
     assert contract.main([]) == 1
     assert "no run of the tests" in capsys.readouterr().out
+
+
+def test_an_attribute_of_a_resource_must_be_of_its_type_and_on_no_span(run, tables):
+    run.rows["resource_attribute"] = [{"key": "a.process", "type": "string"}]
+    run.rows["attribute"].append({"span": "lib.compile", "event": None, "key": "a.process", "type": "int"})
+    assert list(contract.undocumented(run, tables)) == [
+        "a.process on lib.compile: the table says that it is on resources alone",
+        "a.process of a resource is string, the table says int",
+    ]
+
+
+def test_an_attribute_of_a_resource_that_was_never_emitted_is_named(run, tables):
+    run.rows["resource_attribute"] = []
+    assert list(contract.never_emitted(run, tables)) == ["attribute a.process"]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugs into the OpenTelemetry SDK; stands alone, usable without the rest of torchspan."""
+"""What plugs into the OpenTelemetry SDK; works without the rest of torchspan being switched on."""
 
 from torchspan.sdk._file_exporter import FileSpanExporter
+from torchspan.sdk._file_processor import RunFileProcessor
 
-__all__ = ["FileSpanExporter"]
+__all__ = ["FileSpanExporter", "RunFileProcessor"]

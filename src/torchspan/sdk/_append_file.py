@@ -8,10 +8,10 @@ import errno
 import os
 import stat
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
 try:
     import fcntl
@@ -34,26 +34,29 @@ class AppendFile:
 
     The file and its folders are created at the first line, and again when the file was deleted meanwhile. A line
     is written whole or not at all: what a full disk cut off is taken back, and a torn line that another program
-    left at the end is closed with a newline first.
+    left at the end is closed with a newline first. A program may close all descriptors, this one included: then the
+    file is opened again, and a file of the program's that has got the same number is left alone.
     """
 
     def __init__(self, path: Callable[[], str], max_size: int) -> None:
         self._path = path
         self._max_size = max_size
         self._descriptor: int | None = None
+        self._identity: tuple[int, int] | None = None
+        self._end: int | None = None
         self._thread_lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _reset(this()))
 
     def append(self, line: bytes) -> None:
-        """Write one line, newline included.
+        """Write one line, or several that stay together, the last newline included.
 
         Raises FileIsFullError when the limit would be exceeded, OSError when the file cannot be opened or written.
         """
         with self._thread_lock:
-            descriptor = self._open()
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            descriptor, mode = self._open()
+            if not stat.S_ISREG(mode):
                 _write_all(descriptor, line)
                 return
             with _locked(descriptor):
@@ -66,32 +69,49 @@ class AppendFile:
 
     def _append_to_regular_file(self, descriptor: int, line: bytes) -> None:
         size = os.fstat(descriptor).st_size
-        if _is_torn(descriptor, size):
+        # Where the file ends as this process left it, the last byte is known.
+        if size != self._end and _is_torn(descriptor, size):
             line = b"\n" + line
         if size + len(line) > self._max_size:
             raise FileIsFullError
+        self._end = None
         try:
             _write_all(descriptor, line)
         except OSError:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, size)
             raise
+        self._end = size + len(line)
 
-    def _open(self) -> int:
-        if self._descriptor is not None and os.fstat(self._descriptor).st_nlink == 0:
+    def _open(self) -> tuple[int, int]:
+        """The descriptor of the file that is at the path, and its mode."""
+        status = self._status()
+        if status is not None and status.st_nlink == 0:
             self._close()
-        if self._descriptor is None:
+        if self._descriptor is None or status is None:
             path = Path(self._path())
             _make_folder(path.parent)
             # Reading is for the last byte of a regular file; a pipe or a terminal may refuse it.
             access = os.O_RDWR if path.is_file() or not path.exists() else os.O_WRONLY
-            self._descriptor = os.open(path, access | os.O_APPEND | os.O_CREAT | _BINARY, 0o666)
-        return self._descriptor
+            self._descriptor = _above_streams(os.open(path, access | os.O_APPEND | os.O_CREAT | _BINARY, 0o666))
+            status = os.fstat(self._descriptor)
+            self._identity = (status.st_dev, status.st_ino)
+        return self._descriptor, status.st_mode
+
+    def _status(self) -> os.stat_result | None:
+        """Of the open file; None where there is none, or the program has closed it."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                status = os.fstat(self._descriptor)
+                if (status.st_dev, status.st_ino) == self._identity:
+                    return status
+            self._descriptor = self._end = None
+        return None
 
     def _close(self) -> None:
-        if self._descriptor is not None:
+        if self._status() is not None and self._descriptor is not None:
             os.close(self._descriptor)
-            self._descriptor = None
+        self._descriptor = self._end = None
 
     def _reset_after_fork(self) -> None:
         # A thread of the parent may have held the lock, and the lock on the file belongs to the shared descriptor.
@@ -102,6 +122,16 @@ class AppendFile:
 def _reset(file: AppendFile | None) -> None:
     if file is not None:
         file._reset_after_fork()
+
+
+def _above_streams(descriptor: int) -> int:
+    """The descriptor of the same file that is none of 0, 1 and 2: a program without a stdout would print into it."""
+    if descriptor > 2 or fcntl is None:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
 
 
 def _make_folder(folder: Path) -> None:
@@ -144,14 +174,14 @@ def _locked(descriptor: int) -> Iterator[None]:
 def _acquire(descriptor: int) -> bool:
     if fcntl is None:
         return False
-    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    deadline = monotonic() + _LOCK_PATIENCE_S
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() > deadline:
+            if monotonic() > deadline:
                 return False
-            time.sleep(0.002)
+            sleep(0.002)
         except OSError:
             return False
         else:

@@ -45,9 +45,9 @@ class FileSpanExporter(SpanExporter):
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None) -> None:
-        default_path, default_max_size = _from_environment()
+        default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
         self._template = _path.absolute(default_path if path is None else os.fspath(path))
-        self._max_size = default_max_size if max_size is None else max_size
+        self._max_size = max_size_from_environment() if max_size is None else max_size
         self._time = _path.start_time()
         self._file = AppendFile(lambda: self.path, self._max_size)
         self._is_shut_down = False
@@ -100,22 +100,21 @@ class FileSpanExporter(SpanExporter):
             _logger.warning("%s", message)
 
 
-def _from_environment() -> tuple[str, int]:
-    """Path and size limit as the environment names them: the only place of `sdk` that reads it."""
-    path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
+def max_size_from_environment() -> int:
+    """Bytes that a file may have: TORCHSPAN_FILE_MAX_SIZE, else the default."""
     text = os.environ.get(TORCHSPAN_FILE_MAX_SIZE, "").strip()
     if not text:
-        return path, DEFAULT_MAX_SIZE
+        return DEFAULT_MAX_SIZE
     try:
         size = int(text)
     except ValueError:
         size = 0
     if size > 0:
-        return path, size
+        return size
     _logger.warning(
         "torchspan: %s=%r is not a positive number of bytes; %d is used.",
         TORCHSPAN_FILE_MAX_SIZE,
         text,
         DEFAULT_MAX_SIZE,
     )
-    return path, DEFAULT_MAX_SIZE
+    return DEFAULT_MAX_SIZE

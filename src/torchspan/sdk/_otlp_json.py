@@ -10,12 +10,14 @@ Format: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 from __future__ import annotations
 
 import base64
+import itertools
 import logging
 import math
+import operator
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii as quoted
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -32,6 +34,9 @@ _KINDS = {
 _FLAGS = {False: "256", True: "768"}
 """Whether a parent or a linked span is remote is known (0x100), and whether it is (0x200)."""
 
+_MOST_REMEMBERED = 1_000
+"""Keys, and resources and scopes, whose texts an encoder keeps; it starts again beyond that."""
+
 _LARGEST = 2**63
 _ESCAPES = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)")
 """Each escape of a JSON text: a surrogate pair, a lone surrogate, any other."""
@@ -39,6 +44,58 @@ _ESCAPES = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)")
 _logger = logging.getLogger("torchspan.sdk")
 
 _Groups = dict[Resource, dict[InstrumentationScope | None, list[str]]]
+
+
+class Encoded(NamedTuple):
+    """A span as text, with the text of what is around it: in front of its siblings and behind them."""
+
+    resource: tuple[str, str]
+    scope: tuple[str, str]
+    span: str
+
+
+class Encoder:
+    """Spans one at a time; what every line repeats, resource and scope, is written as text once.
+
+    resource: attributes that every resource gets; they take the place of its own under these keys.
+    """
+
+    def __init__(self, resource: Mapping[str, Any]) -> None:
+        self._resource = resource
+        # The objects are kept beside their texts, so that no other object gets the same identity meanwhile.
+        self._known: dict[int, tuple[object, tuple[str, str]]] = {}
+        self._keys: dict[str, str] = {}
+
+    def encode(self, span: ReadableSpan, additions: Mapping[str, Any] | None = None) -> Encoded:
+        """The span; `additions` are attributes that it gets besides its own."""
+        if len(self._keys) > _MOST_REMEMBERED:  # a program may make up keys without end
+            self._keys.clear()
+        text = _span(span, self._keys, additions)
+        return Encoded(
+            self._parts(span.resource, self._resource_parts),
+            self._parts(span.instrumentation_scope, _scope_parts),
+            text,
+        )
+
+    def _resource_parts(self, resource: Resource) -> tuple[str, str]:
+        return _resource_parts({**resource.attributes, **self._resource}, resource.schema_url)
+
+    def _parts(self, part: Any, write: Callable[[Any], tuple[str, str]]) -> tuple[str, str]:
+        known = self._known.get(id(part))
+        if known is None or known[0] is not part:
+            if len(self._known) > _MOST_REMEMBERED:
+                self._known.clear()
+            known = self._known[id(part)] = (part, write(part))
+        return known[1]
+
+
+def lines(spans: Iterable[Encoded]) -> bytes:
+    """The spans as requests of OTLP JSON, each with a newline; neighbours of one resource and scope share a request."""
+    text = ""
+    for (resource, scope), members in itertools.groupby(spans, key=operator.itemgetter(0, 1)):
+        texts = ",".join([member.span for member in members])
+        text += f'{{"resourceSpans":[{resource[0]}{scope[0]}{texts}{scope[1]}{resource[1]}]}}\n'
+    return _ascii(text)
 
 
 def line(spans: Iterable[ReadableSpan]) -> bytes:
@@ -50,7 +107,10 @@ def line(spans: Iterable[ReadableSpan]) -> bytes:
     """
     groups = _grouped(spans)
     resources = ",".join(_resource_spans(resource, scopes) for resource, scopes in groups.items())
-    text = f'{{"resourceSpans":[{resources}]}}\n'
+    return _ascii(f'{{"resourceSpans":[{resources}]}}\n')
+
+
+def _ascii(text: str) -> bytes:
     if "\\ud" in text:
         text = _ESCAPES.sub(_without_lone_surrogate, text)
     return text.encode("ascii")
@@ -80,28 +140,35 @@ def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
 
 
 def _resource_spans(resource: Resource, scopes: dict[InstrumentationScope | None, list[str]]) -> str:
-    attributes = _attributes(resource.attributes, {}).removeprefix(",")
-    members = ",".join(_scope_spans(scope, spans) for scope, spans in scopes.items())
-    return f'{{"resource":{{{attributes}}},"scopeSpans":[{members}]{_schema_url(resource.schema_url)}}}'
+    before, after = _resource_parts(resource.attributes, resource.schema_url)
+    members = []
+    for scope, spans in scopes.items():
+        opening, closing = _scope_parts(scope)
+        members.append(f"{opening}{','.join(spans)}{closing}")
+    return f"{before}{','.join(members)}{after}"
 
 
-def _scope_spans(scope: InstrumentationScope | None, spans: list[str]) -> str:
-    members = f'"spans":[{",".join(spans)}]'
-    if scope is None:
-        return f'{{"scope":{{}},{members}}}'
+def _resource_parts(attributes: Mapping[str, Any], schema_url: str) -> tuple[str, str]:
+    fields = _attributes(attributes, {}).removeprefix(",")
+    return f'{{"resource":{{{fields}}},"scopeSpans":[', f"]{_schema_url(schema_url)}}}"
+
+
+def _scope_parts(scope: InstrumentationScope | None) -> tuple[str, str]:
+    if not scope:
+        return '{"scope":{},"spans":[', "]}"
     fields = (
         (f',"name":{_text(scope.name)}' if scope.name else "")
         + (f',"version":{_text(scope.version)}' if scope.version else "")
         + _attributes(scope.attributes, {})
     )
-    return f'{{"scope":{{{fields.removeprefix(",")}}},{members}{_schema_url(scope.schema_url)}}}'
+    return f'{{"scope":{{{fields.removeprefix(",")}}},"spans":[', f"]{_schema_url(scope.schema_url)}}}"
 
 
 def _schema_url(url: str | None) -> str:
     return f',"schemaUrl":{_text(url)}' if url else ""
 
 
-def _span(span: ReadableSpan, keys: dict[str, str]) -> str:
+def _span(span: ReadableSpan, keys: dict[str, str], additions: Mapping[str, Any] | None = None) -> str:
     context, parent = span.get_span_context(), span.parent
     start, end = span.start_time, span.end_time
     events, links = span.events, span.links
@@ -115,7 +182,7 @@ def _span(span: ReadableSpan, keys: dict[str, str]) -> str:
         + f',"kind":{_KINDS[span.kind]}'
         + (f',"startTimeUnixNano":"{start}"' if start else "")
         + (f',"endTimeUnixNano":"{end}"' if end else "")
-        + _attributes(span.attributes, keys)
+        + _attributes(span.attributes, keys, additions)
         + (f',"droppedAttributesCount":{dropped_attributes}' if dropped_attributes else "")
         + (f',"events":[{",".join([_event(event, keys) for event in events])}]' if events else "")
         + (f',"droppedEventsCount":{dropped_events}' if dropped_events else "")
@@ -162,16 +229,21 @@ def _status(status: Status | None) -> str:
     return f',"status":{{{message}{"," if message and code else ""}{code}}}'
 
 
-def _attributes(attributes: Mapping[str, Any] | None, keys: dict[str, str]) -> str:
+def _attributes(
+    attributes: Mapping[str, Any] | None, keys: dict[str, str], additions: Mapping[str, Any] | None = None
+) -> str:
     """`,"attributes":[...]`, or nothing where there are none.
 
     keys: what a key looks like in the text, filled here; one dictionary for all spans of a line.
+    additions: attributes besides those, which take the place of any with the same key.
     """
-    if not attributes:
+    if not attributes and not additions:
         return ""
     # The SDK's mapping looks up each value through Python; its copy is a dictionary.
     copy = getattr(attributes, "copy", None)
-    items = attributes if copy is None else copy()
+    items = (attributes or {}) if copy is None else copy()
+    if additions:
+        items = {**items, **additions}
     written = []
     for key, value in items.items():
         head = keys.get(key)

@@ -23,9 +23,10 @@ class Attribute(str):
     at_start: a sampler sees the value where it is known when the span starts.
     is_text: the value was written by a person or a library; it is redacted unless `TORCHSPAN_CAPTURE=text`.
     metric: measurements carry it and no span does.
+    resource: resources carry it and no span does.
     """
 
-    __slots__ = ("at_start", "brief", "event", "is_text", "metric", "on", "type")
+    __slots__ = ("at_start", "brief", "event", "is_text", "metric", "on", "resource", "type")
 
     type: AttributeType
     brief: str
@@ -34,6 +35,7 @@ class Attribute(str):
     at_start: bool
     is_text: bool
     metric: bool
+    resource: bool
 
     def __new__(
         cls,
@@ -45,10 +47,11 @@ class Attribute(str):
         at_start: bool = False,
         is_text: bool = False,
         metric: bool = False,
+        resource: bool = False,
     ) -> Self:
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
-        self.is_text, self.metric = is_text, metric
+        self.is_text, self.metric, self.resource = is_text, metric, resource
         return self
 
 

@@ -30,6 +30,13 @@ CODE_FUNCTION = Attribute(
 CODE_FILE = Attribute("code.file.path", "string", "File that raised the exception.", event="exception")
 CODE_LINE = Attribute("code.line.number", "int", "Line that raised the exception.", event="exception")
 
+PROCESS_PID = Attribute(
+    "process.pid",
+    "int",
+    "The process that wrote the span. In the file of `torchspan run` alone.",
+    resource=True,
+)
+
 OTHER = "_OTHER"
 """The value of `error.type` where the class is unknown."""
 

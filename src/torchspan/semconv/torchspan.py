@@ -107,9 +107,34 @@ PROGRESS_RUNNING_ELAPSED = Attribute(
 PROGRESS_NUMBER = Attribute(
     "torchspan.progress.number",
     "int",
-    "Number of progress spans that this work had before this one: 0 at its start.",
+    "Number of the heartbeat in its work, from 1 on; 0 is the start of the work, in the file of `torchspan run` alone.",
     phase.PROGRESS,
     at_start=True,
+)
+
+OPEN_ANCESTOR_IDS = Attribute(
+    "torchspan.open_ancestors.ids",
+    "string[]",
+    "Span ids, innermost first, of the spans around this one that were open when it was written; the 64 innermost. In "
+    "the file of `torchspan run` alone.",
+)
+OPEN_ANCESTOR_NAMES = Attribute(
+    "torchspan.open_ancestors.names",
+    "string[]",
+    "Name of each span in `torchspan.open_ancestors.ids`. In the file of `torchspan run` alone.",
+)
+OPEN_ANCESTOR_STARTS = Attribute(
+    "torchspan.open_ancestors.starts",
+    "int[]",
+    "Start of each span in `torchspan.open_ancestors.ids`, in nanoseconds since 1970. In the file of `torchspan run` "
+    "alone.",
+)
+
+RUN_ID = Attribute(
+    "torchspan.run.id",
+    "string",
+    "Which `torchspan run` wrote the span. In its file alone.",
+    resource=True,
 )
 
 PHASE = Attribute("torchspan.phase", "string", "The kind of work: a span's name without its target.", metric=True)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each span to a file when it ends, with what the file needs to be read after a crash."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import threading
+import weakref
+from _thread import start_new_thread
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from time import sleep  # the real one, also where a program replaces it later
+from typing import Any
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.trace import SpanContext, TraceFlags
+
+from torchspan import phase, semconv
+from torchspan._base.ids import IDS
+from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE
+from torchspan.sdk import _path
+from torchspan.sdk._append_file import AppendFile, FileIsFullError
+from torchspan.sdk._file_exporter import max_size_from_environment
+from torchspan.sdk._open_spans import OpenSpan, OpenSpans
+from torchspan.sdk._otlp_json import Encoded, Encoder, lines
+
+DELAY_S = 0.1
+"""Seconds for which the end of a run may wait to be written."""
+
+MOST_WAITING = 500
+"""Runs that wait to be written; the next one has all of them written."""
+
+_RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
+_SAMPLED = TraceFlags.SAMPLED
+_FACTS = (semconv.ENGINE_NAME, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
+
+_logger = logging.getLogger("torchspan.sdk")
+
+
+class RunFileProcessor(SpanProcessor):
+    """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON; for `torchspan run`.
+
+    path: the file, absolute; `%p` stands for the process id (a forked child has a file of its own), `%t` for the time
+        at which this processor was made, `%%` for a percent sign.
+    run_id: the resource attribute `torchspan.run.id` of each line.
+    max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+    failed: called after the first span that could not be written, on the thread that ended it.
+
+    A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs may
+    be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
+
+    - the resource attributes `torchspan.run.id` and `process.pid`;
+    - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
+    - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
+      `torchspan.progress`, number 0, of no length.
+
+    It goes beside other processors, on any number of providers, and may be added while spans are open. It raises
+    nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
+    `errors` and `lost` say what became of it.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        run_id: str,
+        *,
+        max_size: int | None = None,
+        failed: Callable[[], None] | None = None,
+    ) -> None:
+        self._template = _path.absolute(os.fspath(path))
+        self._max_size = max_size_from_environment() if max_size is None else max_size
+        self._time = _path.start_time()
+        self._run_id = run_id
+        self._failed = failed
+        self._file = AppendFile(lambda: self.path, self._max_size)
+        self._open = OpenSpans()
+        self._start_process()
+        if hasattr(os, "register_at_fork"):
+            this = weakref.ref(self)
+            os.register_at_fork(
+                before=lambda: _for_living(this, RunFileProcessor.force_flush),
+                after_in_child=lambda: _for_living(this, RunFileProcessor._start_process),
+            )
+
+    def _start_process(self) -> None:
+        # What waits belongs to the parent, and another thread of it may have held the lock.
+        self._lock = threading.RLock()
+        self._errors: Counter[str] = Counter()
+        self._waiting: deque[Encoded] = deque()
+        self._is_writing = False
+        self._is_timed = False
+        self._encoder = Encoder({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()})
+
+    @property
+    def path(self) -> str:
+        """The file that this process writes."""
+        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+
+    @property
+    def lost(self) -> int:
+        """Spans that could not be written."""
+        return sum(self._errors.values())
+
+    @property
+    def errors(self) -> list[str]:
+        """Why spans could not be written, each reason once, with their number. Empty if all are in the file."""
+        return [f"{reason}; {count} lost" if count else reason for reason, count in list(self._errors.items())]
+
+    # --- the SDK's interface --------------------------------------------------------------------------------------
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+        """Remember the span while it is open; write that its work began where that is long."""
+        try:
+            opened = self._open.start(span, parent_context)
+            context = span.get_span_context()
+            if context.trace_flags & _SAMPLED and _is_own(span) and _is_announced(span):
+                begun = _begun(span, context)
+                self._write(self._encoder.encode(begun, _ancestors(opened.and_around())))
+        except Exception as error:
+            self._note(f"the start of a span could not be written ({type(error).__name__})", 0)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Write the span, unless the sampler refused it."""
+        try:
+            around = self._open.end(span)
+            context = span.get_span_context()
+            if context is None or not context.trace_flags & _SAMPLED:
+                return
+            if not _is_own(span):
+                self._write(self._encoder.encode(span))
+                return
+            encoded = self._encoder.encode(span, _ancestors(around))
+            if span.name in _RUNS:
+                self._write_soon(encoded)
+            else:
+                self._write(encoded)
+        except Exception as error:
+            self._note(f"a span could not be written ({type(error).__name__})", 1)
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
+        """Write what waits."""
+        self._write_waiting()
+        return True
+
+    def shutdown(self) -> None:
+        """Write what waits and close the file.
+
+        It is opened again for a span that ends later: another provider may have this processor, too.
+        """
+        self.force_flush()
+        with contextlib.suppress(Exception):
+            self._file.close()
+
+    # --- writing ---------------------------------------------------------------------------------------------------
+    def _write(self, encoded: Encoded) -> None:
+        self._waiting.append(encoded)
+        self._write_waiting()
+
+    def _write_soon(self, encoded: Encoded) -> None:
+        self._waiting.append(encoded)
+        if len(self._waiting) > MOST_WAITING:
+            self._write_waiting()
+        elif not self._is_timed:
+            self._is_timed = True
+            try:
+                # `Thread.start` would wait until the new thread has its turn at the interpreter.
+                start_new_thread(self._write_later, ())
+            except RuntimeError:  # no more threads, or the interpreter is ending
+                self._is_timed = False
+                self._write_waiting()
+
+    def _write_later(self) -> None:
+        sleep(DELAY_S)
+        self._is_timed = False  # before writing: what is added from here on gets a thread of its own
+        self.force_flush()
+
+    def _write_waiting(self) -> None:
+        """Write all that waits, in one write; when this returns it is in the file, whichever thread wrote it.
+
+        A signal handler or a finalizer that ends a span while this thread is in here leaves it to the frame below.
+        """
+        lost: list[tuple[str, int]] = []
+        with self._lock:
+            if self._is_writing:
+                return
+            while self._waiting:
+                spans = [self._waiting.popleft() for _ in range(len(self._waiting))]
+                self._is_writing = True
+                try:
+                    reason = self._append(spans)
+                finally:
+                    self._is_writing = False
+                if reason is not None:
+                    lost.append((reason, len(spans)))
+        for reason, count in lost:
+            self._note(reason, count)
+
+    def _append(self, spans: Sequence[Encoded]) -> str | None:
+        """Write to the file. Returns the reason where that failed."""
+        try:
+            self._file.append(lines(spans))
+        except FileIsFullError:
+            return f"{self.path} has reached its limit of {self._max_size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
+        except OSError as error:
+            return f"{self.path} cannot be written: {error.strerror or type(error).__name__}"
+        except Exception as error:
+            return f"spans could not be written to {self.path} ({type(error).__name__})"
+        return None
+
+    def _note(self, reason: str, count: int) -> None:
+        with self._lock:
+            is_first = not self._errors
+            self._errors[reason] += count
+        if not is_first:
+            return
+        # Without the lock: a log handler of the program's may wait for another thread.
+        with contextlib.suppress(Exception):
+            _logger.warning("torchspan: %s. Spans are missing from the file of torchspan run.", reason)
+        if self._failed is not None:
+            with contextlib.suppress(Exception):
+                self._failed()
+
+
+def _for_living(this: weakref.ref[RunFileProcessor], do: Callable[[RunFileProcessor], object]) -> None:
+    processor = this()
+    if processor is not None:
+        do(processor)
+
+
+def _is_own(span: ReadableSpan) -> bool:
+    scope = span.instrumentation_scope
+    return scope is not None and scope.name == semconv.SCOPE_NAME
+
+
+def _is_announced(span: ReadableSpan) -> bool:
+    """Whether it is written where this work begins."""
+    attributes = span.attributes or {}
+    if span.name == phase.PROGRESS.name:
+        return False
+    return bool(attributes.get(semconv.KEEP) or attributes.get(semconv.EXECUTE_FIRST))
+
+
+def _begun(span: Span, context: SpanContext) -> ReadableSpan:
+    """The first `torchspan.progress` of the work of a span that has just started."""
+    attributes = span.attributes or {}
+    facts: dict[str, Any] = {key: attributes[key] for key in _FACTS if key in attributes}
+    return ReadableSpan(
+        phase.PROGRESS.name,
+        SpanContext(context.trace_id, IDS.generate_span_id(), is_remote=False, trace_flags=context.trace_flags),
+        parent=context,
+        resource=span.resource,
+        attributes={
+            semconv.KEEP: True,
+            semconv.PROGRESS_WORK: span.name,
+            semconv.PROGRESS_ELAPSED: 0.0,
+            semconv.PROGRESS_RUNNING: span.name,
+            semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
+            semconv.PROGRESS_NUMBER: 0,
+            **facts,
+        },
+        start_time=span.start_time,
+        end_time=span.start_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:
+    if not around:
+        return {}
+    return {
+        semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
+        semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
+        semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
+    }
