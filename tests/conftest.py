@@ -22,6 +22,7 @@ from torchspan import TorchspanInstrumentor
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
 for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_"))]:
     del os.environ[variable]
+os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
 torchspan.testing.without_gpu()
 
 

@@ -4,6 +4,7 @@
 import dataclasses
 import inspect
 import logging
+import os
 import re
 import sys
 import types
@@ -17,7 +18,7 @@ from opentelemetry.instrumentation.distro import BaseDistro
 import torchspan
 import torchspan._bridge  # so that it can be replaced
 from torchspan import TorchspanInstrumentor
-from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Choice, Seconds, Settings, Switch
+from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Choice, Folder, Seconds, Settings, Switch
 from torchspan.exceptions import ConfigurationError
 
 
@@ -57,7 +58,7 @@ def test_the_signature_is_the_table():
 def test_the_types_of_the_signature_are_those_of_the_table():
     names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider}
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
-    types_of_kinds = {Switch: bool, Seconds: float}
+    types_of_kinds = {Switch: bool, Seconds: float, Folder: str | os.PathLike[str]}
     for setting in SETTINGS:
         if isinstance(setting.kind, Choice):
             assert hints[setting.name] == typing.Literal[setting.kind.choices] | None

@@ -25,6 +25,7 @@ def test_variables_are_read():
         "TORCHSPAN_HEARTBEAT": " 0.5",
         "TORCHSPAN_PROPAGATION": "links",
         "TORCHSPAN_WITHOUT_GPU": "1",
+        "TORCHSPAN_ENGINE_DIR": " /Engines",
         "TORCHSPAN_LOG_CORRELATION": "true",
     }
     assert _settings.load({}, environment) == Settings(
@@ -34,6 +35,7 @@ def test_variables_are_read():
         propagation="links",
         heartbeat=0.5,
         without_gpu=True,
+        engine_dir="/Engines",
         log_correlation=True,
     )
 
@@ -64,6 +66,7 @@ INVALID = {
     "capture": ("Text", "invalid value for capture: 'Text' (expected one of none, text)"),
     "propagation": (["on"], "invalid value for propagation: ['on'] (expected one of on, links, off)"),
     "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
+    "engine_dir": (7, "invalid value for engine_dir: 7 (expected the path of a folder)"),
     "log_correlation": (2, "invalid value for log_correlation: 2 (expected one of 0, 1, false, true)"),
     "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
     "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
@@ -98,6 +101,14 @@ def test_a_switch_is_a_bool_or_what_its_variable_may_be(given, on):
 def test_a_heartbeat_is_a_number_of_seconds(given, seconds):
     assert _settings.load({"heartbeat": given}, {}).heartbeat == seconds
     assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": str(given)}).heartbeat == seconds
+
+
+def test_the_folder_of_engines_is_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    for given in ("Some/Engines", Path("Some/Engines")):
+        assert _settings.load({"engine_dir": given}, {}).engine_dir == str(tmp_path / "Some" / "Engines")
+    assert _settings.load({}, {"TORCHSPAN_ENGINE_DIR": "~/Engines"}).engine_dir == "/home/me/Engines"
 
 
 NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]
@@ -157,6 +168,7 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
     assert {name: hint for name, hint in hints.items() if typing.get_origin(hint) is not typing.Literal} == {
         "heartbeat": float | None,
         "without_gpu": bool,
+        "engine_dir": str | None,
         "log_correlation": bool,
     }
 
@@ -189,6 +201,7 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         propagation=None,
         heartbeat=None,
         without_gpu=None,
+        engine_dir=None,
         log_correlation=None,
     )
     assert typing.get_type_hints(_settings.options())["detail"] == typing.Literal["stages", "passes"] | None

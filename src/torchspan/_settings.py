@@ -36,6 +36,7 @@ class Settings(NamedTuple):
     propagation: Propagation = "on"
     heartbeat: float | None = None
     without_gpu: bool = False
+    engine_dir: str | None = None
     log_correlation: bool = False
 
 
@@ -52,7 +53,21 @@ def options() -> type:
     return dataclasses.make_dataclass("Options", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True)
 
 
-class Choice:
+class _Kind:
+    """The values that a setting may have."""
+
+    expected: str
+
+    def parse(self, value: object) -> Any:
+        """The value of an argument. Raises ValueError if it is none."""
+        raise NotImplementedError
+
+    def read(self, text: str) -> Any:
+        """The value of a variable, in capitals or not. Raises ValueError if it is none."""
+        return self.parse(text.lower())
+
+
+class Choice(_Kind):
     """A word out of a few.
 
     literal: the `Literal` type that lists them.
@@ -69,7 +84,7 @@ class Choice:
         raise ValueError(self.expected)
 
 
-class Switch:
+class Switch(_Kind):
     """On or off: a bool in code, a word in a variable."""
 
     expected = "one of 0, 1, false, true"
@@ -85,7 +100,7 @@ class Switch:
         return on
 
 
-class Seconds:
+class Seconds(_Kind):
     """A duration between two bounds, or 0."""
 
     def __init__(self, shortest: float, longest: float) -> None:
@@ -104,6 +119,28 @@ class Seconds:
         raise ValueError(self.expected)
 
 
+class Folder(_Kind):
+    """A path, made absolute: processes that start elsewhere mean the same folder."""
+
+    expected = "the path of a folder"
+
+    def parse(self, value: object) -> str:
+        """The absolute path. Raises ValueError if the value is no path."""
+        from pathlib import Path
+
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(path, str) and path:
+            try:
+                return str(Path(path).expanduser().absolute())
+            except RuntimeError as error:  # no home to expand
+                raise ValueError(self.expected) from error
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case of a path matters."""
+        return self.parse(text)
+
+
 class Setting(NamedTuple):
     """One setting.
 
@@ -118,7 +155,7 @@ class Setting(NamedTuple):
 
     name: str
     variable: str
-    kind: Choice | Switch | Seconds
+    kind: Choice | Switch | Seconds | Folder
     default: Any
     doc: str
     option: str | None = None
@@ -194,6 +231,15 @@ SETTINGS = (
         "Run Torch-TensorRT's pipeline on a machine without a GPU.",
         option="--without-gpu",
     ),
+    Setting(
+        "engine_dir",
+        env.TORCHSPAN_ENGINE_DIR,
+        Folder(),
+        None,
+        "Where engines that were built without a GPU are kept, so that other processes can run them.",
+        option="--engine-dir",
+        default_text="`torchspan` in the user's folder for caches",
+    ),
 )
 
 VARIABLES = (
@@ -268,11 +314,11 @@ def _invalid(name: str, value: object, expected: str) -> str:
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for setting in SETTINGS:
-        text = environment.get(setting.variable, "").strip().lower()
+        text = environment.get(setting.variable, "").strip()
         if not text:
             continue
         try:
-            values[setting.name] = setting.kind.parse(text)
+            values[setting.name] = setting.kind.read(text)
         except ValueError:
             logger.warning(
                 "Invalid %s=%r, using default %s (expected %s)",

@@ -34,6 +34,11 @@ TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
+TORCHSPAN_ENGINE_DIR = "TORCHSPAN_ENGINE_DIR"
+"""Folder in which engines that were built without a GPU are kept for other processes.
+
+Default: `torchspan` in the user's folder for caches. Without `TORCHSPAN_WITHOUT_GPU` it has no effect."""
+
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
 """`text`: exception messages and lines of TensorRT's log are recorded whole.
 

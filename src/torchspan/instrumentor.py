@@ -90,7 +90,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if settings.without_gpu:
             from torchspan import testing
 
-            testing.without_gpu()
+            testing.without_gpu(engine_dir=settings.engine_dir)
         report, stop_reporting = _report()
 
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, report)
@@ -133,6 +133,7 @@ def instrument(
     log_correlation: bool | None = None,
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
+    engine_dir: str | os.PathLike[str] | None = None,
 ) -> None:
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
@@ -156,6 +157,7 @@ def instrument(
         propagation: `on` (default): the context follows the work into threads, pools and processes. `links`: the span
             that started this process is linked to, and is no parent. `off`: the context stays where it is.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
+        engine_dir: the folder in which engines that were built without a GPU are kept for other processes.
 
     Raises:
         TypeError: for an argument that does not exist.

@@ -41,3 +41,8 @@ def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(com
         "--detail {stages,passes} stages: the stages of a compilation. passes: each lowering pass is a span, too "
         "(default: TORCHSPAN_DETAIL, else stages) --without-gpu Run Torch-TensorRT's pipeline on a machine without a GPU"
     ) in text
+
+
+def test_a_folder_of_engines_is_absolute_in_the_program(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert parsed("--engine-dir", "engines") == {"TORCHSPAN_ENGINE_DIR": str(tmp_path / "engines")}

@@ -6,7 +6,9 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import stat
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -137,11 +139,25 @@ def test_bytes_that_are_no_engine_are_answered_as_by_tensorrt():
     assert trt.Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(b"not an engine") is None
 
 
-def test_an_engine_of_another_process_says_what_to_do():
-    runtime = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER)
-    with pytest.raises(torchspan.testing.UnknownEngineError, match=r"built in another process.*engine_dir=") as raised:
-        runtime.deserialize_cuda_engine(b"vtrt" + bytes(100))
-    assert isinstance(raised.value, torchspan.testing.WithoutGpuError)
+class Lines(sys.modules["tensorrt"].ILogger):
+    """The errors that TensorRT logs."""
+
+    def __init__(self):
+        super().__init__()
+        self.errors = []
+
+    def log(self, severity, message):
+        if severity == self.Severity.ERROR:
+            self.errors.append(message)
+
+
+def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_names_it():
+    logger = Lines()
+    runtime = sys.modules["tensorrt"].Runtime(logger)
+    assert runtime.deserialize_cuda_engine(b"vtrt" + bytes(100)) is None
+    (message,) = logger.errors
+    assert message.startswith("The stand-in for a GPU (torchspan run --without-gpu, torchspan.testing.without_gpu)")
+    assert "TORCHSPAN_ENGINE_DIR" in message
 
 
 def test_the_stand_ins_say_so_and_lack_what_the_real_thing_lacks(x):
@@ -162,21 +178,63 @@ def test_the_stand_ins_say_so_and_lack_what_the_real_thing_lacks(x):
         sys.modules["tensorrt"].Refitter(engine, None).refit_cuda_engine()
 
 
+CACHED = """
+import sys, warnings
+warnings.simplefilter("ignore")
+import torchspan.testing
+torchspan.testing.without_gpu()
+import torch, torch_tensorrt
+sys.path.insert(0, {tests!r})
+from testing.test_engines import compiled_with_cache
+built, result = compiled_with_cache("cache")
+loaded, x, expected = torch.load("model.pt", weights_only=False)
+print(built, torch.allclose(result, expected), torch.allclose(loaded(x), expected))
+"""
+
+
+def compiled_with_cache(folder):
+    """How many engines were built, and what the compiled module returns."""
+    model, x, builds = seeded(Mlp), torch.arange(32.0, device="cuda").reshape(2, 16), []
+    builder = sys.modules["tensorrt"].Builder
+    build = builder.build_serialized_network
+    builder.build_serialized_network = lambda *args: builds.append(1) or build(*args)
+    cache = {"cache_built_engines": True, "reuse_cached_engines": True, "engine_cache_dir": str(folder)}
+    try:
+        with torch.no_grad():
+            compiled = compiled_from(torch.export.export(model, (x,)), x, **REFITTABLE, **cache)
+            return len(builds), compiled(x)
+    finally:
+        builder.build_serialized_network = build
+
+
 @torch.no_grad()
 @pytest.mark.skipif(VERSION < (2, 14), reason="engine modules cannot be pickled: locks of 2.13, Dims of 2.12")
-def test_an_engine_folder_carries_engines_between_processes(python, tmp_path, monkeypatch):
+def test_engines_of_one_process_are_known_in_the_next_from_a_cache_and_from_a_file(python, tmp_path):
+    built, expected = compiled_with_cache(tmp_path / "cache")
+    model, x = seeded(Mlp), torch.arange(32.0, device="cuda").reshape(2, 16)
+    torch.save((compiled_from(torch.export.export(model, (x,)), x), x, expected), tmp_path / "model.pt")
+    program = CACHED.format(tests=str(Path(__file__).parents[1]))
+    assert (built, python(program).splitlines()[-1]) == (1, "0 True True")
+
+
+@torch.no_grad()
+def test_a_chosen_folder_has_the_engines_of_this_process(tmp_path, monkeypatch, x):
     monkeypatch.setattr(_engines, "_folder", None)
     monkeypatch.setattr(_switch, "_engine_dir", None)
     torchspan.testing.without_gpu(engine_dir=tmp_path / "engines")
-    model, x = seeded(Mlp), torch.arange(32.0, device="cuda").reshape(2, 16)
-    trt = compiled_from(torch.export.export(model, (x,)), x)
-    torch.save((trt, x, model(x)), tmp_path / "model.pt")
-    program = """
-import torchspan.testing
-torchspan.testing.without_gpu(engine_dir="engines")
-import torch, torch_tensorrt
-module, x, expected = torch.load("model.pt", weights_only=False)
-print(torch.allclose(module(x), expected))
-"""
-    assert python(program).splitlines()[-1] == "True"
-    assert [p.suffix for p in (tmp_path / "engines").iterdir()] == [".pt"]
+    compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
+    version = sys.modules["tensorrt"].__version__
+    (entry,) = (path for path in (tmp_path / "engines").rglob("*") if path.is_file())
+    assert (entry.parent.name, entry.suffix) == (f"engines-1-{version}", ".pt")
+    assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
+
+
+@torch.no_grad()
+def test_an_engine_of_a_graph_with_varying_sizes_is_stored_and_runs_from_the_folder(monkeypatch):
+    model, _, trt = compiled_with_any_batch(Doubles)
+    plan = bytes(engines(trt)[0].serialized_engine)
+    monkeypatch.setattr(_engines, "_engines", {})
+    monkeypatch.setattr(_engines, "_stored", set())
+    engine = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(plan)
+    y = torch.randn(5, 16)
+    torch.testing.assert_close(engine.reference.run([y]), list(model(y)))

@@ -135,7 +135,6 @@ import sys
 {first}
 {second}
 import tensorrt_rtx as trt, torch
-from torchspan.testing import UnknownEngineError, _switch
 print(trt.ICudaEngine.__torchspan_stand_in__, trt.IExecutionContext.__torchspan_stand_in__, trt.Refitter.__module__)
 print(torch.zeros.__wrapped__.__class__.__name__)  # replaced once
 builder = trt.Builder(trt.Logger(trt.Logger.INTERNAL_ERROR))
@@ -143,13 +142,10 @@ network = builder.create_network(1)
 x = network.add_input("x", trt.float32, (2, 4))
 network.mark_output(network.add_activation(x, trt.ActivationType.RELU).get_output(0))
 plan = builder.build_serialized_network(network, builder.create_builder_config())
-try:
-    trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan)
-except UnknownEngineError as error:
-    print("a network that torch_tensorrt did not construct" in str(error))
+print(trt.Runtime(trt.Logger(trt.Logger.INTERNAL_ERROR)).deserialize_cuda_engine(plan))
 print("torch_tensorrt" in sys.modules)
 """
     switch, tensorrt = "import torchspan.testing as t; t.without_gpu()", "import tensorrt_rtx"
-    expected = "True True torchspan.testing._runtime\nbuiltin_function_or_method\nTrue\nFalse\n"
+    expected = "True True torchspan.testing._runtime\nbuiltin_function_or_method\nNone\nFalse\n"
     assert python(program.format(first=switch, second=tensorrt)) == expected
     assert python(program.format(first=tensorrt, second=switch)) == expected

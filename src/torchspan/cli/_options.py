@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from torchspan._settings import SETTINGS, Choice, Switch
+from torchspan._settings import SETTINGS, Choice, Folder, Switch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -16,11 +16,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
                 setting.option, dest=setting.name, action="store_const", const="1", help=_help(setting.doc)
             )
         elif setting.option is not None:
+            default = f"default: {setting.variable}, else {_help(setting.default_text or setting.default)}"
+            text = f"{_help(setting.doc)} ({default})"
+            if isinstance(setting.kind, Folder):  # absolute: the program may start others elsewhere
+                parser.add_argument(
+                    setting.option, dest=setting.name, metavar="DIR", type=setting.kind.parse, help=text
+                )
+                continue
             choices = setting.kind.choices if isinstance(setting.kind, Choice) else None
-            default = f"default: {setting.variable}, else {setting.default_text or setting.default}"
-            parser.add_argument(
-                setting.option, dest=setting.name, choices=choices, help=f"{_help(setting.doc)} ({default})"
-            )
+            parser.add_argument(setting.option, dest=setting.name, choices=choices, help=text)
 
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:

@@ -11,7 +11,8 @@ Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SD
 General layout: `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them, `_import_hook` finds
 the moment. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt,
 `_tensorrt` what belongs to TensorRT;
-`_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other.
+`_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other,
+in this process or in an `_engine_folder`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,13 @@ from __future__ import annotations
 import os
 
 from torchspan.testing import _switch
-from torchspan.testing._errors import NeedsGpuError, TooLateError, UnknownEngineError, WithoutGpuError
+from torchspan.testing._errors import NeedsGpuError, TooLateError, WithoutGpuError
 from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 
 __all__ = [
     "NeedsGpuError",
     "Replacement",
     "TooLateError",
-    "UnknownEngineError",
     "WithoutGpuError",
     "is_without_gpu",
     "replacements",
@@ -45,12 +45,14 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already, and is not imported by this, but,
     where it is installed, by the import of TensorRT that follows. A second call changes nothing but `engine_dir`.
 
-    engine_dir: a folder in which engines are kept with the graphs they were built from, so that other processes that name
-        the same folder can load them. The files are pickles, which run code when read: use a folder of your own. Without it
-        an engine runs only in the process that built it.
+    engine_dir: the folder in which engines are kept with the graphs they were built from, so that they run in other
+        processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
+        `~/.cache`). It holds at most 500 engines and 2 GiB; those used longest ago are removed. Its files are pickles,
+        which run code when read: a folder that belongs to another user, or that others may write to, is not used.
 
     Raises TooLateError if torch_tensorrt is imported already or CUDA is initialised. Afterwards, what nothing can stand in
-    for raises NeedsGpuError, and an engine of another process UnknownEngineError.
+    for raises NeedsGpuError. For an engine that was not built here `deserialize_cuda_engine` returns None and logs an error,
+    as TensorRT does for an engine that it cannot read.
     """
     _switch.switch_on(engine_dir)
 

@@ -3,33 +3,27 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import os
 import threading
 import weakref
-from pathlib import Path
 from typing import Any
 
-import torch
-
-from torchspan.testing._errors import UnknownEngineError
-from torchspan.testing._reference import Binding, Reference
-
-# Plans begin "ftrt" (TensorRT) or "vtrt" (TensorRT-RTX); for anything else TensorRT returns None, and so does `find`.
-_PLAN_MAGIC = b"trt"
+from torchspan.testing._engine_folder import EngineFolder
+from torchspan.testing._reference import Reference
 
 _networks: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary()
 _engines: dict[str, Reference] = {}
+_stored: set[str] = set()
+"""Engines that the folder has: they are not written again."""
 _lock = threading.Lock()
-_folder: Path | None = None
+_folder: EngineFolder | None = None
 
 
-def share(folder: Path) -> None:
-    """Also keep engines in `folder` and look there for engines of other processes."""
+def share(folder: EngineFolder | None) -> None:
+    """Keep engines in `folder`, too, and look there for engines of other processes."""
     global _folder
-    folder.mkdir(parents=True, exist_ok=True)
     _folder = folder
+    _stored.clear()
 
 
 def constructed(network: Any, reference: Reference) -> None:
@@ -48,44 +42,30 @@ def built(network: Any, engine: bytes) -> None:
 
 def keep(engine: bytes, reference: Reference) -> None:
     """Remember what `engine` was built from, for as long as the process lives."""
-    key = hashlib.sha256(engine).hexdigest()
     with _lock:
-        _engines[key] = reference
-    if _folder is not None:
-        _write(_folder / f"{key}.pt", reference)
+        _engines[_key(engine)] = reference
 
 
 def find(engine: bytes) -> Reference | None:
-    """The reference of `engine`, or None where the bytes are no engine at all.
+    """The reference of `engine`. None for bytes that are no engine, or one that the stand-in did not build.
 
-    Raises UnknownEngineError for an engine that neither this process nor the shared folder knows.
+    What this process built is stored for others here, and not when it is built: a build is real, and its duration counts.
     """
-    key = hashlib.sha256(engine).hexdigest()
+    key = _key(engine)
     with _lock:
-        reference = _engines.get(key)
-    if reference is None and _folder is not None and (_folder / f"{key}.pt").exists():
-        reference = _read(_folder / f"{key}.pt")
+        reference, folder, is_stored = _engines.get(key), _folder, key in _stored
+    if folder is None or is_stored:
+        return reference
+    if reference is not None:
+        folder.write(key, reference)
+    else:
+        reference = folder.read(key)
+    if reference is not None:
         with _lock:
             _engines[key] = reference
-    if reference is None and engine[1:4] == _PLAN_MAGIC:
-        raise UnknownEngineError(
-            f"This TensorRT engine ({len(engine)} bytes, SHA-256 {key[:12]}) was built in another process, on a machine with "
-            "a GPU, or from a network that torch_tensorrt did not construct: without a GPU an engine runs only where the "
-            "graph it was built from is known. Build it with torch_tensorrt in this process, or give both processes the same folder: torchspan.testing.without_gpu(engine_dir=...)."
-        )
+            _stored.add(key)
     return reference
 
 
-def _write(path: Path, reference: Reference) -> None:
-    for node in reference.graph.graph.nodes:  # symbolic values carry their ShapeEnv, which cannot be pickled
-        node.meta = {"val": 0} if isinstance(node.meta.get("val"), (torch.SymInt, int)) else {}
-    bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
-    unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
-    torch.save((reference.graph, bindings, reference.profiles, reference.outputs), unfinished)
-    unfinished.replace(path)
-
-
-def _read(path: Path) -> Reference:
-    """Raises what torch.load raises. The file is code: the folder must be the user's own."""
-    graph, bindings, profiles, outputs = torch.load(path, weights_only=False)
-    return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, profiles, outputs)
+def _key(engine: bytes) -> str:
+    return hashlib.sha256(engine).hexdigest()

@@ -32,10 +32,6 @@ class NeedsGpuError(WithoutGpuError):
         return (_rebuilt, (self.call, str(self)))
 
 
-class UnknownEngineError(WithoutGpuError):
-    """Engine bytes were deserialised of which this process does not know the graph they were built from."""
-
-
 _DEFAULT_ADVICE = (
     "Run this part on a machine with a GPU, or guard it with `if not torchspan.testing.is_without_gpu()`; "
     "torchspan.testing.replacements() lists what runs."

@@ -177,8 +177,13 @@ def _returning(module: torch.fx.GraphModule, sources: Sequence[OutputSource] | N
 
 
 def private_copy(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
-    """A GraphModule with its own graph and its own weights: an engine keeps what it was built with."""
+    """A GraphModule with its own graph and its own weights: an engine keeps what it was built with.
+
+    Of its nodes' metadata there is only what `_is_number` asks for: symbols carry their ShapeEnv, which cannot be pickled.
+    """
     graph = torch.fx.GraphModule(module, copy.deepcopy(module.graph))
+    for node in graph.graph.nodes:
+        node.meta = {"val": 0} if node.op == "placeholder" and _is_number(node) else {}
     copies: dict[int, torch.Tensor] = {}  # a tensor of two names stays one
     with _disable_current_modes():  # torch.compile's backend is called in a fake mode, which would clone fakes
         for owner, name, tensor in _tensors(graph):

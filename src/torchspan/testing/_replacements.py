@@ -238,8 +238,8 @@ TENSORRT: tuple[Replacement, ...] = (
         "tensorrt",
         ("Runtime.deserialize_cuda_engine",),
         "answers",
-        "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; an engine of another "
-        "process, or of a network that torch_tensorrt did not construct, raises UnknownEngineError",
+        "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; None, and an error in "
+        "TensorRT's log, for an engine that was built elsewhere or from a network that torch_tensorrt did not construct",
         "deserialising needs a driver, and fails",
         "_tensorrt:deserialize",
     ),

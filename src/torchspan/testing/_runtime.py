@@ -335,6 +335,8 @@ class Refitter(StandIn):
 
     def __init__(self, engine: Engine, logger: Any) -> None:
         del logger
+        if not isinstance(engine, Engine):  # what deserialising returned for an engine that it could not read
+            raise TypeError(f"Refitter() takes an engine, not {engine!r}")
         self.engine = engine
 
     def get_all_weights(self) -> list[str]:

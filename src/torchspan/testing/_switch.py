@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torchspan.environment_variables import TORCHSPAN_ENGINE_DIR
 from torchspan.testing._errors import TooLateError
 from torchspan.testing._import_hook import AroundImport
 from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
@@ -42,8 +43,9 @@ def switch_on(engine_dir: str | os.PathLike[str] | None) -> None:
                 if name in sys.modules:
                     _apply_to_tensorrt(name)
             _is_on = True
-        if engine_dir is not None:
-            _engine_dir = Path(engine_dir).absolute()
+        chosen = engine_dir or (None if _engine_dir else os.environ.get(TORCHSPAN_ENGINE_DIR))
+        if chosen:
+            _engine_dir = Path(chosen).expanduser().absolute()
             if "torchspan.testing._engines" in sys.modules:
                 _share_engines()
 
@@ -90,6 +92,7 @@ def _apply_to_tensorrt(name: str) -> None:
     if importlib.util.find_spec("torch") is not None:
         importlib.import_module("torch")
         _apply(TENSORRT, sys.modules[name])
+        _share_engines()
 
 
 @contextmanager
@@ -97,17 +100,17 @@ def _around_torch_tensorrt() -> Iterator[None]:
     # torch is imported by now or by the body; these modules import it themselves.
     from torchspan.testing._library import hidden_during_import
 
-    _share_engines()
     with hidden_during_import():
         yield
     _apply(TORCH_TENSORRT)
 
 
 def _share_engines() -> None:
-    if _engine_dir is not None:
-        from torchspan.testing import _engines
+    from torchspan.testing import _engines
+    from torchspan.testing._engine_folder import EngineFolder, default_folder
 
-        _engines.share(_engine_dir)
+    folder = _engine_dir or default_folder()
+    _engines.share(None if folder is None else EngineFolder(folder, is_chosen=_engine_dir is not None))
 
 
 def _apply(rows: tuple[Replacement, ...], home: ModuleType | None = None) -> None:

@@ -35,13 +35,23 @@ def build_engine(original: Any, _call: str) -> Any:
 
 
 def deserialize(original: Any, _call: str) -> Any:
-    """`Runtime.deserialize_cuda_engine`: an Engine; None for bytes that are no engine, as TensorRT answers."""
+    """`Runtime.deserialize_cuda_engine`: an Engine; None and an error in the log for others, as TensorRT answers."""
 
     @functools.wraps(original)
-    def deserialize_cuda_engine(_self: Any, serialized_engine: Any) -> _runtime.Engine | None:
-        return _deserialized(serialized_engine)
+    def deserialize_cuda_engine(self: Any, serialized_engine: Any) -> _runtime.Engine | None:
+        engine = _deserialized(serialized_engine)
+        if engine is None:
+            self.logger.log(_runtime.tensorrt().ILogger.Severity.ERROR, _UNKNOWN)
+        return engine
 
     return deserialize_cuda_engine
+
+
+_UNKNOWN = (
+    "The stand-in for a GPU (torchspan run --without-gpu, torchspan.testing.without_gpu) did not build this engine, so there "
+    "is no graph to run in its place. It runs what Torch-TensorRT built under the stand-in, in this process or in another one "
+    "with the same engine folder (TORCHSPAN_ENGINE_DIR). Build the engine again here, or run this on a machine with a GPU."
+)
 
 
 def _deserialized(plan: Any) -> _runtime.Engine | None:
