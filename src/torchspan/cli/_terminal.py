@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200
-_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→", "|`|-#:|-~x>")
+_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ", "|`|-#:|-~x>>u")
 
 
 class Style(enum.Enum):

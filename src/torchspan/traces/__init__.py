@@ -14,7 +14,7 @@ documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> 
 """
 
 from torchspan.traces._read import Problem, TraceFile, read
-from torchspan.traces._spans import Attributes, Event, Link, Span, UnfinishedSpan
+from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "Link",
     "Node",
     "Problem",
+    "Running",
     "Span",
     "Trace",
     "TraceFile",

@@ -59,10 +59,27 @@ class Span:
         return max(self.end_ns - self.start_ns, 0)
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a heartbeat saw. name: of the innermost work, with its engine. for_ns: how long it had been running.
+
+    seen_ns: when the heartbeat was, in nanoseconds since 1970.
+    """
+
+    name: str
+    for_ns: int
+    seen_ns: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class UnfinishedSpan(Span):
-    """A span that had started and not ended when its process wrote for the last time.
+    """A span that did not arrive, made from what spans inside it say about it: its id, name and start are its own.
 
-    It is made from what spans inside it say about it: its id, name, start and parent are its own. `end_ns` is the
-    last moment at which it is known to have been open, so the duration is a lower bound.
+    `end_ns` is the last moment at which it is known to have been open, so the duration is a lower bound, and never
+    less than that of a span inside it. With `torchspan.incomplete` only heartbeats are known: the span may have ended
+    and be lost, and its parent is not known. Without it, it was open when its process wrote for the last time.
+
+    running: what the last heartbeat saw; None where spans say more.
     """
+
+    running: Running | None = None

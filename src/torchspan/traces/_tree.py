@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import semconv
-from torchspan.traces._spans import Span
-from torchspan.traces._unfinished import settled
+from torchspan.traces._spans import Span, UnfinishedSpan
+from torchspan.traces._unfinished import lasting, settled
 
 
 @dataclass(eq=False)
@@ -103,7 +103,30 @@ def _roots(spans: list[Span]) -> list[Node]:
     roots: list[Node] = []
     for node in nodes:
         (roots if node.parent is None else node.parent.children).append(node)
+    if any(isinstance(span, UnfinishedSpan) for span in spans):
+        _extend(roots)
     return roots
+
+
+def _extend(roots: Iterable[Node]) -> None:
+    """Make each unfinished span last as long as what is below it is known to have."""
+    nodes = [node for root in roots for node in root.below()]
+    ends: dict[int, int] = {}
+    finished: dict[int, int] = {}  # of those below it that ended
+    unfinished: set[int] = set()  # with one below it
+    for node in reversed(nodes):  # children before their parents
+        own = id(node)
+        end_ns, finished_ns = ends.get(own, 0), finished.get(own, 0)
+        if isinstance(node.span, UnfinishedSpan):
+            node.span = lasting(node.span, end_ns, finished_ns, has_unfinished=own in unfinished)
+        else:
+            finished_ns = max(finished_ns, node.span.end_ns)
+        if node.parent is not None:
+            above = id(node.parent)
+            ends[above] = max(ends.get(above, 0), end_ns, node.span.end_ns)
+            finished[above] = max(finished.get(above, 0), finished_ns)
+            if own in unfinished or isinstance(node.span, UnfinishedSpan):
+                unfinished.add(above)
 
 
 def _cut_cycles(nodes: list[Node]) -> None:

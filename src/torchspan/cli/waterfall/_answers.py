@@ -11,8 +11,9 @@ from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Part, Why, settings_of
 from torchspan.cli.waterfall._cache_answer import cache_answers
+from torchspan.cli.waterfall._labels import SEPARATOR
 from torchspan.cli.waterfall._units import duration, plural, share, times
-from torchspan.traces import Node, Span, Trace, at_or_below
+from torchspan.traces import Node, Span, Trace, UnfinishedSpan, at_or_below
 
 MOST_ANSWERS = 5
 _LARGEST = 3
@@ -63,6 +64,11 @@ def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
     """Every span's own time, divided into the steps that it names and the rest."""
     for node in nodes:
         own: float = node.self_ns()
+        running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
+        if running is not None:
+            ns = min(running.for_ns, own)
+            own -= ns
+            yield _without_library(running.name.partition(SEPARATOR)[0]), ns
         for step in _labels.steps(node.span):
             ns = min(step.ns, own)
             own -= ns
@@ -71,7 +77,10 @@ def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
 
 
 def _short(span: Span) -> str:
-    name = str(_labels.target(span) or span.name)
+    return _without_library(str(_labels.target(span) or span.name))
+
+
+def _without_library(name: str) -> str:
     return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
 
 

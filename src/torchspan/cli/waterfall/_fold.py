@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torchspan.cli.waterfall import _labels
-from torchspan.traces import Node, Trace
+from torchspan.traces import Node, Trace, UnfinishedSpan
 
 MOST_LINES = 160
 """Lines at which a trace is folded more tightly; about four screens."""
@@ -49,10 +49,10 @@ class Row:
 def rows(trace: Trace) -> list[Row]:
     """The rows of a trace: everything where that is readable, else with equal siblings and then small ones folded.
 
-    A span with an error, or with one below it, is folded last.
+    A span that failed or did not end, or with such a one below it, is folded last.
     """
     roots = trace.roots
-    notable = _with_error(roots)
+    notable = _notable(roots)
     fine_ns = round((trace.end_ns - trace.start_ns) * _FINE)
     result: list[Row] = []
     for alone, shown, most in _TIGHTENINGS:
@@ -144,11 +144,12 @@ def _weight(item: Node | Fold, limits: _Limits) -> tuple[bool, int]:
     return any(id(node) in limits.notable for node in nodes), sum(node.span.duration_ns for node in nodes)
 
 
-def _with_error(roots: Iterable[Node]) -> set[int]:
+def _notable(roots: Iterable[Node]) -> set[int]:
+    """Ids of the nodes that failed or did not end, and of those above them."""
     notable: set[int] = set()
     for root in roots:
         for node in root.below():
-            if _labels.error(node.span)[0]:
+            if _labels.error(node.span)[0] or isinstance(node.span, UnfinishedSpan):
                 above: Node | None = node
                 while above is not None and id(above) not in notable:
                     notable.add(id(above))

@@ -10,7 +10,7 @@ from typing import Any
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall._units import duration, plural, size, times
-from torchspan.traces import Attributes, Node, Span
+from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
@@ -62,6 +62,12 @@ def _name(node: Node) -> str:
 def target(span: Span) -> str:
     """The pass or builder phase that the span's name ends in; empty where there is none."""
     return next((str(span.attributes[key]) for key in _TARGETS if span.attributes.get(key)), "")
+
+
+def lasted(nodes: Sequence[Node]) -> str:
+    """How long the nodes took together; at least, where one of them did not end."""
+    text = duration(sum(node.span.duration_ns for node in nodes))
+    return f"≥ {text}" if any(isinstance(node.span, UnfinishedSpan) for node in nodes) else text
 
 
 def facts(node: Node) -> list[Fact]:
@@ -118,6 +124,8 @@ def _facts(node: Node) -> list[Fact]:
     found += [*_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     if span.attributes.get(semconv.INCOMPLETE) is True:
         found.append(Fact("its end was not seen", Style.FALLBACK))
+    elif isinstance(span, UnfinishedSpan):
+        found.append(Fact("did not end", Style.FALLBACK))
     if span.end_ns < span.start_ns:
         found.append(Fact("ends before it starts", Style.FALLBACK))
     return found + _error(span)
@@ -207,11 +215,9 @@ def _steps(span: Span) -> list[str]:
 
 
 def _last_seen(span: Span) -> list[Fact]:
-    running = span.attributes.get(semconv.PROGRESS_RUNNING)
-    seconds = number(span.attributes, semconv.PROGRESS_RUNNING_ELAPSED)
-    if not running or seconds is None:
+    if not isinstance(span, UnfinishedSpan) or span.running is None:
         return []
-    return [Fact(f"last seen in {running} for {duration(seconds * 1e9)}", Style.FALLBACK)]
+    return [Fact(f"last seen in {span.running.name} for {duration(span.running.for_ns)}", Style.FALLBACK)]
 
 
 def _cache(span: Span) -> list[Fact]:

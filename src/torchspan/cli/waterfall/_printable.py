@@ -9,7 +9,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan.cli._terminal import printable
-from torchspan.traces import Attributes, Event, Span
+from torchspan.traces import Attributes, Event, Span, UnfinishedSpan
 
 
 def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
@@ -35,8 +35,11 @@ def _printable(span: Span, resource: Attributes) -> Span:
         and resource is span.resource
         and all(new is old for new, old in zip(events, span.events, strict=True))
     )
-    if is_same:
+    running = span.running if isinstance(span, UnfinishedSpan) else None
+    if is_same and (running is None or running.name.isprintable()):
         return span
+    if isinstance(span, UnfinishedSpan) and running is not None:
+        span = dataclasses.replace(span, running=dataclasses.replace(running, name=printable(running.name)))
     return dataclasses.replace(
         span,
         name=name,

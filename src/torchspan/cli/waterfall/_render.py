@@ -91,17 +91,22 @@ def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line
     is_stand_in = all(node.is_stand_in for node in nodes)
     failed = any(_labels.error(node.span)[0] for node in nodes)
     first, rest = _left(name, subject, facts, guide, scale.left, Style.ERROR if failed else Style.STRONG)
-    bar, time = _bar(nodes, scale), _STAND_IN if is_stand_in else duration(sum(n.span.duration_ns for n in nodes))
+    bar, time = _bar(nodes, scale), _STAND_IN if is_stand_in else _labels.lasted(nodes)
     used = sum(cells(text) for text, _ in first)
     style = Style.STAND_IN if is_stand_in else Style.ERROR if failed else Style.BAR
     if is_stand_in:
         bar = bar.replace("█", "░")
-    yield [*first, (" " * (scale.left - used + 1), Style.PLAIN), (bar, style), (f" {time:>{_DURATION}}", Style.PLAIN)]
+    yield [*first, (" " * (scale.left - used + 1), Style.PLAIN), (bar, style), (_fitting(time), Style.PLAIN)]
     yield from _wrapped(rest, guide_below + ("│  " if row.rows and not fold else "   "), scale)
     for index, below in enumerate(row.rows):
         is_last = index == len(row.rows) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
         yield from _row(below, scale, guide_below + branch, guide_below + trunk)
+
+
+def _fitting(time: str) -> str:
+    """The duration in its column, with a space before it; the longest lower bounds need that of `≥ `."""
+    return f" {time:>{_DURATION}}" if cells(time) <= _DURATION else f"{time.replace('≥ ', '≥'):>{_DURATION + 1}}"
 
 
 def _left(name: str, subject: str, facts: list[Fact], guide: str, width: int, style: Style) -> tuple[Line, list[Fact]]:
