@@ -25,20 +25,18 @@ ALLOWED = {
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_settings": {"_base", "environment_variables", "exceptions"},
-    "_run": {"environment_variables"},
-    "_run_report": {"environment_variables"},
+    "_run": {"_base", "environment_variables", "sdk"},
     "testing": {"environment_variables"},
     "sdk": VOCABULARY | {"_base", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base"},
     "callbacks": {"_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-    "_bridge": {"_base", "_run_report", "_settings", "adapters", "engine", "environment_variables"}
+    "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "subscribers", "writer"},
-    "instrumentor": {"_base", "_bridge", "_run_report", "_server_span", "_settings", "environment_variables"}
-    | {"propagation", "testing"},
+    "instrumentor": {"_base", "_bridge", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {"_run_report", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),

@@ -11,7 +11,8 @@ from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
 from torchspan._base.privacy import redactor
-from torchspan._run_report import RunReport
+from torchspan._run.process import RunProcess
+from torchspan._run.report import RunReport
 from torchspan._settings import Settings
 from torchspan.adapters import Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits
@@ -40,7 +41,7 @@ class Bridge:
     """Made when the first observed library arrives; the others join it.
 
     tracer_provider, meter_provider: the providers to use instead of the global ones.
-    report: what `torchspan run` wants to know, if the program runs under it.
+    run: torchspan's part in this process, if the program runs under `torchspan run`.
     """
 
     def __init__(
@@ -48,12 +49,13 @@ class Bridge:
         settings: Settings,
         tracer_provider: TracerProvider | None,
         meter_provider: MeterProvider | None,
-        report: RunReport | None,
+        run: RunProcess | None,
     ) -> None:
         self._settings = settings
-        self._report = report
+        self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
         capture_text = settings.capture == "text"
+        tracer_of = None if run is None else run.tracer
         self._parents = SpanParents()
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),
@@ -64,13 +66,15 @@ class Bridge:
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._writer = SpanWriter(tracer_provider, parents=self._parents, capture_text=capture_text)
+        self._writer = SpanWriter(
+            tracer_provider, parents=self._parents, capture_text=capture_text, tracer_of=tracer_of
+        )
         active = ActiveWork()
         self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped)
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         callbacks = [enrich_callback(), self._writer.callback, active.callback, self._metrics.callback]
         if settings.heartbeat != 0:
-            progress = ProgressWriter(tracer_provider, meter_provider)
+            progress = ProgressWriter(tracer_provider, meter_provider, tracer_of=tracer_of)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)
@@ -81,8 +85,8 @@ class Bridge:
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []
-        if report is not None:
-            report.complete = self._complete
+        if self._report is not None:
+            self._report.complete = self._complete
 
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.

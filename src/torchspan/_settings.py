@@ -259,10 +259,6 @@ VARIABLES = (
         env.TORCHSPAN_RUN,
         "Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON.",
     ),
-    Variable(
-        env.TORCHSPAN_RUN_REPORT,
-        "Set by `torchspan run` for the programs it starts: the folder in which each process reports what it observed.",
-    ),
 )
 
 PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter"}

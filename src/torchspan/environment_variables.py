@@ -65,6 +65,3 @@ its own. What they did not deliver by then is counted in the last lines of `run`
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"
 """Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON."""
-
-TORCHSPAN_RUN_REPORT = "TORCHSPAN_RUN_REPORT"
-"""Set by `torchspan run` for the programs it starts: the folder in which each process says what it observed."""

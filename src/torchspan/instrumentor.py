@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
-import os
+import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -19,15 +20,17 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base.import_hooks import when_imported
+from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
-from torchspan.environment_variables import TORCHSPAN_RUN_REPORT
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
     from torchspan._bridge import Bridge
-    from torchspan._run_report import RunReport
+    from torchspan._run.process import RunProcess
     from torchspan._settings import Settings
 
 logger = logging.getLogger("torchspan")
@@ -41,6 +44,17 @@ functions that a program observes are recorded whether or not it ever compiles."
 
 UNUSED = "logger_provider"
 """An argument that distros conventionally pass to every instrumentor. torchspan writes no log records."""
+
+
+LOADERS = ("opentelemetry.instrumentation.auto_instrumentation", "opentelemetry.configuration")
+"""The packages that call instrumentors because they are installed, or because a configuration file names them."""
+
+
+class Origin(enum.Enum):
+    """Who has called `instrument()`: OpenTelemetry's loader, below `run` or `opentelemetry-instrument`, or the program."""
+
+    LOADER = enum.auto()
+    PROGRAM = enum.auto()
 
 
 class _Configuration:
@@ -57,6 +71,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     types. A misspelled argument raises TypeError. Any other unknown argument is ignored with one warning, since a
     distro may pass the same arguments to every instrumentor. ``uninstrument()`` puts every replaced name back.
 
+    A call of the program's wins over the one that `torchspan run` or `opentelemetry-instrument` has made: its providers
+    and settings hold from there on. Of two calls of the program's the second changes nothing.
+
     configuration: the type that OpenTelemetry's declarative configuration checks the options of a file with.
     """
 
@@ -65,6 +82,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _undo: tuple[Undo, ...] = ()
     _active: Mapping[str, Any] = {}
     """The arguments in use."""
+    _given: Mapping[str, Any] = {}
+    """Those of them that were given in a call."""
+    _origin = Origin.PROGRAM
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """None: what is installed decides, nightly and vendor builds of torch included."""
@@ -76,9 +96,32 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         Raises TypeError for a misspelled argument and `torchspan.exceptions.ConfigurationError` for an invalid value.
         """
         _settings.refuse_misspelled(kwargs)
-        if self.is_instrumented_by_opentelemetry:
+        origin = _origin()
+        if not self.wins(origin):
             _warn_of_differences(self._active, _settings.given(kwargs))
-        super().instrument(**kwargs)
+            super().instrument(**kwargs)
+            return
+        self.start(origin, kwargs)
+
+    def wins(self, origin: Origin) -> bool:
+        """Whether a call from there has an effect now."""
+        return not self.is_instrumented_by_opentelemetry or (origin, self._origin) == (Origin.PROGRAM, Origin.LOADER)
+
+    def start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
+        """Start tracing with these arguments, or go on with them where the loader has started it.
+
+        Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
+        """
+        given = _settings.given(arguments)
+        if self.is_instrumented_by_opentelemetry:
+            arguments = {**self._given, **given}
+            if not _differences(self._active, given):
+                type(self)._origin = origin
+                return
+            self.uninstrument()
+        super().instrument(**arguments)
+        if self.is_instrumented_by_opentelemetry:
+            type(self)._origin, type(self)._given = origin, _settings.given(arguments)
 
     def _instrument(self, **kwargs: Any) -> None:
         given = _settings.given(kwargs)
@@ -91,12 +134,14 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             from torchspan import testing
 
             testing.without_gpu(engine_dir=settings.engine_dir)
-        report, stop_reporting = _report()
+        run = current_run()
+        if run is not None and tracer_provider is not None:
+            run.attach(tracer_provider)
 
-        arrivals = _Arrivals(settings, tracer_provider, meter_provider, report)
+        arrivals = _Arrivals(settings, tracer_provider, meter_provider, run)
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
-        type(self)._undo = (*waiting, arrivals.close, stop_carrying, note_server_spans(), stop_reporting)
+        type(self)._undo = (*waiting, arrivals.close, stop_carrying, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
             "tracer_provider": tracer_provider,
@@ -105,7 +150,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
-        type(self)._active = {}
+        type(self)._active, type(self)._given = {}, {}
         for each in undo:
             each()
 
@@ -138,7 +183,8 @@ def instrument(
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
     May be called before or after these libraries are imported; it imports none of them, nor torch. While torchspan is
-    instrumented, another call does nothing, and logs a warning if it asks for different settings.
+    instrumented, another call does nothing, and logs a warning if it asks for different settings. A program's first call
+    under `torchspan run` or `opentelemetry-instrument` is no other call: its arguments hold from there on.
 
     Each argument is optional. Without it the environment variable `TORCHSPAN_` and its name in capitals holds, then
     the default.
@@ -165,10 +211,10 @@ def instrument(
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()
-    if instrumentor.is_instrumented_by_opentelemetry:
-        _warn_of_differences(instrumentor._active, _settings.given(arguments))
+    if instrumentor.wins(Origin.PROGRAM):
+        instrumentor.start(Origin.PROGRAM, arguments)
     else:
-        instrumentor.instrument(**arguments)
+        _warn_of_differences(instrumentor._active, _settings.given(arguments))
 
 
 def uninstrument() -> None:
@@ -178,22 +224,36 @@ def uninstrument() -> None:
         instrumentor.uninstrument()
 
 
-def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    """Log which of the given arguments are not in use."""
+def _differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Which of the given arguments are not in use, as text."""
     in_use = {name: active.get(name, value) for name, value in given.items()}
     for name, default in (("tracer_provider", trace.get_tracer_provider), ("meter_provider", _meter_provider)):
         if name in in_use and in_use[name] is None:
             in_use[name] = default()
-    different = [
+    return [
         f"{name}={value!r} (in use: {_settings.describe(name, in_use[name])})"
         for name, value in given.items()
         if value != in_use[name]
     ]
+
+
+def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    different = _differences(active, given)
     if different:
         logger.warning(
             "torchspan is already instrumented; ignoring %s. Call torchspan.uninstrument() first to change it.",
             ", ".join(different),
         )
+
+
+def _origin() -> Origin:
+    """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(LOADERS):
+            return Origin.LOADER
+        frame = frame.f_back
+    return Origin.PROGRAM
 
 
 def _meter_provider() -> MeterProvider:
@@ -205,9 +265,9 @@ def _meter_provider() -> MeterProvider:
 class _Arrivals:
     """Hands libraries that arrive, in whichever order and thread, to the one bridge."""
 
-    def __init__(self, settings: Settings, provider: Any, meter_provider: Any, report: RunReport | None) -> None:
+    def __init__(self, settings: Settings, provider: Any, meter_provider: Any, run: RunProcess | None) -> None:
         self._bridge: Bridge | None = None
-        self._how = (settings, provider, meter_provider, report)
+        self._how = (settings, provider, meter_provider, run)
         self._lock = threading.RLock()
 
     def hook(self, library: str, late: bool) -> Undo:
@@ -234,8 +294,8 @@ class _Arrivals:
 def resume(**settings: Any) -> None:
     """In a process that an instrumented one has started: switch on with its settings, unless that has been done."""
     instrumentor = TorchspanInstrumentor()
-    if not instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.instrument(**settings)
+    if instrumentor.wins(Origin.LOADER):
+        instrumentor.start(Origin.LOADER, settings)
 
 
 def _carry(settings: Settings, provider: Any) -> Undo:
@@ -253,13 +313,3 @@ def _carry(settings: Settings, provider: Any) -> Undo:
 
 def _nothing() -> None:
     pass
-
-
-def _report() -> tuple[RunReport | None, Undo]:
-    """The report for `torchspan run`, written now and at the end of this process and of its forks."""
-    if not os.environ.get(TORCHSPAN_RUN_REPORT):
-        return None, _nothing
-    from torchspan._run_report import RunReport
-
-    report = RunReport.from_environment()
-    return report, _nothing if report is None else report.write_until_exit()

@@ -4,14 +4,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
+import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchspan.environment_variables import TORCHSPAN_RUN
+from torchspan.environment_variables import TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 EXIT_S = 2.0
 """Seconds after its own end for which a program may wait for exporters that `run` made."""
+
+_TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
 
 class RunSettings(NamedTuple):
@@ -20,8 +25,9 @@ class RunSettings(NamedTuple):
     id: 16 hexadecimal digits; tells the spans of this run from others in the same file.
     file: template of an absolute path, `%p` allowed: where the processes write their spans.
     reports: the folder for their reports.
-    span: the W3C traceparent of the span `torchspan.run`.
-    started_ns: when that span starts, in nanoseconds since 1970.
+    span: the W3C traceparent of the span that the process was started in: `torchspan.run`, or a span of the process
+        below `run` that started it.
+    started_ns: when `torchspan.run` starts, in nanoseconds since 1970.
     exit_s: seconds after its own end for which a program may wait for exporters that `run` made.
     """
 
@@ -59,3 +65,36 @@ class RunSettings(NamedTuple):
     def to_text(self) -> str:
         """The value of TORCHSPAN_RUN: JSON, ASCII alone."""
         return json.dumps(self._asdict(), separators=(",", ":"))
+
+
+def exit_seconds(environ: Mapping[str, str]) -> float:
+    """TORCHSPAN_RUN_EXIT_TIMEOUT in seconds. Raises ValueError with the text of what is no number of 0 or more."""
+    text = environ.get(TORCHSPAN_RUN_EXIT_TIMEOUT, "").strip()
+    if not text:
+        return EXIT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < math.inf:
+        raise ValueError(text)
+    return seconds
+
+
+def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
+    """Trace id, span id and flags of a W3C traceparent; None where it is none (Trace Context, 3.2)."""
+    found = _TRACEPARENT.fullmatch(text.strip()) if text else None
+    if found is None or (found[1] == "00" and found[5]):
+        return None
+    trace_id, span_id = int(found[2], 16), int(found[3], 16)
+    return (trace_id, span_id, int(found[4], 16)) if trace_id and span_id else None
+
+
+def new_span(caller: str | None) -> str:
+    """The traceparent of a new span: in the trace of `caller` and sampled as that is, or in a trace of its own.
+
+    caller: the TRACEPARENT of the process that starts the span; what is no traceparent counts as none.
+    """
+    found = parse_traceparent(caller)
+    trace_id, flags = (found[0], found[2] & 1) if found else (secrets.randbits(128) or 1, 1)
+    return f"00-{trace_id:032x}-{secrets.randbits(64) or 1:016x}-{flags:02x}"

@@ -4,24 +4,25 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import importlib.util
 import os
 import secrets
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from torchspan import semconv
-from torchspan._run_report import likely_reason, read_reports
+from torchspan._run.report import likely_reason, read_reports
+from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
 from torchspan.cli import _child
 from torchspan.cli._command import CommandError
-from torchspan.cli._environment import RUN_ID, RunOptions, environment
+from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
-from torchspan.environment_variables import TORCHSPAN_FILE
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 from torchspan.sdk import _path
 from torchspan.traces import Span, read
 
@@ -80,15 +81,17 @@ def run_program(
     Raises CommandError when it cannot be started.
     """
     program = _child.find(command[0])
-    site = _site_folder()
+    _require_opentelemetry()
     template = _path.expand_time(_path.absolute(file), _path.start_time())
     before = {path: Path(path).stat().st_size for path in _path.written_files(template) if Path(path).is_file()}
     with tempfile.TemporaryDirectory(prefix="torchspan-") as folder:
-        options = RunOptions(template, secrets.token_hex(8), site, folder, variables)
-        environ = environment(os.environ, command, options)
+        span = new_span(os.environ.get("TRACEPARENT"))
+        exit_s = _exit_seconds()
+        settings = RunSettings(secrets.token_hex(8), template, folder, span, time.time_ns(), exit_s)
+        environ = environment(os.environ, settings, variables)
         status = _child.run(command, environ)
         sys.stdout.flush()
-        spans, files = _recorded(template, before, options.run_id)
+        spans, files = _recorded(template, before, settings.id)
         if draws and spans:
             print(file=sys.stderr)
             write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
@@ -114,7 +117,7 @@ def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[li
             _say(f"cannot read {path}: {error.strerror}")
             continue
         write_problems(content)
-        own = [span for span in content.spans if span.resource.get(RUN_ID) == run_id]
+        own = [span for span in content.spans if span.resource.get(semconv.RUN_ID) == run_id]
         if own:
             spans += own
             files.append(path)
@@ -126,17 +129,19 @@ def _nothing_recorded(spans: Sequence[Span], folder: str, environ: Mapping[str, 
     return f"{what}: {likely_reason(read_reports(folder), environ, program, sys.executable)}"
 
 
-def _site_folder() -> str:
-    """The folder of OpenTelemetry's `sitecustomize`. Raises CommandError when parts of OpenTelemetry are missing."""
+def _require_opentelemetry() -> None:
+    """Raises CommandError when parts of OpenTelemetry are missing."""
     missing = [name for name in _NEEDED if not _is_installed(name)]
-    if not missing and not importlib.metadata.entry_points(group="opentelemetry_configurator"):
-        missing = ["opentelemetry-distro"]
     if missing:
         raise CommandError(f"needs {', '.join(missing)}; install with: pip install 'torchspan[cli]'")
-    spec = importlib.util.find_spec("opentelemetry.instrumentation.auto_instrumentation")
-    if spec is None or not spec.submodule_search_locations:
-        raise CommandError("opentelemetry-instrumentation lacks auto_instrumentation; install a newer one")
-    return str(Path(next(iter(spec.submodule_search_locations))).absolute())
+
+
+def _exit_seconds() -> float:
+    try:
+        return exit_seconds(os.environ)
+    except ValueError as error:
+        _say(f"{TORCHSPAN_RUN_EXIT_TIMEOUT}={error} is no number of seconds; {EXIT_S:g} is used")
+        return EXIT_S
 
 
 def _is_installed(name: str) -> bool:

@@ -17,7 +17,7 @@ from torchspan import phase, semconv
 from torchspan._base.bounds import bounded
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
-from torchspan.writer._tracer import TracerSource
+from torchspan.writer._tracer import TracerOf, TracerSource
 
 logger = logging.getLogger("torchspan")
 
@@ -35,6 +35,7 @@ class ProgressWriter:
     """Writes a `torchspan.progress` span for a heartbeat, and has it exported at once. Used by one thread alone.
 
     tracer_provider, meter_provider: the providers to use instead of the global ones. now_s: a clock that never goes back.
+    tracer_of: see `TracerSource`.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class ProgressWriter:
         tracer_provider: TracerProvider | None = None,
         meter_provider: MeterProvider | None = None,
         now_s: Callable[[], float] = time.monotonic,
+        *,
+        tracer_of: TracerOf | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider)
+        self._tracers = TracerSource(tracer_provider, tracer_of)
         self._meter_provider = meter_provider
         self._spans, self._metrics = _Outlet(now_s), _Outlet(now_s)
 

@@ -22,7 +22,7 @@ from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._parents import SpanParents
-from torchspan.writer._tracer import TracerSource
+from torchspan.writer._tracer import TracerOf, TracerSource
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
@@ -47,6 +47,7 @@ class SpanWriter:
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
+    tracer_of: see `TracerSource`.
     """
 
     def __init__(
@@ -56,8 +57,9 @@ class SpanWriter:
         parents: SpanParents | None = None,
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
+        tracer_of: TracerOf | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider)
+        self._tracers = TracerSource(tracer_provider, tracer_of)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0

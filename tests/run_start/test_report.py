@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from torchspan._run_report import RunReport, likely_reason, read_reports
+from torchspan._run.report import RunReport, likely_reason, read_reports
 
 PYTHON = "/venv/bin/python"
 
@@ -17,11 +17,12 @@ def report(**values):
     return RunReport("folder", **values)
 
 
-def test_a_report_is_read_as_it_was_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHSPAN_RUN_REPORT", str(tmp_path))
-    written = RunReport.from_environment()
+def test_a_report_is_read_as_it_was_written(tmp_path):
+    written = RunReport(str(tmp_path))
     written.libraries["torch_tensorrt"] = "2.14.0"
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
+    written.provider, written.sdk_disabled, written.errors = "separate", True, ["one", "two"]
+    written.runs, written.runs_s, written.undelivered = 1000, 1.25, {"otlp": 7}
     written.write()
     written.spans = 5
     written.write()
@@ -29,12 +30,6 @@ def test_a_report_is_read_as_it_was_written(tmp_path, monkeypatch):
     assert read_reports(str(tmp_path)) == [written]
     assert written.pid == os.getpid()
     assert [file.name for file in tmp_path.iterdir()] == [f"{os.getpid()}.json"]
-
-
-def test_outside_of_torchspan_run_there_is_no_report(monkeypatch):
-    monkeypatch.delenv("TORCHSPAN_RUN_REPORT", raising=False)
-
-    assert RunReport.from_environment() is None
 
 
 def test_a_report_that_cannot_be_written_is_no_failure(tmp_path):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an instrumented process tells `torchspan run` what it saw, so that an empty run can say why it is empty.
 
-One file `<pid>.json` per process in the folder that TORCHSPAN_RUN_REPORT names. Standard library only: the writing
-side runs in every process below `torchspan run`.
+One file `<pid>.json` per process in the folder `RunSettings.reports`. Standard library only: the writing side runs in every
+process below `torchspan run`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from torchspan.environment_variables import TORCHSPAN_RUN_REPORT
-
 
 @dataclass
 class RunReport:
@@ -30,6 +28,12 @@ class RunReport:
     rows: hook points that the process knew of; resolved: those that it found and hooked.
     complete: brings the report up to date; called before each writing.
     spans: spans that were started and recorded; unsampled: those that the sampler refused.
+    provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or a `separate` one of `run`'s
+        because the program's takes no processor.
+    sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
+    errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
+    runs: runs of engines, those included that are no spans; runs_s: their seconds, summed over threads.
+    undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
     """
 
     folder: str
@@ -40,21 +44,31 @@ class RunReport:
     resolved: int = 0
     spans: int = 0
     unsampled: int = 0
+    provider: str = "run"
+    sdk_disabled: bool = False
+    errors: list[str] = field(default_factory=list)
+    file_errors: list[str] = field(default_factory=list)
+    runs: int = 0
+    runs_s: float = 0.0
+    undelivered: dict[str, int] = field(default_factory=dict)
     complete: Callable[[RunReport], None] | None = None
 
-    @classmethod
-    def from_environment(cls) -> RunReport | None:
-        """A new report, or None when this process does not run under `torchspan run`."""
-        folder = os.environ.get(TORCHSPAN_RUN_REPORT)
-        return cls(folder) if folder else None
+    def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
+        """Write now, when the process ends, and in every forked child; the returned function ends that.
 
-    def write_until_exit(self) -> Callable[[], None]:
-        """Write now, when the process ends, and in every forked child; the returned function ends that."""
+        end: called when the process ends, before the report is written.
+        """
+
+        def at_exit() -> None:
+            with contextlib.suppress(Exception):
+                end()
+            self.write()
+
         self.write()
-        atexit.register(self.write)
+        atexit.register(at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self.write)
-        return lambda: atexit.unregister(self.write)
+        return lambda: atexit.unregister(at_exit)
 
     def write(self) -> None:
         """Replace this process's file as a whole. Raises nothing: a report is never worth a failure.
@@ -141,4 +155,11 @@ def _report(folder: str, values: Mapping[str, Any]) -> RunReport:
         resolved=int(values["resolved"]),
         spans=int(values["spans"]),
         unsampled=int(values["unsampled"]),
+        provider=str(values["provider"]),
+        sdk_disabled=bool(values["sdk_disabled"]),
+        errors=[str(each) for each in values["errors"]],
+        file_errors=[str(each) for each in values["file_errors"]],
+        runs=int(values["runs"]),
+        runs_s=float(values["runs_s"]),
+        undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
     )

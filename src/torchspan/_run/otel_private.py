@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every use that torchspan's part in `torchspan run` makes of private names of OpenTelemetry's API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import ProxyTracer, Tracer, TracerProvider
+
+Undo = Callable[[], None]
+
+_TRACER = "_tracer"
+_CACHED = "_torchspan_tracer"
+
+
+def tracer_provider() -> TracerProvider | None:
+    """The global tracer provider that the program has set; None while there is none."""
+    return trace._TRACER_PROVIDER
+
+
+def meter_provider() -> MeterProvider | None:
+    """The global meter provider that the program has set; None while there is none."""
+    return getattr(getattr(metrics, "_internal", None), "_METER_PROVIDER", None)
+
+
+def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:
+    """Call `provider_set` whenever the program has set the global tracer provider, on its thread. Returns the undo."""
+    original = trace._set_tracer_provider
+
+    def set_provider(provider: TracerProvider, *args: Any, **kwargs: Any) -> None:
+        original(provider, *args, **kwargs)
+        current = tracer_provider()
+        if current is not None:
+            provider_set(current)
+
+    vars(trace)["_set_tracer_provider"] = set_provider
+
+    def undo() -> None:
+        if trace._set_tracer_provider is set_provider:
+            vars(trace)["_set_tracer_provider"] = original
+
+    return undo
+
+
+def lend_tracers(
+    lend: Callable[[str, str | None, str | None, Any], Tracer | None], provider_seen: Callable[[TracerProvider], None]
+) -> Undo:
+    """Have tracers that were taken before a provider was set use those of `lend`, for as long as none is set.
+
+    lend: takes the arguments of `get_tracer`; called once for each tracer, and again while it returns None.
+    provider_seen: called with the global provider when such a tracer is used after one was set.
+    Returns the undo. Raises AttributeError where the API has no such tracers.
+    """
+    original: object = vars(ProxyTracer).get(_TRACER)
+    if not isinstance(original, property) or original.fget is None:
+        raise AttributeError("opentelemetry.trace.ProxyTracer has no property _tracer")
+    programs = original.fget
+
+    def tracer(self: Any) -> Any:
+        provider = trace._TRACER_PROVIDER
+        if provider is not None:
+            provider_seen(provider)
+            return programs(self)
+        # Kept beside the API's own place for it: what is there stays when the program sets its provider.
+        lent = vars(self).get(_CACHED)
+        if lent is None and self._real_tracer is None:
+            lent = lend(
+                self._instrumenting_module_name,
+                self._instrumenting_library_version,
+                self._schema_url,
+                getattr(self, "_attributes", None),
+            )
+            vars(self)[_CACHED] = lent
+        return lent or programs(self)
+
+    replaced = property(tracer)
+    setattr(ProxyTracer, _TRACER, replaced)
+
+    def undo() -> None:
+        if vars(ProxyTracer)[_TRACER] is replaced:
+            setattr(ProxyTracer, _TRACER, original)
+
+    return undo

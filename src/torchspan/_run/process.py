@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchspan's part in one process below `torchspan run`: where spans go, and what is reported at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
+
+from torchspan._run import otel_private
+from torchspan._run.report import RunReport
+from torchspan._run.settings import RunSettings
+
+if TYPE_CHECKING:
+    from torchspan._run.exporting import Delivery, Ends
+    from torchspan._run.provider import OwnTracers
+    from torchspan.sdk import RunFileProcessor
+
+Undo = Callable[[], None]
+
+
+class RunProcess:
+    """One for a process. The program's own providers get the file of the run as one more processor.
+
+    While the program has set no provider, spans of its tracers and of torchspan go to `run`'s own provider: the file,
+    and the exporters that OTEL_TRACES_EXPORTER names. It is made at the first span and never set as the global one.
+
+    settings: those of the run. report: what this process reports.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self.settings = settings
+        self.report = RunReport(settings.reports)
+        self._lock = threading.RLock()
+        self._is_making = False
+        self._own: OwnTracers | None = None
+        self._failed = False
+        self._file: RunFileProcessor | None = None
+        self._deliveries: list[Delivery] = []
+        self._ends: Ends | None = None
+        self._known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._last: TracerProvider | None = None
+        self._undo: list[Undo] = []
+
+    def begin(self) -> None:
+        """Follow the program's providers and tracers, and report until the process ends."""
+        self.report.sdk_disabled = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+        try:
+            self._undo.append(otel_private.on_provider(self.attach_global))
+            self._undo.append(otel_private.lend_tracers(self._lend, self.attach_global))
+        except AttributeError as error:
+            self.fail(f"this version of OpenTelemetry's API is not supported: {error}")
+        provider = otel_private.tracer_provider()
+        if provider is not None:  # `opentelemetry-instrument` inside `run` has set it before
+            self.attach_global(provider)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+        self._undo.append(self.report.write_until_exit(self.end))
+
+    def close(self) -> None:
+        """Put everything back; what has been attached to providers stays."""
+        while self._undo:
+            self._undo.pop()()
+
+    def fail(self, text: str) -> None:
+        """Add to the errors of the report, each once."""
+        if text not in self.report.errors:
+            self.report.errors.append(text)
+            self.report.write()
+
+    # --- providers of the program -----------------------------------------------------------------------------
+    def attach_global(self, provider: TracerProvider) -> None:
+        """The program has set its provider: the file goes along."""
+        if provider is not self._last:
+            self._last = provider
+            self.report.provider = "program" if self.attach(provider) else "separate"
+
+    def attach(self, provider: TracerProvider) -> bool:
+        """Add the file to a provider of the program's, once. False where the provider takes no processor."""
+        with self._lock:
+            with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
+                if provider in self._known:
+                    return self._known[provider]
+            add = getattr(provider, "add_span_processor", None)
+            file = self._file_processor() if callable(add) else None
+            taken = False
+            if callable(add) and file is not None:
+                try:
+                    add(file)
+                    taken = True
+                except Exception as error:
+                    self.fail(f"the program's {type(provider).__name__} took no span processor: {error!r}")
+            with contextlib.suppress(TypeError):
+                self._known[provider] = taken
+            return taken
+
+    def tracer(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Tracer | None:
+        """The tracer for torchspan's spans where it is not the one of `provider`; the file is attached to the latter."""
+        if isinstance(provider, ProxyTracerProvider):
+            return self._lend(name, version, schema_url, None)
+        if provider is otel_private.tracer_provider():
+            self.attach_global(provider)
+        else:
+            self.attach(provider)
+        return None
+
+    def _file_processor(self) -> RunFileProcessor | None:
+        if self._file is None:
+            try:
+                from torchspan.sdk import RunFileProcessor
+
+                self._file = RunFileProcessor(self.settings.file, self.settings.id, failed=self._file_failed)
+            except Exception as error:
+                self.fail(f"the file cannot be written: {error!r}")
+        return self._file
+
+    def _file_failed(self) -> None:
+        if self._file is not None:
+            self.report.file_errors = self._file.errors
+            self.report.write()
+
+    # --- the provider of `run` --------------------------------------------------------------------------------
+    def _lend(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> Tracer | None:
+        own = self._own
+        if own is None:
+            own = self._make_own()
+        return None if own is None else own.get(name, version, schema_url, attributes)
+
+    def _make_own(self) -> OwnTracers | None:
+        """None where it cannot be made, and for spans that its making starts itself."""
+        if self._failed or self._is_making:
+            return None
+        try:
+            # Outside the lock: another thread may wait for it inside an import.
+            from torchspan._run import exporting, provider
+        except Exception as error:
+            self._failed = True
+            self.fail(f"the OpenTelemetry SDK cannot be imported: {error!r}")
+            return None
+        with self._lock:
+            if self._own is None and not self._failed and not self._is_making:
+                self._is_making = True
+                try:
+                    self._deliveries = exporting.deliveries(self.fail)
+                    self._ends = exporting.Ends()
+                    for each in self._deliveries:
+                        self._ends.add(each.shutdown)
+                    file = self._file_processor()
+                    processors = [*([] if file is None else [file]), *self._deliveries]
+                    made = provider.own_provider(processors)
+                    self._own = provider.OwnTracers(self.settings, made)
+                except Exception as error:
+                    self._failed = True
+                    self.fail(f"the variables of OpenTelemetry cannot be followed: {error!r}")
+                finally:
+                    self._is_making = False
+            return self._own
+
+    # --- the end ----------------------------------------------------------------------------------------------
+    def end(self) -> None:
+        """What exporters of `run`'s still hold is delivered, within the limit; the rest is counted."""
+        if self._ends is not None:
+            self._ends.within(self.settings.exit_s)
+        if self._file is not None:
+            with contextlib.suppress(Exception):
+                self._file.force_flush()
+            self.report.file_errors = self._file.errors
+        self.report.undelivered = {each.name: each.undelivered for each in self._deliveries if each.undelivered}
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()
+        self._is_making = False

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`run`'s own tracer provider, for spans of a program that sets none. Imports the SDK: loaded at the first span."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any, cast
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+from opentelemetry.sdk.trace import SpanProcessor, Tracer, TracerProvider, _Span
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind
+
+from torchspan._base.ids import IDS
+from torchspan._run import sdk_private
+from torchspan._run.settings import RunSettings, parse_traceparent
+from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, owned, remote, visible
+
+_KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
+"""The samplers under which a parent changes no decision."""
+
+
+def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
+    """A provider as the program's own variables describe it: resource, sampler, limits, id generator.
+
+    processors: what its spans go to. It is not shut down at exit.
+    """
+    provider = TracerProvider(
+        sampler=sdk_private.sampler(),
+        resource=resource(),
+        id_generator=sdk_private.id_generator() or cast("IdGenerator", IDS),
+        shutdown_on_exit=False,
+    )
+    for processor in processors:
+        provider.add_span_processor(processor)
+    return provider
+
+
+def resource() -> Resource:
+    """The resource that the program's variables describe, with the name of its script or module as `service.name`."""
+    found = Resource.create({})
+    if str(found.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+        return found.merge(Resource({SERVICE_NAME: service_name()}))
+    return found
+
+
+def service_name() -> str:
+    """`train.py` of `python train.py` and of torchrun's workers, `app.main` of `python -m app.main`, else `python`."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name != "__main__":
+        return str(spec.name).removesuffix(".__main__")
+    file = getattr(main, "__file__", None)
+    if not file:
+        return PurePath(sys.executable).name or "python"
+    path = PurePath(file)
+    return path.parent.name if path.name == "__main__.py" and path.parent.name else path.name
+
+
+class StartParent:
+    """The span in which this process was started: the parent of roots, until the process begins to serve requests.
+
+    A request is a trace of its own, and what runs in a server between requests belongs to no start. Where a sampler
+    decides by trace id, roots keep their own traces: in one trace all would be sampled or none.
+    """
+
+    def __init__(self, settings: RunSettings) -> None:
+        self._span = remote(settings.span)
+        caller = parse_traceparent(os.environ.get("TRACEPARENT"))
+        is_callers = caller is not None and self._span is not None and caller[0] == self._span.trace_id
+        if os.environ.get("OTEL_TRACES_SAMPLER", "").strip() not in _KEEPS_ALL and not is_callers:
+            self._span = None
+
+    def context(self, context: Context | None, kind: SpanKind) -> Context | None:
+        """The context for a span of this kind that is to be started in `context`."""
+        if self._span is None:
+            return context
+        if kind is SpanKind.SERVER:
+            self._span = None
+            return context
+        if kind is SpanKind.CONSUMER or trace.get_current_span(context).get_span_context().is_valid:
+            return context
+        return trace.set_span_in_context(NonRecordingSpan(self._span), context)
+
+
+class RunSpan(_Span):
+    """A recording span of `run`'s own provider."""
+
+    _context: SpanContext
+
+    def get_span_context(self) -> SpanContext:
+        """The ids, while others may refer to them."""
+        return visible(self._context)
+
+
+class RunTracer(Tracer):
+    """A tracer of `run`'s own provider."""
+
+    start_parent: StartParent
+
+    def start_span(
+        self, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL, *args: Any, **kwargs: Any
+    ) -> Span:
+        """See `opentelemetry.trace.Tracer.start_span`."""
+        span = super().start_span(name, self.start_parent.context(context, kind), kind, *args, **kwargs)
+        return _owned(span)
+
+
+def _owned(span: Span) -> Span:
+    context = span.get_span_context()
+    if isinstance(context, RunSpanContext):
+        return span
+    if type(span) is _Span:
+        # The SDK's tracer names the class of its spans itself.
+        span._context = owned(context)
+        span.__class__ = RunSpan
+        return span
+    return UnrecordedRunSpan(owned(context))
+
+
+class OwnTracers:
+    """The tracers of `run`'s own provider."""
+
+    def __init__(self, settings: RunSettings, provider: TracerProvider) -> None:
+        self._provider = provider
+        self._start_parent = StartParent(settings)
+
+    def get(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> trace.Tracer:
+        """See `opentelemetry.trace.TracerProvider.get_tracer`."""
+        tracer = self._provider.get_tracer(name, version, schema_url, attributes)
+        if type(tracer) is Tracer:  # the SDK may be disabled
+            tracer.__class__ = RunTracer
+            cast("RunTracer", tracer).start_parent = self._start_parent
+        return tracer

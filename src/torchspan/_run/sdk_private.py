@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every use that torchspan's part in `torchspan run` makes of private names of OpenTelemetry's SDK.
+
+They read what the program's `OTEL_*` variables name through entry points, as the SDK's configurator does.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal
+
+Signal = Literal["traces", "metrics"]
+
+_BUILT_IN = {
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+}
+
+
+def sampler() -> Any:
+    """The sampler that OTEL_TRACES_SAMPLER names through an entry point; None for those that the SDK finds itself."""
+    name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
+    if not name or name.lower() in _BUILT_IN:
+        return None
+    from opentelemetry.sdk import _configuration
+
+    return _configuration._import_sampler(name)
+
+
+def id_generator() -> Any:
+    """The generator that OTEL_PYTHON_ID_GENERATOR names; None where it names none, or the SDK's default."""
+    name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
+    if name in ("", "random"):
+        return None
+    from opentelemetry.sdk import _configuration
+
+    return _configuration._import_id_generator(name)
+
+
+def exporter_names(signal: Signal) -> list[str]:
+    """The entry points of the exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names, `none` left out.
+
+    Raises RuntimeError for an unknown protocol of OTLP.
+    """
+    names = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(",")
+    wanted = [name.strip() for name in names if name.strip().lower() not in ("", "none")]
+    if not wanted:
+        return []
+    from opentelemetry.sdk import _configuration
+
+    return [_configuration._get_exporter_entry_point(name, signal) for name in wanted]
+
+
+def exporter_class(signal: Signal, name: str) -> Any:
+    """The class behind an exporter's entry point. Raises RuntimeError where there is none of that name."""
+    from opentelemetry.sdk import _configuration
+
+    traces, metrics, _ = _configuration._import_exporters(
+        [name] if signal == "traces" else [], [name] if signal == "metrics" else [], []
+    )
+    return (traces if signal == "traces" else metrics)[name]

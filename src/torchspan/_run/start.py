@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens when a Python process starts below `torchspan run`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from torchspan._run.settings import RunSettings
+
+if TYPE_CHECKING:
+    from torchspan._run.process import RunProcess
+
+logger = logging.getLogger("torchspan")
+
+CONFIGURATION_FILE = "OTEL_CONFIG_FILE"
+
+
+class _Current:
+    """One for the process."""
+
+    process: RunProcess | None = None
+
+
+def current() -> RunProcess | None:
+    """What torchspan does in this process; None outside of `torchspan run`. Begun by the first call below `run`.
+
+    `start` makes that call, unless another `sitecustomize` comes first: that of `opentelemetry-instrument` does.
+    """
+    if _Current.process is None:
+        settings = RunSettings.from_environment()
+        if settings is not None:
+            from torchspan._run.process import RunProcess
+
+            _Current.process = RunProcess(settings)
+            _Current.process.begin()
+    return _Current.process
+
+
+def start(site: str) -> None:
+    """Begin, and load the instrumentations that are installed, torchspan's among them. For `sitecustomize`.
+
+    site: the folder that `run` has put on PYTHONPATH. Which instrumentations are loaded, and with which arguments,
+    OpenTelemetry's own start decides. Its configurator sets global providers and is called only where the program asks
+    for it, with OTEL_CONFIG_FILE.
+    """
+    process = current()
+    if process is None:
+        return
+    python_path = os.environ.get("PYTHONPATH", "")
+    # A Python that an instrumentation starts while it is loaded would load it again.
+    others = [entry for entry in python_path.split(os.pathsep) if entry != site]
+    os.environ["PYTHONPATH"] = os.pathsep.join(others)
+    if not others:
+        del os.environ["PYTHONPATH"]
+    try:
+        if os.environ.get(CONFIGURATION_FILE):
+            _configure(process)
+        _load_instrumentations(process)
+    finally:
+        os.environ["PYTHONPATH"] = python_path
+
+
+def _configure(process: RunProcess) -> None:
+    from importlib.util import find_spec
+
+    if find_spec("opentelemetry.configuration") is None:
+        process.fail(
+            f"{CONFIGURATION_FILE} is set, and the package opentelemetry-configuration that reads it is not installed"
+        )
+        return
+    from opentelemetry.instrumentation.auto_instrumentation import _load
+
+    try:
+        _load._load_configurators()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        process.fail(f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {_first_line(error)}")
+
+
+def _load_instrumentations(process: RunProcess) -> None:
+    from opentelemetry.instrumentation.auto_instrumentation import _load
+
+    try:
+        _load._load_instrumentors(_load._load_distro())  # type: ignore[no-untyped-call]
+    except Exception as error:
+        process.fail(f"OpenTelemetry failed to load the instrumentations: {_first_line(error)}")
+
+
+def _first_line(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
