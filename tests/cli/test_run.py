@@ -227,7 +227,11 @@ def test_a_file_that_cannot_be_written_is_said_and_the_program_runs(shell, progr
     result = shell("run", "--output", "file/x.jsonl", "--", *program("print('ran')"))
 
     assert (result.returncode, result.stdout) == (0, "ran\n")
-    assert f"torchspan: cannot write {shell.folder}/file/x.jsonl: {shell.folder}/file is not a folder." in result.stderr
+    reason = f"{shell.folder}/file/x.jsonl cannot be written: {shell.folder}/file is not a folder"
+    assert result.stderr.splitlines() == [
+        f"torchspan: {reason}. Spans are missing from the file of torchspan run.",
+        f"torchspan: nothing was recorded: the file was not written: {reason}; 1 lost",
+    ]
 
 
 COUNTS = """

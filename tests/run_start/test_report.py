@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from torchspan._run.report import RunReport, likely_reason, read_reports
+from torchspan._run.report import RunReport, likely_reason, problems, read_reports
 
 PYTHON = "/venv/bin/python"
+LOADED = {"torch_tensorrt": "9.0"}
 
 
 def reason(*reports, environ=None, started=PYTHON):
@@ -49,41 +50,56 @@ def test_files_that_are_no_reports_are_left_out(tmp_path):
     assert read_reports(str(tmp_path)) == []
 
 
+NONE_STARTED = (
+    "no Python process with torchspan in it was started "
+    "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
+)
+OTHER_PYTHON = (
+    "another Python interpreter was started: /usr/bin/python3, while torchspan is installed in /venv/bin/python"
+)
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+
+
 @pytest.mark.parametrize(
     ("environ", "started", "expected"),
     [
-        ({"OTEL_SDK_DISABLED": "True"}, PYTHON, "OTEL_SDK_DISABLED=true switches OpenTelemetry off"),
-        (
-            {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "requests, torchspan"},
-            PYTHON,
-            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off",
-        ),
-        (
-            {},
-            "/usr/bin/python3",
-            "another Python interpreter was started: /usr/bin/python3, while torchspan is installed in /venv/bin/python",
-        ),
-        (
-            {},
-            "/bin/true",
-            (
-                "no Python process with torchspan in it was started "
-                "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
-            ),
-        ),
+        ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "requests, torchspan"}, PYTHON, DISABLED),
+        ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*"}, PYTHON, DISABLED),
+        ({}, "/usr/bin/python3", OTHER_PYTHON),
+        ({}, "/bin/true", NONE_STARTED),
     ],
 )
 def test_without_any_report_the_way_it_was_started_is_the_reason(environ, started, expected):
     assert reason(environ=environ, started=started) == expected
 
 
+def test_a_disabled_instrumentation_is_the_reason_unless_the_program_switched_torchspan_on_itself():
+    environ = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"}
+    assert reason(report(), environ=environ) == DISABLED
+    assert reason(report(libraries=LOADED, rows=55, resolved=51), environ=environ) == (
+        "torch_tensorrt was imported, but nothing was compiled or run with it"
+    )
+
+
+def test_a_disabled_sdk_is_the_reason():
+    reports = (report(), report(libraries=LOADED, rows=55, resolved=51, unsampled=13, sdk_disabled=True))
+    assert reason(*reports) == "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
+
+
+def test_a_file_that_could_not_be_written_is_the_reason():
+    error = "/t/x.jsonl cannot be written: Permission denied; 13 lost"
+    assert reason(report(spans=13, file_errors=[error])) == f"the file was not written: {error}"
+
+
+def test_instrumentations_that_could_not_be_loaded_are_the_reason():
+    error = "OpenTelemetry failed to load the instrumentations: ValueError: no"
+    assert reason(report(errors=["other", error])) == error
+
+
 def test_a_library_that_no_process_imported_is_the_reason():
     assert reason(report(), report(libraries={"torch": "2.14"})) == (
         "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
     )
-
-
-LOADED = {"torch_tensorrt": "9.0"}
 
 
 def test_hook_points_that_do_not_resolve_are_the_reason():
@@ -101,14 +117,39 @@ def test_a_sampler_that_drops_everything_is_the_reason():
     )
 
 
-def test_spans_that_did_not_reach_the_file_are_the_reason():
-    assert reason(report(spans=2), report(spans=3)) == (
-        "5 spans were recorded, but none reached the file: it ended without shutting OpenTelemetry down "
-        "(os._exit or a signal), or the file could not be written"
+def test_a_sampler_of_the_programs_own_provider_is_the_reason():
+    environ = {"OTEL_TRACES_SAMPLER": "always_on"}
+    assert reason(report(unsampled=4, provider="program"), environ=environ) == (
+        "the sampler of the program's own tracer provider dropped all 4"
     )
-    assert reason(report(spans=5), environ={"OTEL_CONFIG_FILE": "otel.yaml"}) == (
-        "OTEL_CONFIG_FILE is set, which takes the place of OTEL_TRACES_EXPORTER, so 5 spans went elsewhere"
+
+
+def test_an_unsampled_parent_is_the_reason_where_the_sampler_follows_it():
+    unsampled = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
+    assert reason(report(unsampled=13), environ=unsampled) == (
+        "TRACEPARENT says that its trace is not sampled (flags 00), and the sampler follows it"
     )
+    assert reason(report(unsampled=13), environ={**unsampled, "OTEL_TRACES_SAMPLER": "always_off"}) == (
+        "the sampler dropped all 13 (OTEL_TRACES_SAMPLER=always_off)"
+    )
+
+
+def test_spans_that_are_recorded_and_not_sampled_are_the_reason():
+    assert reason(report(spans=2), report(spans=3)) == "5 spans were recorded, and none was sampled"
+
+
+def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
+    reports = [
+        report(errors=["OTEL_TRACES_EXPORTER=nosuch: no"], undelivered={"otlp": 1}),
+        report(errors=["OTEL_TRACES_EXPORTER=nosuch: no"], undelivered={"otlp": 2, "console": 1}),
+        report(provider="separate"),
+    ]
+    assert problems(reports) == [
+        "OTEL_TRACES_EXPORTER=nosuch: no",
+        "the exporter console did not deliver 1 span before the program ended; the file has all",
+        "the exporter otlp did not deliver 3 spans before the program ended; the file has all",
+        "the program's own tracer provider takes no span processor, so its spans are not in the file of this run",
+    ]
 
 
 def test_a_library_that_was_not_used_is_the_reason():

@@ -18,6 +18,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torchspan._run.settings import parse_traceparent
+
+SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
+
 
 @dataclass
 class RunReport:
@@ -108,19 +114,27 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
     """
     if not reports:
         return _reason_without_reports(environ, started, interpreter)
-    libraries = {name for report in reports for name in report.libraries}
     spans = sum(report.spans for report in reports)
-    unsampled = sum(report.unsampled for report in reports)
-    if spans and environ.get("OTEL_CONFIG_FILE"):
-        return (
-            f"OTEL_CONFIG_FILE is set, which takes the place of OTEL_TRACES_EXPORTER, so {spans} spans went elsewhere"
-        )
+    file_errors = [error for report in reports for error in report.file_errors]
+    if file_errors:
+        return f"the file was not written: {file_errors[0]}"
+    if any(report.sdk_disabled for report in reports):
+        return SDK_DISABLED
     if spans:
-        how = "it ended without shutting OpenTelemetry down (os._exit or a signal), or the file could not be written"
-        return f"{spans} spans were recorded, but none reached the file: {how}"
+        return f"{spans} spans were recorded, and none was sampled"
+    if not any(report.rows for report in reports) and _is_disabled(environ):
+        return DISABLED
+    return _reason_without_spans(reports, environ)
+
+
+def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, str]) -> str:
+    unsampled = sum(report.unsampled for report in reports)
     if unsampled:
-        sampler = environ.get("OTEL_TRACES_SAMPLER", "parentbased_always_on")
-        return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
+        return _reason_of_sampler(reports, unsampled, environ)
+    not_loaded = [error for report in reports for error in report.errors if error.startswith(NOT_LOADED)]
+    if not_loaded and not any(report.rows for report in reports):
+        return not_loaded[0]
+    libraries = {name for report in reports for name in report.libraries}
     observed = sorted(libraries - {"torch"}, key="torch_tensorrt".__ne__)
     if not observed:
         return "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
@@ -131,18 +145,53 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
     return f"{observed[0]} was imported, but nothing was {work} with it"
 
 
+def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Mapping[str, str]) -> str:
+    if any(report.unsampled and report.provider != "run" for report in reports):
+        return f"the sampler of the program's own tracer provider dropped all {unsampled}"
+    sampler = environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
+    caller = parse_traceparent(environ.get("TRACEPARENT"))
+    if caller is not None and not caller[2] & 1 and sampler.startswith("parentbased"):
+        return f"TRACEPARENT says that its trace is not sampled (flags {caller[2]:02x}), and the sampler follows it"
+    return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
+
+
+def problems(reports: Sequence[RunReport]) -> list[str]:
+    """What could not be done in the processes of a run, each once: sentences without a full stop.
+
+    Among them spans that exporters made by `run` did not deliver. Files that could not be written are not: they are the
+    reason why nothing was recorded, or a warning in the program's own output.
+    """
+    found = dict.fromkeys(error for report in reports for error in report.errors)
+    undelivered: dict[str, int] = {}
+    for report in reports:
+        for name, number in report.undelivered.items():
+            undelivered[name] = undelivered.get(name, 0) + number
+    lost = [
+        f"the exporter {name} did not deliver {number} span{'s' * (number != 1)} before the program ended; "
+        "the file has all"
+        for name, number in sorted(undelivered.items())
+    ]
+    if any(report.provider == "separate" for report in reports):
+        lost.append(
+            "the program's own tracer provider takes no span processor, so its spans are not in the file of this run"
+        )
+    return [*found, *lost]
+
+
 def _reason_without_reports(environ: Mapping[str, str], started: str, interpreter: str) -> str:
-    if environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
-    disabled = {name.strip() for name in environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
-    if disabled & {"torchspan", "*"}:
-        return "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+    if _is_disabled(environ):
+        return DISABLED
     if Path(started).name.startswith("python") and Path(started).absolute() != Path(interpreter).absolute():
         return f"another Python interpreter was started: {started}, while torchspan is installed in {interpreter}"
     return (
         "no Python process with torchspan in it was started "
         "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
     )
+
+
+def _is_disabled(environ: Mapping[str, str]) -> bool:
+    names = environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")
+    return not {"torchspan", "*"}.isdisjoint(name.strip() for name in names)
 
 
 def _report(folder: str, values: Mapping[str, Any]) -> RunReport:

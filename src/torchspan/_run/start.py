@@ -81,10 +81,12 @@ def _configure(process: RunProcess) -> None:
 def _load_instrumentations(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
+    from torchspan._run.report import NOT_LOADED
+
     try:
         _load._load_instrumentors(_load._load_distro())  # type: ignore[no-untyped-call]
     except Exception as error:
-        process.fail(f"OpenTelemetry failed to load the instrumentations: {_first_line(error)}")
+        process.fail(f"{NOT_LOADED}: {_first_line(error)}")
 
 
 def _first_line(error: Exception) -> str:
