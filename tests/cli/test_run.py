@@ -223,14 +223,6 @@ def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_othe
     )
 
 
-def test_a_file_that_cannot_be_written_is_said_and_the_program_runs(shell, program):
-    (shell.folder / "file").touch()
-    result = shell("run", "--output", "file/x.jsonl", "--", *program("print('ran')"))
-
-    assert (result.returncode, result.stdout) == (0, "ran\n")
-    assert f"torchspan: cannot write {shell.folder}/file/x.jsonl: {shell.folder}/file is not a folder." in result.stderr
-
-
 COUNTS = """
 import signal
 count = 0
