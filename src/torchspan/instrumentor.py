@@ -24,6 +24,8 @@ from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
 
 if TYPE_CHECKING:
+    import os
+
     from types import FrameType
 
     from opentelemetry.metrics import MeterProvider

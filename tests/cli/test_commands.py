@@ -121,3 +121,14 @@ def test_texts_are_measured_and_shortened_in_columns():
 
 def test_what_could_act_on_a_terminal_is_written_out():
     assert printable("a\x1b[2J\u202e\udc80\tä推") == "a\\x1b[2J\\u202e\\udc80\\tä推"
+
+
+def test_an_unknown_option_is_refused_with_the_usage_of_its_command_and_a_suggestion(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--outptu", "x", "--", "true"])
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "usage: torchspan run [options] -- program arguments...\n"
+        "torchspan run: error: unknown argument --outptu; did you mean --output?\n"
+    )

@@ -222,18 +222,6 @@ def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_othe
     )
 
 
-def test_a_file_that_cannot_be_written_is_said_and_the_program_runs(shell, program):
-    (shell.folder / "file").touch()
-    result = shell("run", "--output", "file/x.jsonl", "--", *program("print('ran')"))
-
-    assert (result.returncode, result.stdout) == (0, "ran\n")
-    reason = f"{shell.folder}/file/x.jsonl cannot be written: {shell.folder}/file is not a folder"
-    assert result.stderr.splitlines() == [
-        f"torchspan: {reason}. Spans are missing from the file of torchspan run.",
-        f"torchspan: nothing was recorded: the file was not written: {reason}; 1 lost",
-    ]
-
-
 COUNTS = """
 import signal
 count = 0

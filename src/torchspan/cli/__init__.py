@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import errno
 import inspect
-import os
 import sys
 from collections.abc import Sequence
 
 from torchspan._version import __version__
+from torchspan.cli import _streams as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.demo import DemoCommand
 from torchspan.cli.probes import ProbesCommand
@@ -27,44 +29,68 @@ COMMANDS: dict[str, Command] = {
 """Every command by its word, in the order of the help."""
 
 
+_CANNOT_WRITE = (errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status (2: it was not understood, or nothing could be read)."""
+    streams.replace_closed()
     words = list(sys.argv[1:] if argv is None else argv)
     rest: list[str] | None = None
     if "--" in words:
         # By hand: what argparse does with `--` before a remainder changed between the supported Python versions.
         position = words.index("--")
         words, rest = words[:position], words[position + 1 :]
-    arguments = _parser().parse_args(words)
+    arguments = _parsed(words)
     arguments.rest = rest
     try:
-        return COMMANDS[arguments.command].run(arguments)
+        status = COMMANDS[arguments.command].run(arguments)
+        sys.stdout.flush()
     except CommandError as error:
-        print(f"torchspan {arguments.command}: {error}", file=sys.stderr)
-        return error.exit_code
+        streams.say(f"torchspan {arguments.command}: {error}")
+        status = error.exit_code
     except KeyboardInterrupt:
-        return 130  # what a shell reports for SIGINT
+        status = 130  # what a shell reports for SIGINT
     except BrokenPipeError:
-        # The reader (`head`) has seen enough. The interpreter would complain about the flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141  # what a shell reports for SIGPIPE
+        status = 141  # what a shell reports for SIGPIPE: the reader (`head`) has seen enough
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+            raise
+        streams.say(f"torchspan {arguments.command}: cannot write to standard output: {error.strerror}")
+        status = 1
+    streams.flush()
+    return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parsed(words: list[str]) -> argparse.Namespace:
+    parser, commands = _parser()
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        # argparse would report the options that a command does not know with the usage of all commands.
+        is_of_command = unknown[0] in words[words.index(arguments.command) :]
+        of = commands[arguments.command] if is_of_command else parser
+        known = [option for action in of._actions for option in action.option_strings]
+        similar = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1)
+        of.error(f"unknown argument {unknown[0]}" + (f"; did you mean {similar[0]}?" if similar else ""))
+    return arguments
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the command line, and the one of each command."""
     parser = argparse.ArgumentParser(
         prog="torchspan",
         description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back and why.",
     )
     parser.add_argument("--version", action="version", version=f"torchspan {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parsers = {}
     for word, command in COMMANDS.items():
         text = inspect.getdoc(command) or ""
-        command.add_arguments(
-            commands.add_parser(
-                word,
-                help=text.partition("\n")[0],
-                description=text,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
+        parsers[word] = commands.add_parser(
+            word,
+            help=text.partition("\n")[0],
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-    return parser
+        command.add_arguments(parsers[word])
+    return parser, parsers

@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import faulthandler
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
+from torchspan.cli import _streams as streams
 from torchspan.cli._command import CommandError
+from torchspan.cli._signals import Signals
 
-_FORWARDED = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGINT", "SIGQUIT", "SIGBREAK")
-_FROM_THE_TERMINAL = ("SIGINT", "SIGQUIT")
+_PR_SET_PDEATHSIG = 1
 
 
 def find(program: str) -> str:
@@ -35,29 +39,94 @@ def find(program: str) -> str:
     raise CommandError(f"{program}: not executable{hint}", 126)
 
 
-def run(command: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Run the program to its end and return its status, a negative signal number if a signal ended it.
+def run(
+    command: Sequence[str], environ: Mapping[str, str], then: Callable[[int], None], undo: Callable[[], None]
+) -> int:
+    """Run the program to its end, call `then` with its status, and return that: a negative signal number if one ended it.
 
-    Signals sent to this process go on to the program, and this process outlives it. Raises CommandError when the
-    program cannot be started.
+    Signals that this process alone gets go on to the program. A Ctrl-C while `then` runs ends `then` alone.
+    undo: called in another process when this one was killed meanwhile; the program does not outlive it either (Linux).
+    Raises CommandError when the program cannot be started.
     """
-    with _forwarding() as forwarder:
-        try:
-            # close_fds would close what the caller has handed down to the program (a make jobserver, systemd's sockets).
-            child = subprocess.Popen(list(command), env=dict(environ), close_fds=False)
-        except OSError as error:
-            hint = " (a script needs a first line such as #!/usr/bin/env python)" if error.errno == 8 else ""
-            raise CommandError(f"{command[0]}: {error.strerror}{hint}", 126) from None
-        forwarder.to(child)
-        return child.wait()
+    if not hasattr(os, "fork"):
+        return _run_without_fork(command, environ, then)
+    signals = Signals(command, undo)
+    try:
+        status = _accompanied(command, environ, signals)
+        with contextlib.suppress(KeyboardInterrupt):
+            then(status)
+    finally:
+        signals.close()
+    return status
+
+
+def _accompanied(command: Sequence[str], environ: Mapping[str, str], signals: Signals) -> int:
+    die_with_parent = _death_with_parent()
+
+    def prepare() -> None:
+        signals.restore_in_program()
+        die_with_parent()
+
+    # No thread is running that could hold a lock at the fork: nothing that starts one is imported before.
+    with _start(command, environ, preexec_fn=prepare) as child:
+        child.returncode = os.waitstatus_to_exitcode(signals.accompany(child.pid))
+        return child.returncode
+
+
+def _run_without_fork(command: Sequence[str], environ: Mapping[str, str], then: Callable[[int], None]) -> int:
+    """On Windows a console sends Ctrl-C and Ctrl-Break to the program as well."""
+    before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGBREAK)}  # type: ignore[attr-defined,unused-ignore]
+    try:
+        with _start(command, environ) as child:
+            status = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    with contextlib.suppress(KeyboardInterrupt):
+        then(status)
+    return status
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """A handler instead of SIG_IGN, which the program would inherit."""
+
+
+def _start(command: Sequence[str], environ: Mapping[str, str], **options: Any) -> subprocess.Popen[bytes]:
+    try:
+        # close_fds would close what the caller has handed down to the program (a make jobserver, systemd's sockets).
+        return subprocess.Popen(list(command), env=dict(environ), close_fds=False, **options)
+    except OSError as error:
+        hint = " (a script needs a first line such as #!/usr/bin/env python)" if error.errno == errno.ENOEXEC else ""
+        raise CommandError(f"{command[0]}: {error.strerror}{hint}", 126) from None
+
+
+def _death_with_parent() -> Callable[[], None]:
+    """What has to be called in a forked child so that SIGKILL ends it when this process ends, however that ends.
+
+    Children of the program do not inherit it, and outlive the program as they do without `run`. On Linux alone
+    (prctl(2), PR_SET_PDEATHSIG); elsewhere the function does nothing.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    parent = os.getpid()
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return lambda: None
+
+    def die_with_parent() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended in between
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return die_with_parent
 
 
 def exit_like(status: int) -> int:
     """End as the program did: return its exit status, or die of the signal that it died of."""
     if status >= 0:
         return status
-    sys.stdout.flush()
-    sys.stderr.flush()
+    streams.flush()
     number = -status
     # The program's crash was reported by itself; a second report and a second core file would be this process's.
     faulthandler.disable()
@@ -69,54 +138,3 @@ def exit_like(status: int) -> int:
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
-
-
-class _Forwarder:
-    """A signal handler that passes signals on, and keeps those that come before there is a child."""
-
-    def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
-        self._pending: list[int] = []
-
-    def __call__(self, number: int, _frame: FrameType | None) -> None:
-        if signal.Signals(number).name in _FROM_THE_TERMINAL and _in_foreground():
-            return  # the terminal has sent it to the child as well
-        if self._child is None:
-            self._pending.append(number)
-        else:
-            self._child.send_signal(number)
-
-    def to(self, child: subprocess.Popen[bytes]) -> None:
-        self._child = child
-        for number in self._pending:
-            child.send_signal(number)
-
-
-@contextlib.contextmanager
-def _forwarding() -> Iterator[_Forwarder]:
-    """Handle the signals inside. One that is ignored (`nohup`) stays so, here and in the child."""
-    forwarder = _Forwarder()
-    before = {}
-    for name in _FORWARDED:
-        number = getattr(signal, name, None)
-        if number is not None and signal.getsignal(number) != signal.SIG_IGN:
-            before[number] = signal.signal(number, forwarder)
-    try:
-        yield forwarder
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _in_foreground() -> bool:
-    """Whether Ctrl-C on the controlling terminal reaches this process group."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)

@@ -7,11 +7,13 @@ import argparse
 import importlib.util
 import os
 import sys
-import tempfile
 
 from torchspan.cli import _child
+from torchspan.cli import _streams as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._options import add_options, variables
+from torchspan.cli._output import Output, named
+from torchspan.cli._scratch import scratch_folder
 from torchspan.cli.run import run_program
 from torchspan.sdk import _path
 
@@ -33,16 +35,16 @@ class DemoCommand:
         if missing:
             raise CommandError(f"needs {' and '.join(missing)}; install with: pip install 'torchspan[demo]'")
         if arguments.output:
-            return _child.exit_like(self._run(arguments, arguments.output))
-        with tempfile.TemporaryDirectory(prefix="torchspan-demo-") as folder:
-            status = self._run(arguments, f"{_path.escape(folder)}{os.sep}demo.jsonl")
-        print("torchspan: to keep the traces: torchspan demo --output demo.jsonl", file=sys.stderr)
+            return _child.exit_like(self._run(arguments, named(arguments.output, "--output")))
+        with scratch_folder() as folder:
+            status = self._run(arguments, Output(f"{_path.escape(folder)}{os.sep}demo.jsonl"))
+        streams.say("torchspan: to keep the traces: torchspan demo --output demo.jsonl")
         return _child.exit_like(status)
 
-    def _run(self, arguments: argparse.Namespace, file: str) -> int:
+    def _run(self, arguments: argparse.Namespace, output: Output) -> int:
         return run_program(
             [sys.executable, "-m", "torchspan.cli._demo_program"],
-            file=file,
+            output=output,
             names_file=bool(arguments.output),
             draws=True,
             variables=variables(arguments),

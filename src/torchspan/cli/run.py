@@ -8,18 +8,21 @@ import importlib.util
 import os
 import secrets
 import sys
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from torchspan import semconv
 from torchspan._run.report import likely_reason, read_reports
 from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
 from torchspan.cli import _child
+from torchspan.cli import _output as _output_file
+from torchspan.cli import _streams as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
+from torchspan.cli._output import Output
+from torchspan.cli._scratch import remove, scratch_folder
 from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
@@ -55,10 +58,9 @@ class RunCommand:
         command = [*arguments.program, *(arguments.rest or ())]
         if not command:
             raise CommandError("nothing to run; usage: torchspan run [options] -- program arguments...", 2)
-        wanted = arguments.output or os.environ.get(TORCHSPAN_FILE) or f"torchspan-%t-{os.getpid()}.jsonl"
         status = run_program(
             command,
-            file=wanted,
+            output=_output(arguments.output),
             names_file=not arguments.output,
             draws=not arguments.quiet,
             variables=variables(arguments),
@@ -69,37 +71,54 @@ class RunCommand:
 def run_program(
     command: Sequence[str],
     *,
-    file: str,
+    output: Output,
     names_file: bool,
     draws: bool,
     variables: Mapping[str, str],
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
 
-    file: where the traces go, `%p` and `%t` allowed. names_file: say on stderr which file that is.
+    output: where the traces go. names_file: say on stderr which file that is.
     variables: the settings that the command line gives, as environment variables.
-    Raises CommandError when it cannot be started.
+    Raises CommandError when it cannot be started. After that the status is the program's, whatever fails here.
     """
     program = _child.find(command[0])
     _require_opentelemetry()
-    template = _path.expand_time(_path.absolute(file), _path.start_time())
+    template = output.template
     before = {path: Path(path).stat().st_size for path in _path.written_files(template) if Path(path).is_file()}
-    with tempfile.TemporaryDirectory(prefix="torchspan-") as folder:
+    with scratch_folder() as folder:
         span = new_span(os.environ.get("TRACEPARENT"))
-        exit_s = _exit_seconds()
-        settings = RunSettings(secrets.token_hex(8), template, folder, span, time.time_ns(), exit_s)
+        settings = RunSettings(secrets.token_hex(8), template, folder, span, time.time_ns(), _exit_seconds())
         environ = environment(os.environ, settings, variables)
-        status = _child.run(command, environ)
-        sys.stdout.flush()
-        spans, files = _recorded(template, before, settings.id)
-        if draws and spans:
-            print(file=sys.stderr)
-            write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
-        if not any(span.scope == semconv.SCOPE_NAME for span in spans):
-            _say(_nothing_recorded(spans, folder, environ, program))
-        if names_file and files:
-            _say(f"traces are in {', '.join(map(_relative, files))}")
-    return status
+
+        def report(_status: int) -> None:
+            spans, files = _recorded(template, before, settings.id)
+            if draws and spans:
+                print(file=sys.stderr)
+                write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
+            if not any(span.scope == semconv.SCOPE_NAME for span in spans):
+                _say(_nothing_recorded(spans, folder, environ, program))
+            if files and (names_file or output.detour):
+                detour = f" ({output.detour})" if output.detour else ""
+                _say(f"traces are in {', '.join(map(_relative, files))}{detour}")
+
+        return _child.run(command, environ, lambda status: _reported(report, status), lambda: remove(folder))
+
+
+def _output(file: str | None) -> Output:
+    if file:
+        return _output_file.named(file, "--output")
+    variable = os.environ.get(TORCHSPAN_FILE)
+    return _output_file.named(variable, TORCHSPAN_FILE) if variable else _output_file.default()
+
+
+def _reported(report: Callable[[int], None], status: int) -> None:
+    try:
+        report(status)
+    except OSError:
+        pass  # stderr is closed, full or a pipe without a reader: nothing can be said
+    except Exception as error:
+        _say(f"the traces could not be drawn: {type(error).__name__}: {error}")
 
 
 def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[list[Span], list[str]]:
@@ -153,9 +172,12 @@ def _is_installed(name: str) -> bool:
 
 def _relative(path: str) -> str:
     """The path as seen from the current folder, where that is inside it."""
-    inside = os.path.relpath(path)
+    try:
+        inside = os.path.relpath(path)
+    except FileNotFoundError:  # there is no current folder any more
+        return path
     return path if inside.startswith(os.pardir) else inside
 
 
 def _say(message: str) -> None:
-    print(f"torchspan: {printable(message)}", file=sys.stderr, flush=True)
+    streams.say(f"torchspan: {printable(message)}")

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals of `torchspan run`: each reaches the program as often as it would without `run`.
+
+A terminal sends a signal to the whole process group, `timeout` and a shell's `kill %1` too, systemd to each process of
+the control group, `pkill` to each that it finds. All of these reach the program by themselves, since it is in the group
+of `run`. What is sent to `run` alone has to be passed on. The signal itself does not say which of the two it was. An
+idle process beside the program does (`_sibling`): what reaches both was sent to many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
+from typing import Any
+
+from torchspan.cli._sibling import Sibling
+
+_GRACE_S = 0.1
+"""Time within which a sender of one signal to many processes reaches all of them: what `run` alone got is passed on
+that much later."""
+_LATE_S = 1.0
+"""Time after the program's end in which a signal is taken for the one that ended the program."""
+_NEVER = float("-inf")
+_KEPT = frozenset(
+    getattr(signal, name)
+    for name in (
+        # No process can handle these.
+        "SIGKILL",
+        "SIGSTOP",
+        # Faults of this process.
+        "SIGSEGV",
+        "SIGBUS",
+        "SIGFPE",
+        "SIGILL",
+        "SIGSYS",
+        "SIGTRAP",
+        # Python ignores these in itself. `subprocess` restores them for the program.
+        "SIGPIPE",
+        "SIGXFSZ",
+    )
+    if hasattr(signal, name)
+)
+_ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
+_JOB_CONTROL = tuple(
+    getattr(signal, name) for name in ("SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT") if hasattr(signal, name)
+)
+
+
+class Signals:
+    """Handles all signals of this process from its making to `close()`. For systems with `fork`.
+
+    command: what the program will be called with. on_orphaned: called when this process was killed meanwhile.
+    """
+
+    def __init__(self, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
+        self._waiting: deque[tuple[int, float]] = deque()
+        self._reached_many: dict[int, float] = {}
+        self._ended: float | None = None
+        self._wakeup, wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        os.set_blocking(wakeup, False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._wakeup, selectors.EVENT_READ)
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+        self._before: dict[int, Any] = {}
+        for number in sorted(signal.valid_signals() - _KEPT):
+            self._before[number] = signal.signal(number, self._receive)
+        self._sibling: Sibling | None = None
+        with contextlib.suppress(OSError):  # no process more: then signals to the whole group arrive twice
+            self._sibling = Sibling(command, on_orphaned)
+            self._selector.register(self._sibling.reports, selectors.EVENT_READ)
+        # After the fork, so that nothing but this process writes there.
+        self._wakeup_before = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
+        self._wakeup_writer = wakeup
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+    def restore_in_program(self) -> None:
+        """Between fork and exec: ignored signals are ignored and blocked ones blocked as this process found them."""
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_IGN if handler is signal.SIG_IGN else signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+
+    def accompany(self, pid: int) -> int:
+        """Wait for the end of a program that has just been started, and return `os.waitpid`'s status.
+
+        Signals that this process alone gets go on to it. When it is stopped (Ctrl-Z), this process stops as well.
+        """
+        early, self._waiting = self._waiting, deque()
+        for number, _ in early:  # before it was there, so that it cannot have got them
+            _send(pid, number)
+        while True:
+            # SIGCHLD has a handler, so that a change of the program's state ends the waiting.
+            self._selector.select(self._patience())
+            self._take_reports()
+            reaped, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+            if reaped and os.WIFSTOPPED(status):
+                self._stop_like(pid, os.WSTOPSIG(status))
+            elif reaped:
+                self._program_ended()
+                return status
+            self._pass_on(pid)
+
+    def close(self) -> None:
+        """Give the signals back."""
+        self._give_back(self._before)
+        signal.set_wakeup_fd(self._wakeup_before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        self._selector.close()
+        os.close(self._wakeup)
+        os.close(self._wakeup_writer)
+        if self._sibling is not None:
+            self._sibling.end()
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        if self._ended is None:
+            if number != signal.SIGCHLD:
+                self._waiting.append((number, time.monotonic()))
+        elif time.monotonic() - self._ended > _LATE_S:
+            raise KeyboardInterrupt
+
+    def _patience(self) -> float | None:
+        return max(self._waiting[0][1] + _GRACE_S - time.monotonic(), 0) if self._waiting else None
+
+    def _take_reports(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._wakeup, 4096)
+        if self._sibling is not None:
+            for number in self._sibling.received():
+                self._reached_many[number] = time.monotonic()
+
+    def _pass_on(self, pid: int) -> None:
+        """Pass on what was not seen to reach many processes in time."""
+        now = time.monotonic()
+        waiting, self._waiting = self._waiting, deque()
+        has_left = _has_left_the_group(pid)
+        for number, at in waiting:
+            if has_left:
+                _send(pid, number)
+            elif abs(self._reached_many.get(number, _NEVER) - at) <= _GRACE_S:
+                continue
+            elif now - at < _GRACE_S:
+                self._waiting.append((number, at))
+            elif self._sibling is None or not self._sibling.is_about_to_receive(number):
+                _send(pid, number)
+                if number == signal.SIGCONT and self._sibling is not None:
+                    self._sibling.go_on()
+
+    def _stop_like(self, pid: int, number: int) -> None:
+        """Stop by the signal that stopped the program, unless that has been continued or has ended since."""
+        # Signals about stopping have done what they are for. After the pause they would be taken for new ones.
+        self._pass_on(pid)
+        self._waiting = deque(entry for entry in self._waiting if entry[0] not in _JOB_CONTROL)
+        if number == signal.SIGSTOP:
+            if not _has_changed(pid):
+                os.kill(os.getpid(), number)
+            return
+        # Blocked, it waits, and a SIGCONT that comes before it is let in takes it away.
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        if _has_changed(pid):
+            signal.signal(number, signal.SIG_IGN)  # takes it away as well
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
+        signal.signal(number, self._receive)
+
+    def _program_ended(self) -> None:
+        """From now on signals are for this process. Those that still belong to the program's end are no more than that."""
+        self._ended = time.monotonic()
+        self._give_back(
+            number
+            for number, handler in self._before.items()
+            if number not in _ENDING or handler is signal.SIG_IGN  # `nohup`: goes on being ignored
+        )
+
+    def _give_back(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            handler = self._before[number]
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _send(pid: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # PermissionError: it runs as another user now
+        os.kill(pid, number)
+
+
+def _has_left_the_group(pid: int) -> bool:
+    """Whether the program got a process group of its own, where without `run` it would lead the group of this process.
+
+    An interactive shell does so, which as a job of another shell leads its group from the start.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgrp() == os.getpid() != os.getpgid(pid)
+    return False
+
+
+def _has_changed(pid: int) -> bool:
+    """Whether a program that was stopped has been continued or has ended."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return False
+    return os.waitid(os.P_PID, pid, os.WCONTINUED | os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of `torchspan run`, which is tried before the program starts."""
+
+import os
+import re
+import sys
+
+from torchspan.cli import _output
+
+TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
+
+
+def refused(torchspan, file, *program):
+    """The message about a file; the program is not started."""
+    status, out, err = torchspan("run", "--output", file, "--", *(program or ("echo", "started")))
+    assert (status, out) == (2, "")
+    return err.removeprefix("torchspan run: cannot write ")
+
+
+def test_a_folder_is_refused_with_a_name_inside_it(torchspan, tmp_path):
+    assert refused(torchspan, tmp_path) == (f"{tmp_path}: is a folder; name a file: --output {tmp_path}/traces.jsonl\n")
+
+
+def test_a_file_below_a_file_is_refused(torchspan, tmp_path):
+    (tmp_path / "file").touch()
+
+    assert refused(torchspan, tmp_path / "file" / "x.jsonl") == (
+        f"{tmp_path}/file/x.jsonl: {tmp_path}/file is not a folder; name another file: --output <file>\n"
+    )
+
+
+def test_a_place_where_no_file_can_be_made_is_refused(torchspan):
+    assert refused(torchspan, "/proc/x") == ("/proc/x: No such file or directory; name another file: --output <file>\n")
+
+
+def test_a_name_that_is_too_long_is_refused(torchspan, tmp_path):
+    file = tmp_path / ("x" * 300)
+
+    assert refused(torchspan, file) == f"{file}: File name too long; name another file: --output <file>\n"
+
+
+def test_a_device_and_a_pipe_are_refused_since_they_cannot_be_read_back(torchspan, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reason = "is not a regular file, which `torchspan run` needs to read it back; name another file: --output <file>\n"
+
+    assert refused(torchspan, "/dev/full") == f"/dev/full: {reason}"
+    assert refused(torchspan, tmp_path / "pipe") == f"{tmp_path}/pipe: {reason}"
+
+
+def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
+    def denied(*_):
+        raise PermissionError(13, "Permission denied")
+
+    (tmp_path / "x.jsonl").touch()
+    monkeypatch.setattr(_output.os, "open", denied)  # root may open every file
+
+    assert refused(torchspan, tmp_path / "x.jsonl") == (
+        f"{tmp_path}/x.jsonl: Permission denied; name another file: --output <file>\n"
+    )
+
+
+def test_the_variable_is_named_where_it_names_the_file(torchspan, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSPAN_FILE", str(tmp_path))
+
+    assert torchspan("run", "--", "true") == (
+        2,
+        "",
+        f"torchspan run: cannot write {tmp_path}: is a folder; name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl\n",
+    )
+    monkeypatch.setenv("TORCHSPAN_FILE", "/proc/x")
+    assert torchspan("run", "--", "true")[2].endswith("; name another file: TORCHSPAN_FILE=<file>\n")
+
+
+def test_demo_refuses_a_folder_and_draws_nothing(torchspan, tmp_path):
+    assert torchspan("demo", "--output", tmp_path) == (
+        2,
+        "",
+        f"torchspan demo: cannot write {tmp_path}: is a folder; name a file: --output {tmp_path}/traces.jsonl\n",
+    )
+
+
+def test_trying_leaves_nothing_behind(tmp_path):
+    _output.named(str(tmp_path / "new" / "folders" / "x-%p.jsonl"), "--output")
+    _output.named(str(tmp_path / "x.jsonl"), "--output")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_file_keeps_its_content_and_a_link_is_followed(tmp_path):
+    (tmp_path / "x.jsonl").write_text("{}\n")
+    (tmp_path / "link").symlink_to("x.jsonl")
+    (tmp_path / "broken").symlink_to("none/y.jsonl")
+    _output.named(str(tmp_path / "link"), "--output")
+    _output.named(str(tmp_path / "broken"), "--output")
+
+    assert (tmp_path / "x.jsonl").read_text() == "{}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "link", "x.jsonl"]
+
+
+def elsewhere(shell, tmp_path, *words, **options):
+    """stderr of a run without `--output`, and the name of the file that it wrote into the temporary folder."""
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    result = shell(*words, env={**os.environ, "TMPDIR": str(temporary)}, **options)
+    assert result.returncode == 0
+    (file,) = temporary.iterdir()
+    assert re.fullmatch(r"torchspan-\d{8}T\d{6}Z-\d+-[0-9a-f]{8}\.jsonl", file.name)
+    return result.stderr, file
+
+
+def test_without_output_a_folder_that_cannot_be_written_is_replaced_by_the_temporary_one(shell, tmp_path):
+    command = ["run", "--quiet", "--", sys.executable, "-c", TRACED]
+    err, file = elsewhere(shell, tmp_path, *command, cwd="/proc")
+
+    assert err == (
+        f"torchspan: traces are in {file} (the current folder cannot be written: No such file or directory)\n"
+    )
+
+
+def test_without_output_a_current_folder_that_was_deleted_is_replaced_by_the_temporary_one(shell, tmp_path):
+    (tmp_path / "gone").mkdir()
+    command = ["run", "--quiet", "--", sys.executable, "-c", TRACED]
+    err, file = elsewhere(
+        shell, tmp_path, *command, cwd=tmp_path / "gone", preexec_fn=lambda: (tmp_path / "gone").rmdir()
+    )
+
+    assert err == f"torchspan: traces are in {file} (the current folder no longer exists)\n"
+
+
+def test_a_relative_name_in_a_deleted_folder_is_refused_and_an_absolute_one_is_written(shell, tmp_path):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = ["--quiet", "--", sys.executable, "-c", TRACED]
+    relative = shell("run", "--output", "x.jsonl", *command, cwd=gone, preexec_fn=gone.rmdir)
+    gone.mkdir()
+    absolute = shell("run", "--output", tmp_path / "x.jsonl", *command, cwd=gone, preexec_fn=gone.rmdir)
+
+    assert (relative.returncode, relative.stderr) == (
+        2,
+        (
+            "torchspan run: cannot write x.jsonl: the current folder no longer exists; "
+            "name the file by its whole path: --output <path>\n"
+        ),
+    )
+    assert (absolute.returncode, absolute.stderr) == (0, "")
+    assert '"name":"work"' in (tmp_path / "x.jsonl").read_text()

@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signals and job control under `torchspan run`: as for the program alone."""
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+RUN = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run", "--quiet"]
+
+# Without `site` there are no packages: the program starts at once, and nothing of torchspan's is in it.
+PROGRAM = """
+import os, signal, sys
+def got(number, frame):
+    os.write(1, signal.Signals(number).name.encode() + b"\\n")
+for name in sys.argv[1].split():
+    signal.signal(getattr(signal, name), got)
+os.write(1, b"ready\\n")
+while line := sys.stdin.readline():
+    os.write(1, b"read " + line.encode())
+"""
+NAMES = [
+    *("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"),
+    *("SIGWINCH", "SIGALRM", "SIGABRT", "SIGTSTP", "SIGCONT"),
+]
+
+
+def as_from_a_shell():
+    """What a shell starts in the background ignores SIGINT, `nohup` SIGHUP; children inherit that."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def started(folder, *command, prepare=as_from_a_shell, **options):
+    """A command in a session of its own, without a terminal."""
+    return subprocess.Popen(
+        list(map(str, command)),
+        cwd=folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        preexec_fn=prepare,  # noqa: PLW1509 - sets signals alone
+        **options,
+    )
+
+
+def children(pid):
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """`torchspan run` around a program that writes down each signal that it gets."""
+    folder = tmp_path_factory.mktemp("signals")
+    with started(
+        folder, *RUN, "--output", "x", "--", sys.executable, "-S", "-c", PROGRAM, " ".join([*NAMES, "SIGRTMAX"])
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+        assert process.wait(timeout=60) == 0
+
+
+def to_the_process_group(pid, number):
+    os.killpg(pid, number)
+
+
+def to_run_alone(pid, number):
+    os.kill(pid, number)
+
+
+def to_each_process_by_itself(pid, number):
+    """As systemd stops the processes of a control group."""
+    for process in [pid, *children(pid)]:
+        os.kill(process, number)
+
+
+def to_each_process_from_the_last(pid, number):
+    for process in [pid, *children(pid)][::-1]:
+        os.kill(process, number)
+
+
+def to_the_program_alone(pid, number):
+    os.kill(children(pid)[-1], number)
+
+
+def by_the_programs_name(pid, number):
+    subprocess.run(["pkill", f"-{int(number)}", "--session", str(pid), "-f", "ready"], check=True)
+
+
+def by_torchspans_name(pid, number):
+    subprocess.run(["pkill", f"-{int(number)}", "--session", str(pid), "-f", "torchspan.cli"], check=True)
+
+
+@pytest.mark.parametrize("send", [to_the_process_group, to_run_alone])
+def test_each_signal_reaches_the_program_once(run, send):
+    assert seen(run, send, *NAMES) == NAMES
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        to_each_process_by_itself,
+        to_each_process_from_the_last,
+        to_the_program_alone,
+        by_the_programs_name,
+        by_torchspans_name,
+    ],
+)
+def test_a_signal_reaches_the_program_once_however_its_sender_found_the_processes(run, send):
+    assert seen(run, send, "SIGTERM") == ["SIGTERM"]
+
+
+def seen(run, send, *names):
+    """What the program gets when these signals are sent one after another."""
+    lines = []
+    for name in names:
+        send(run.pid, getattr(signal, name))
+        lines.append(run.stdout.readline().strip())
+    # What was passed on without need comes before what is passed on afterwards.
+    for _ in range(2):  # Python may call the handlers of two signals that it finds together in either order
+        run.send_signal(signal.SIGRTMAX)
+        lines += [line.strip() for line in iter(run.stdout.readline, "SIGRTMAX\n")]
+    return lines
+
+
+def test_timeout_interrupts_the_program_once(tmp_path):
+    command = ["timeout", "--signal", "INT", "600", *RUN, "--output", "x", "--"]
+    process = started(tmp_path, *command, sys.executable, "-S", "-c", PROGRAM, "SIGINT SIGRTMAX")
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGALRM)  # its own alarm clock
+        assert process.stdout.readline() == "SIGINT\n"
+        (run,) = children(process.pid)
+        os.kill(run, signal.SIGRTMAX)
+        assert process.stdout.readline() == "SIGRTMAX\n"
+        process.stdin.close()
+    assert process.returncode == 124
+
+
+def test_a_program_that_handles_a_signal_ignored_by_nohup_gets_it(tmp_path):
+    def as_nohup_does():
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+    command = [*RUN, "--output", "x", "--", sys.executable, "-S", "-c", PROGRAM, "SIGHUP SIGRTMAX"]
+    process = started(tmp_path, *command, prepare=as_nohup_does)
+    with process:
+        assert process.stdout.readline() == "ready\n"
+        assert seen(process, to_run_alone, "SIGHUP") == ["SIGHUP"]
+        process.stdin.close()
+
+
+def test_the_program_ignores_and_blocks_the_signals_that_it_would_without_run(tmp_path):
+    def unusual():
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR2])
+
+    command = ["grep", "Sig[BIC]", "/proc/self/status"]
+    with started(tmp_path, *command, prepare=unusual) as alone:
+        expected = alone.stdout.read()
+    with started(tmp_path, *RUN, "--output", "x", "--", *command, prepare=unusual) as below:
+        assert below.stdout.read() == expected
+    assert below.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_to_the_group_that_ends_the_program_ends_run_alike(tmp_path, number):
+    with started(tmp_path, *RUN, "--output", "x", "--", "sh", "-c", "echo ready; exec sleep 60") as process:
+        assert process.stdout.readline() == "ready\n"
+        os.killpg(process.pid, number)
+
+        assert process.wait(timeout=60) == -number
+
+
+def test_sigkill_of_run_alone_leaves_neither_the_program_nor_a_folder(tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    program = ["sh", "-c", "echo ready; exec sleep 60"]
+    with started(tmp_path, *RUN, "--output", "x", "--", *program, env=environ) as process:
+        assert process.stdout.readline() == "ready\n"
+        (folder,) = temporary.iterdir()
+        process.kill()
+
+        assert process.stdout.read() == ""  # the program held the pipe
+    until(lambda: not folder.exists())
+
+
+def test_the_next_run_removes_the_folder_of_a_group_that_was_killed_and_no_other(tmp_path):
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    program = ["sh", "-c", "echo ready; exec cat"]
+    with (
+        started(tmp_path, *RUN, "--output", "x", "--", *program, env=environ) as running,
+        started(tmp_path, *RUN, "--output", "y", "--", *program, env=environ) as killed,
+    ):
+        assert running.stdout.readline() == killed.stdout.readline() == "ready\n"
+        os.killpg(killed.pid, signal.SIGKILL)
+        killed.wait()
+        assert len(list(temporary.iterdir())) == 2
+        subprocess.run([*RUN, "--output", "z", "--", "true"], cwd=tmp_path, env=environ, check=True)
+        assert len(list(temporary.iterdir())) == 1
+        running.stdin.close()
+    assert list(temporary.iterdir()) == []
+
+
+def until(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+# What a shell does with one job: the terminal is the job's until that stops; then a line says how to go on.
+SHELL = """
+import os, signal, sys
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+job = os.fork()
+if job == 0:
+    os.setpgid(0, 0)
+    os.tcsetpgrp(0, os.getpid())
+    for number in (signal.SIGTTOU, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    os.execvp(sys.argv[1], sys.argv[1:])
+while True:
+    _, status = os.waitpid(job, os.WUNTRACED)
+    if not os.WIFSTOPPED(status):
+        print("ended", os.waitstatus_to_exitcode(status), flush=True)
+        break
+    os.tcsetpgrp(0, os.getpgrp())
+    print("stopped", signal.Signals(os.WSTOPSIG(status)).name, flush=True)
+    if sys.stdin.readline() == "fg\\n":
+        os.tcsetpgrp(0, job)
+    os.killpg(job, signal.SIGCONT)
+"""
+
+ALONE = []
+
+
+class Terminal:
+    """A terminal with a shell that has one job."""
+
+    def __init__(self, folder, prefix, program, *arguments):
+        self.pid, self._descriptor = pty.fork()
+        if self.pid == 0:
+            with contextlib.suppress(BaseException):
+                os.chdir(folder)
+                words = [sys.executable, "-S", "-c", program, *arguments]
+                os.execv(sys.executable, [sys.executable, "-S", "-c", SHELL, *prefix, *words])
+            os._exit(1)
+        settings = termios.tcgetattr(self._descriptor)
+        settings[3] &= ~termios.ECHO
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, settings)
+        self._text = ""
+
+    def types(self, text):
+        os.write(self._descriptor, text.encode())
+
+    def is_resized(self):
+        fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+
+    def shows(self, line):
+        """Wait for a line, and return those before it."""
+        while f"{line}\r\n" not in self._text:
+            self._text += os.read(self._descriptor, 4096).decode()
+        before, _, self._text = self._text.partition(f"{line}\r\n")
+        return before.split("\r\n")[:-1]
+
+    def close(self):
+        os.close(self._descriptor)
+        os.waitpid(self.pid, 0)
+
+
+@pytest.mark.parametrize("prefix", [ALONE, [*RUN, "--output", "x", "--"]], ids=["alone", "run"])
+def test_a_terminal_stops_continues_resizes_interrupts_and_feeds_the_program(tmp_path, prefix):
+    terminal = Terminal(tmp_path, prefix, PROGRAM, "SIGINT SIGQUIT SIGWINCH SIGCONT")
+
+    assert terminal.shows("ready") == []
+    terminal.types("\x1a")
+    assert terminal.shows("stopped SIGTSTP") == []
+    terminal.types("fg\n")
+    assert terminal.shows("SIGCONT") == []
+    terminal.types("hello\n")
+    assert terminal.shows("read hello") == []
+    terminal.is_resized()
+    assert terminal.shows("SIGWINCH") == []
+    terminal.types("\x03")
+    assert terminal.shows("SIGINT") == []
+    terminal.types("\x1a")
+    assert terminal.shows("stopped SIGTSTP") == []
+    terminal.types("bg\n")  # goes on to read, which a job in the background may not
+    assert terminal.shows("stopped SIGTTIN") == ["SIGCONT"]
+    terminal.types("fg\n")
+    assert terminal.shows("SIGCONT") == []
+    terminal.types("\x1c")
+    assert terminal.shows("SIGQUIT") == []
+    terminal.types("\x04")
+    assert [line for line in terminal.shows("ended 0") if not re.match("torchspan: ", line)] == []
+    terminal.close()
+
+
+@pytest.mark.parametrize("prefix", [ALONE, [*RUN, "--output", "x", "--"]], ids=["alone", "run"])
+def test_a_program_that_handles_control_z_is_not_stopped_and_dies_of_control_c(tmp_path, prefix):
+    terminal = Terminal(tmp_path, prefix, PROGRAM, "SIGTSTP")
+
+    assert terminal.shows("ready") == []
+    terminal.types("\x1a")
+    assert terminal.shows("SIGTSTP") == []
+    terminal.types("\x03")
+    assert "KeyboardInterrupt" in terminal.shows(f"ended {-signal.SIGINT}")
+    terminal.close()
