@@ -20,7 +20,13 @@ LIBRARIES = ("torch_tensorrt.", "tensorrt.", "torch.", "torchspan.")
 """Beginnings of names that can be left out where there is no room."""
 
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
+_SUBJECTS = (
+    semconv.ENGINE_NAME,
+    semconv.CACHE_INSERTED,
+    semconv.CACHE_RESULT,
+    semconv.MODEL_CLASS,
+    "torchspan.import.module",
+)
 
 
 @dataclass(frozen=True, slots=True)
