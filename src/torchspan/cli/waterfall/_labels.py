@@ -14,8 +14,10 @@ from torchspan.traces import Attributes, Node, Span
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
+_SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
+"""Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
+_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,8 @@ class Steps:
 
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span is about; empty where it has none."""
-    return next((str(span.attributes[key]) for key in _SUBJECTS if span.attributes.get(key)), "")
+    keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
+    return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -62,6 +65,12 @@ def _name(node: Node) -> str:
 def target(span: Span) -> str:
     """The pass or builder phase that the span's name ends in; empty where there is none."""
     return next((str(span.attributes[key]) for key in _TARGETS if span.attributes.get(key)), "")
+
+
+def short(span: Span) -> str:
+    """The span's target, or its name without the library: what the answers under the waterfall call it."""
+    name = str(target(span) or span.name)
+    return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
 
 
 def facts(node: Node) -> list[Fact]:
@@ -139,7 +148,8 @@ def _operators(node: Node) -> list[str]:
         found.append(plural(int(total), "op"))
     left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
     if left is not None and right is not None:
-        found.append(f"subgraphs: {left:.0f} TensorRT, {right:.0f} PyTorch")
+        inline = a.get(semconv.PARTITIONER) == "global"  # it leaves PyTorch's operators where they are
+        found.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
     operators = number(a, semconv.ENGINE_OPERATORS)
     if operators is not None:
         found.append(plural(int(operators), "op"))

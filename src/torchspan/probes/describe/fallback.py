@@ -34,6 +34,14 @@ KEYS = (
 )
 """The attributes that say what is left in PyTorch."""
 
+UNSUPPORTED_KEYS = (
+    semconv.UNSUPPORTED_NAMES,
+    semconv.UNSUPPORTED_COUNTS,
+    semconv.UNSUPPORTED_REASONS,
+    semconv.UNSUPPORTED_OMITTED,
+)
+"""The attributes that say why a compilation with `require_full_compilation` failed."""
+
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
 """Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
 
@@ -106,6 +114,12 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     ]
 
 
+def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
+    """The operators that no converter takes, in a graph all of which was to run in TensorRT."""
+    left = [(name, reason) for name, reason in left_in_torch(nodes, scratch) if reason != FallbackReason.MIN_BLOCK_SIZE]
+    return dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)) if left else {}
+
+
 def piece_reason(left: Left) -> str | None:
     """The reason for which a piece of the graph runs in PyTorch: that of most of its operators."""
     reasons = Counter(reason for _, reason in left)
@@ -129,16 +143,24 @@ def facts(left: Left, pieces: Counter[str]) -> Facts:
     """
     if not left:
         return {}
-    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
-    shown = ranked[:LIST_LIMIT]
     by_reason = Counter(reason for _, reason in left)
+    names, counts, reasons, *omitted = _listed(left)
     result: Facts = {
         **totals(by_reason, pieces),
         semconv.FALLBACK_REASON_CLASSES: [reason for reason, _ in by_reason.most_common()],
-        semconv.FALLBACK_OPERATOR_NAMES: [name for (name, _), _ in shown],
-        semconv.FALLBACK_OPERATOR_COUNTS: [count for _, count in shown],
-        semconv.FALLBACK_OPERATOR_REASONS: [reason for (_, reason), _ in shown],
+        semconv.FALLBACK_OPERATOR_NAMES: names,
+        semconv.FALLBACK_OPERATOR_COUNTS: counts,
+        semconv.FALLBACK_OPERATOR_REASONS: reasons,
     }
-    if len(ranked) > LIST_LIMIT:
-        result[semconv.FALLBACK_OPERATORS_OMITTED] = len(ranked) - LIST_LIMIT
+    if omitted:
+        result[semconv.FALLBACK_OPERATORS_OMITTED] = omitted[0]
     return result
+
+
+def _listed(left: Left) -> list[Any]:
+    """Names, counts and reasons, most frequent first; then how many kinds are left out, if any are."""
+    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
+    shown = ranked[:LIST_LIMIT]
+    omitted = [len(ranked) - LIST_LIMIT] if len(ranked) > LIST_LIMIT else []
+    names, reasons = [name for (name, _), _ in shown], [reason for (_, reason), _ in shown]
+    return [names, [count for _, count in shown], reasons, *omitted]

@@ -46,6 +46,21 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     }
 
 
+def refused(call: Call, error: BaseException, scratch: Scratch) -> Facts:
+    """A partition that raised; with `require_full_compilation`, which operators were in its way.
+
+    The graph is as it was: both partitioners raise before they split it.
+    """
+    if not call.get("require_full_compilation") or not isinstance(error, AssertionError):
+        return {}
+    verdicts = scratch.get(fallback.VERDICTS, {})
+    return {
+        semconv.OPERATORS_TOTAL: len(verdicts),
+        semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
+        **fallback.unsupported(calls(call.get("gm")), scratch),
+    }
+
+
 def subgraphs(_call: Call, graph: Any, _scratch: Scratch) -> Facts:
     """How many pieces there are for TensorRT and for PyTorch; all that the resource partitioner changes.
 
