@@ -628,6 +628,28 @@ Fallback  5 further reasons; see the lines above
     )
 
 
+def test_what_validators_refused_is_named_with_its_arguments(recording, torchspan):
+    library = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
+    attributes = {
+        s.FALLBACK_REASON_CLASSES: [FallbackReason.VALIDATOR_REFUSED],
+        s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.bitwise_and.Tensor", "torch.ops.aten.sort.default"],
+        s.FALLBACK_OPERATOR_COUNTS: [2, 1],
+        s.FALLBACK_OPERATOR_REASONS: [FallbackReason.VALIDATOR_REFUSED] * 2,
+        s.REFUSED_OPERATORS: ["torch.ops.aten.bitwise_and.Tensor", "torch.ops.aten.sort.default"],
+        s.REFUSED_VALIDATORS: [library + "bitwise_type_validator", f"{library}sort_validator, app.ops.small_enough"],
+        s.REFUSED_ARGUMENTS: ["self: int32, other: int32", "self: float32 dynamic, dim"],
+    }
+    recording.span("torch_tensorrt.compile", 0, 100, attributes)
+    assert torchspan("show", recording.path)[1].splitlines()[-6:] == [
+        "Fallback  aten.bitwise_and.Tensor ×2, aten.sort ×1: refused by its converter;",
+        "          other dtype, shape or argument",
+        "          aten.bitwise_and.Tensor: bitwise_type_validator for self: int32,",
+        "          other: int32",
+        "          aten.sort: sort_validator, app.ops.small_enough for self: float32",
+        "          dynamic, dim",
+    ]
+
+
 def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, torchspan):
     recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED]})
 

@@ -258,34 +258,53 @@ class FallbackReason:
 
 
 # --- failures ---------------------------------------------------------------------------------------------------
-_CAN_BLOCK = (phase.COMPILE, phase.REFIT, phase.PARTITION)
-"""Work that fails with `require_full_compilation` because of operators that TensorRT cannot run."""
-
 UNSUPPORTED_NAMES = Attribute(
     "torch_tensorrt.unsupported.operators.names",
     "string[]",
     "Operators for which a compilation with `require_full_compilation` failed, most frequent first (at most 20). "
     "Nothing runs, so these are no fallback.",
-    *_CAN_BLOCK,
+    *_SPLIT,
 )
 UNSUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.unsupported.operators.counts",
     "int[]",
     "How often each of `torch_tensorrt.unsupported.operators.names` occurs.",
-    *_CAN_BLOCK,
+    *_SPLIT,
 )
 UNSUPPORTED_REASONS = Attribute(
     "torch_tensorrt.unsupported.operators.reasons",
     "string[]",
     "The class of reason for each of `torch_tensorrt.unsupported.operators.names`, as in "
     "`torch_tensorrt.fallback.operators.reasons`.",
-    *_CAN_BLOCK,
+    *_SPLIT,
 )
 UNSUPPORTED_OMITTED = Attribute(
     "torch_tensorrt.unsupported.operators.omitted",
     "int",
     "Kinds of operators that are not in `torch_tensorrt.unsupported.operators.names`.",
-    *_CAN_BLOCK,
+    *_SPLIT,
+)
+REFUSED_OPERATORS = Attribute(
+    "torch_tensorrt.refused.operators.names",
+    "string[]",
+    "Operators with converters whose validators refused a node (at most 20).",
+    *_SPLIT,
+)
+REFUSED_VALIDATORS = Attribute(
+    "torch_tensorrt.refused.operators.validators",
+    "string[]",
+    "For each of `torch_tensorrt.refused.operators.names` the validators that were asked about the first such node, by "
+    "their qualified names (at most 4); `supports_dynamic_shapes=False` for a converter of static shapes alone, where "
+    "the node has dynamic ones. A validator gives no reason.",
+    *_SPLIT,
+)
+REFUSED_ARGUMENTS = Attribute(
+    "torch_tensorrt.refused.operators.arguments",
+    "string[]",
+    "For each of `torch_tensorrt.refused.operators.names` the arguments of the first such node by the names of the "
+    "operator's schema, `self: float64, dim`: with the data type of a tensor and `dynamic` for a symbolic shape, and "
+    "without the value of anything else.",
+    *_SPLIT,
 )
 FAILED_OPERATOR = Attribute(
     "torch_tensorrt.failed.operator",

@@ -12,6 +12,7 @@ from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
 from torchspan.cli.waterfall._cache_answer import cache_answers
 from torchspan.cli.waterfall._error_answer import error_answers
+from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import duration, plural, share, times
 from torchspan.traces import Node, Trace, at_or_below
 
@@ -90,7 +91,10 @@ def _fallback(nodes: list[Node]) -> list[Answer]:
     return [
         Answer(
             "Fallback",
-            ((*_kinds(operators), *words(_why(reason, settings))),),
+            (
+                (*_kinds(operators), *words(_why(reason, settings))),
+                *(refusals(node.span.attributes for node in nodes) if reason == _R.VALIDATOR_REFUSED else ()),
+            ),
             style=Style.FALLBACK,
         )
         for reason, operators in sorted(by_reason.items(), key=lambda item: -item[1].total())

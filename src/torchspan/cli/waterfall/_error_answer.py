@@ -10,6 +10,7 @@ from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Code, listed, words
+from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import plural, times
 from torchspan.traces import Attributes, Node
 
@@ -52,6 +53,7 @@ def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
     blocking = _blocking(attributes)
     if blocking:
         yield blocking
+        yield from refusals([attributes])
     yield from _advice(node)
 
 

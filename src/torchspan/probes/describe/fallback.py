@@ -16,6 +16,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
+from torchspan.probes.describe import refusal
 from torchspan.probes.describe._values import LIST_LIMIT, operator_name
 from torchspan.semconv import FallbackReason
 
@@ -39,6 +40,7 @@ UNSUPPORTED_KEYS = (
     semconv.UNSUPPORTED_COUNTS,
     semconv.UNSUPPORTED_REASONS,
     semconv.UNSUPPORTED_OMITTED,
+    *refusal.KEYS,
 )
 """The attributes that say why a compilation with `require_full_compilation` failed."""
 
@@ -64,7 +66,9 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
     elif node.is_impure():
         verdicts[node.name] = UNCOUNTED
     else:
-        verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+        reason = verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+        if reason == FallbackReason.VALIDATOR_REFUSED:
+            refusal.note(scratch, node, _converters(node.target), assume_dynamic=_assumes_dynamic_support())
 
 
 def reason_of(node: Any, torch_executed_ops: Any) -> str:
@@ -97,7 +101,15 @@ def _converters(target: Any) -> Iterator[Any]:
 
 
 def _data_dependent_fallback() -> bool:
-    return bool(getattr(getattr(_registry(), "compilation_settings", None), "fallback_data_dependent_ops", False))
+    return _has_setting("fallback_data_dependent_ops")
+
+
+def _assumes_dynamic_support() -> bool:
+    return _has_setting("assume_dynamic_shape_support")
+
+
+def _has_setting(name: str) -> bool:
+    return bool(getattr(getattr(_registry(), "compilation_settings", None), name, False))
 
 
 def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
@@ -117,7 +129,9 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
 def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
     """The operators that no converter takes, in a graph all of which was to run in TensorRT."""
     left = [(name, reason) for name, reason in left_in_torch(nodes, scratch) if reason != FallbackReason.MIN_BLOCK_SIZE]
-    return dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)) if left else {}
+    if not left:
+        return {}
+    return {**dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)), **refusal.facts(scratch, dict(left))}
 
 
 def piece_reason(left: Left) -> str | None:
@@ -136,7 +150,7 @@ def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
     }
 
 
-def facts(left: Left, pieces: Counter[str]) -> Facts:
+def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
     """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first.
 
     pieces: how many pieces of the graph each reason left.
@@ -151,6 +165,7 @@ def facts(left: Left, pieces: Counter[str]) -> Facts:
         semconv.FALLBACK_OPERATOR_NAMES: names,
         semconv.FALLBACK_OPERATOR_COUNTS: counts,
         semconv.FALLBACK_OPERATOR_REASONS: reasons,
+        **refusal.facts(scratch, dict(left)),
     }
     if omitted:
         result[semconv.FALLBACK_OPERATORS_OMITTED] = omitted[0]

@@ -28,7 +28,7 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
     planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
-    left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch))
+    left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch), scratch)
     scratch[fallback.PLAN] = {
         semconv.OPERATORS_TENSORRT: planned,
         semconv.COVERAGE: planned / total if total else 0.0,
