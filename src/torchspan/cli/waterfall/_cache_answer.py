@@ -7,7 +7,7 @@ from collections import Counter
 
 from torchspan import phase, semconv
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Why, settings_of
+from torchspan.cli.waterfall._answer import Answer, Why, settings_of, words
 from torchspan.cli.waterfall._units import plural
 from torchspan.traces import Node
 
@@ -21,16 +21,16 @@ WHY = {
     _C.NO_HASH: Why("no hash", "get_hash must return one"),
     _C.SETTINGS: Why("other settings", "compile with the same, or clear the cache"),
     _C.INPUTS: Why("other inputs", "get_hash must tell them apart"),
-    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built anew"),
+    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built again"),
     _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
-    _C.UNREADABLE: Why("unreadable", "remove the entry, or mend the cache"),
-    _C.MALFORMED_ENTRY: Why("no entry", "mend the cache's check"),
+    _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
+    _C.MALFORMED_ENTRY: Why("no entry", "correct the cache's check"),
     _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
     _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
     _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
     _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
-    _C.INSERT_RAISED: Why("raised", "mend the cache"),
+    _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
 _PLURALS = {"hit": "hits", "miss": "misses"}
 
@@ -42,7 +42,7 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
     if not looked and not stored:
         return _by_settings(nodes)
     if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
-        return [Answer("Cache", (), _OFF)]
+        return [Answer("Cache", (words(_OFF),))]
     differing = sorted(
         {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
     )
@@ -50,7 +50,7 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
         _outcome(result, reason, count, differing) for (result, reason), count in sorted((looked + stored).items())
     ]
     remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
-    return [Answer("Cache", (), "; ".join([", ".join(texts), *filter(None, remedies)]))]
+    return [Answer("Cache", (words("; ".join([", ".join(texts), *filter(None, remedies)])),))]
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
@@ -77,6 +77,6 @@ def _by_settings(nodes: list[Node]) -> list[Answer]:
     keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
     if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
         if not any(settings.get(key) for key in keys):
-            return [Answer("Cache", (), _OFF)]
-        return [Answer("Cache", (), "on, but no lookup was seen")]
+            return [Answer("Cache", (words(_OFF),))]
+        return [Answer("Cache", (words("on, but no lookup was seen"),))]
     return []

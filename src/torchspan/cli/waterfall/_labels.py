@@ -16,17 +16,10 @@ SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
 _MOST_INPUTS = 3
 _MOST_LOGGED = 2
-LIBRARIES = ("torch_tensorrt.", "tensorrt.", "torch.", "torchspan.")
-"""Beginnings of names that can be left out where there is no room."""
-
+_SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
+"""Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (
-    semconv.ENGINE_NAME,
-    semconv.CACHE_INSERTED,
-    semconv.CACHE_RESULT,
-    semconv.MODEL_CLASS,
-    "torchspan.import.module",
-)
+_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, "torchspan.import.module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +41,8 @@ class Steps:
 
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span is about; empty where it has none."""
-    return next((str(span.attributes[key]) for key in _SUBJECTS if span.attributes.get(key)), "")
+    keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
+    return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -79,6 +73,16 @@ def lasted(nodes: Sequence[Node]) -> str:
     """How long the nodes took together; at least, where one of them did not end."""
     text = duration(sum(node.span.duration_ns for node in nodes))
     return f"≥ {text}" if any(isinstance(node.span, UnfinishedSpan) for node in nodes) else text
+
+
+def short(span: Span) -> str:
+    """The span's target, or its name without the library: what the answers under the waterfall call it."""
+    return without_library(str(target(span) or span.name))
+
+
+def without_library(name: str) -> str:
+    """`build_engine` of `tensorrt.build_engine`; other names are returned as they are."""
+    return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
 
 
 def facts(node: Node) -> list[Fact]:
@@ -216,7 +220,8 @@ def _operators(node: Node) -> list[str]:
         found.append(plural(int(total), "op"))
     left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
     if left is not None and right is not None:
-        found.append(f"subgraphs: {left:.0f} TensorRT, {right:.0f} PyTorch")
+        inline = a.get(semconv.PARTITIONER) == "global"  # it leaves PyTorch's operators where they are
+        found.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
     operators = number(a, semconv.ENGINE_OPERATORS)
     if operators is not None:
         found.append(plural(int(operators), "op"))

@@ -11,19 +11,17 @@ from dataclasses import dataclass
 from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Part
+from torchspan.cli.waterfall._answer import lines
 from torchspan.cli.waterfall._answers import answers
 from torchspan.cli.waterfall._fold import Fold, Row, folded, rows
-from torchspan.cli.waterfall._labels import LIBRARIES, SEPARATOR, Fact
+from torchspan.cli.waterfall._labels import SEPARATOR, Fact
 from torchspan.cli.waterfall._scene import Scene
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9
-_HEAD = 10
 _STAND_IN = "stand-in"
 _LABEL = 24
-_KNOWN = 12  # columns in which the name of an operator can still be told
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def waterfall(trace: Trace, width: int, scene: Scene) -> Iterator[Line]:
     for row in rows(trace):
         yield from _row(row, scale, "", "")
     for answer in answers(trace):
-        yield _answer(answer, width)
+        yield from lines(answer, width)
 
 
 def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterator[Line]:
@@ -208,11 +206,10 @@ def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
 
 
 def _short_name(name: str, room: int) -> str:
-    """The name, or what follows the library's in it, or both ends of that."""
-    if cells(name) <= room:
-        return name
-    own = name.rpartition(".")[2] if name.startswith(LIBRARIES) else name
-    return f"…{own}" if own is not name and cells(own) < room else shorten(own, room)
+    """The name, or the end of it that follows the library's, or both of its ends."""
+    own = _labels.without_library(name)
+    endings = () if own == name else (f"…{own}", f"…{own.rpartition('.')[2]}")
+    return next((each for each in (name, *endings) if cells(each) <= room), shorten(own, room))
 
 
 def _short_guide(guide: str, scale: _Scale) -> str:
@@ -274,37 +271,3 @@ def _fold_facts(fold: Fold) -> list[Fact]:
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
     return [*found, Fact(f"{failed} failed", Style.ERROR)] if failed else found
-
-
-def _answer(answer: Answer, width: int) -> Line:
-    room = width - _HEAD - cells(answer.tail)
-    text = ", ".join(f"{part.name} {part.number}".rstrip() for part in answer.parts)
-    if cells(text) > room:
-        text = _fitted(answer, room)
-    text += answer.tail
-    if cells(text) + cells(answer.note) <= width - _HEAD:
-        text += answer.note
-    return [(pad(answer.head, _HEAD), Style.STRONG), (text, answer.style)]
-
-
-def _fitted(answer: Answer, room: int) -> str:
-    """The parts with shortened names; fewer parts, the rest counted, where that leaves names too short to know."""
-    # Names that are omitted to keep the others known: no more than that many of them fit.
-    most = len(answer.parts) if answer.omitted is None else min(len(answer.parts), max(room // _KNOWN, 1))
-    for count in range(most, 0, -1):
-        kept, left = answer.parts[:count], len(answer.parts) - count
-        more = f", {plural(left, *answer.omitted)}" if left and answer.omitted else ""
-        fixed = sum(cells(f" {part.number}") if part.number else 0 for part in kept) + 2 * (count - 1) + cells(more)
-        if answer.omitted is None or room - fixed >= _KNOWN * count or count == 1:
-            names = _shared(kept, room - fixed)
-            return ", ".join(f"{name} {part.number}".rstrip() for name, part in zip(names, kept, strict=True)) + more
-    return ""
-
-
-def _shared(parts: Sequence[Part], room: int) -> list[str]:
-    """The names within `room` columns together, the longest shortened first."""
-    widths = [cells(part.name) for part in parts]
-    limit = min(max(widths, default=0), max(room, 1))
-    while limit > 1 and sum(min(width, limit) for width in widths) > room:
-        limit -= 1
-    return [shorten(part.name, limit) for part in parts]
