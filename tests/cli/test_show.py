@@ -582,6 +582,33 @@ def test_the_answer_about_the_cache_says_why_and_what_would_change_it(recording,
     assert cache_line(recording, torchspan, *outcomes) == line
 
 
+def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    outcome = {s.CACHE_RESULT: "miss", s.CACHE_REASON: "other_settings"}
+    convert = recording.span("torch_tensorrt.convert", 0, 90, outcome, parent=root)
+    found = {
+        s.CACHE_NEIGHBOUR_SETTINGS: ["optimization_level"],
+        s.CACHE_NEIGHBOUR_STORED: ["3"],
+        s.CACHE_NEIGHBOUR_REQUESTED: ["2"],
+    }
+    recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**outcome, **found}, parent=convert)
+    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
+        "Cache     1 miss (an entry for other settings: optimization_level 3 there, 2",
+        "          here); compile with the same to use it",
+    ]
+
+
+def test_an_engine_that_the_stand_in_does_not_know_is_not_said_to_be_another_tensorrts(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    rejected = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "engine_unreadable"}
+    lookup = recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, rejected, parent=root)
+    recording.span("tensorrt.deserialize_engine", 1, 2, {s.STAND_IN: True}, parent=lookup)
+    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
+        "Cache     1 rejected (an engine that the stand-in for a GPU does not know);",
+        "          remove the entry, or share the --engine-dir",
+    ]
+
+
 def test_every_reason_of_the_cache_is_put_into_words():
     reasons = {value for name, value in vars(s.CacheReason).items() if name.isupper()}
     assert set(_cache_answer.WHY) == reasons

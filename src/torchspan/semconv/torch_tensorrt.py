@@ -398,7 +398,8 @@ CACHE_RESULT = Attribute(
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
     "string",
-    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`.",
+    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`. On a `miss`, only if a cache in a "
+    "folder has entries of the same graph: what they are for.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -407,6 +408,33 @@ CACHE_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.rejected.settings",
     "string[]",
     "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOURS = Attribute(
+    "torch_tensorrt.engine_cache.miss.entries",
+    "int",
+    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their names "
+    "say so; none is read.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_SETTINGS = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.names",
+    "string[]",
+    "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and inputs "
+    "(at most 20). Absent if more than one differs, or one whose values cannot be listed.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_STORED = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.stored",
+    "string[]",
+    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, boolean, data "
+    "type or enumeration.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_REQUESTED = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.requested",
+    "string[]",
+    "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`, or `?`.",
     phase.CACHE_LOOKUP,
 )
 CACHE_KEY = Attribute(
@@ -478,6 +506,10 @@ class CacheReason:
     """Rejected: built for inputs of another shape, data type or format."""
     OUTDATED_ENTRY = "outdated_entry"
     """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
+    OTHER_SETTINGS = "other_settings"
+    """Miss: the cache folder has an entry of this graph and these inputs, for other settings."""
+    OTHER_INPUTS = "other_inputs"
+    """Miss: the cache folder has an entry of this graph, for other inputs."""
     IGNORED = "ignored_by_cache"
     """Rejected: a cache of the user's own had the entry and did not return it."""
     UNREADABLE = "unreadable"
