@@ -89,7 +89,8 @@ main                                                  ████████�
       ├─ torch_tensorrt.construct_network  80 layers           ▏         20.0 ms
       ├─ tensorrt.build_engine  80 layers                      ███        380 ms
       └─ torch_tensorrt.setup_engine                              ▏     stand-in
-Own time  build_engine 760 ms 38 %, export 370 ms 19 %, deallo…odule 300 ms 15 %
+Own time  build_engine 760 ms 38 %, export 370 ms 19 %,
+          deallocate_module 300 ms 15 %; stand-in left out
 Fallback  aten.mul.Tensor ×2: group smaller than min_block_size=5; lower it
 Fallback  aten.special_i1e ×1: no converter; register one, or replace the op
 Cache     off; cache_built_engines, reuse_cached_engines turn it on
@@ -256,7 +257,8 @@ torch_tensorrt.compile                                ████████�
 │  3 engines
 └─ nnnnnnnnnnnnnnnnnnnnnnnnn…nnnnnnnnnnnnnnnnnnnnnnnn ████████████████    999 ms
       4321 layers · 123 MB
-Own time  nnnnnnnnnnnnnnnnn…nnnnnnnnnnnnnnnnn 999 ms 100 %, compile 1.00 ms <1 %
+Own time  nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn
+          nnnnnnnnnnnnnnnnnnnn 999 ms 100 %, compile 1.00 ms <1 %
 """
     )
 
@@ -286,9 +288,173 @@ torch_tensorrt.compile  RuntimeError                  ████████�
       of what to do about it, a long explanation of what to do about it, a long
       explanation of what to do about it,
 Own time  convert 90.0 ms 90 %, compile 10.0 ms 10 %
-Error     RuntimeError in convert: Conversion…planation of what to do about it,
+Error     RuntimeError in convert: Conversion of function ? not supported: a
+          long explanation of what to do about it, a long explanation of what to
+          do about it, a long explanation of what to do about it,
 """
     )
+
+
+CONVERTERS = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
+NODE = {
+    s.FAILED_OPERATOR: "torch.ops.aten.nonzero.default",
+    s.FAILED_NODE_NAME: "nonzero",
+    s.FAILED_NODE_POSITION: 4,
+    s.FAILED_NODES: 9,
+    s.FAILED_CONVERTER: CONVERTERS + "aten_ops_nonzero",
+    s.CODE_FILE: "/app/serving/model.py",
+    s.CODE_LINE: 12,
+    s.CODE_FUNCTION: "forward",
+}
+"""What a conversion that failed says about its cause."""
+
+
+def error_lines(torchspan, recording):
+    """The answer about the error, line by line."""
+    _, head, rest = torchspan("show", recording.path)[1].partition("\nError ")
+    return (head + rest).strip().splitlines()
+
+
+def failed_conversion(recording, work="torch_tensorrt.compile", around=None, node=NODE, message="Not available here"):
+    root = recording.span(work, 0, 100, around, error=("NotImplementedError", None))
+    error = ("NotImplementedError", message)
+    recording.span("torch_tensorrt.construct_network", 0, 90, node, parent=root, error=error)
+
+
+def test_the_answer_about_a_failed_conversion_breaks_between_words_and_names(recording, torchspan):
+    failed_conversion(
+        recording, message="This is only available in other environments, for a long reason that is given"
+    )
+    assert error_lines(torchspan, recording) == [
+        "Error     NotImplementedError in construct_network: This is only available in",
+        "          other environments, for a long reason that is given",
+        "          aten.nonzero (%nonzero, node 4 of 9) at /app/serving/model.py:12 in",
+        "          forward",
+        "          converter aten_ops_converters.aten_ops_nonzero",
+        '          pass torch_executed_ops={"torch.ops.aten.nonzero.default"} to run it',
+        "          in PyTorch",
+    ]
+
+
+def test_a_terminal_of_40_columns_gets_whole_names_where_they_fit(recording, torchspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    failed_conversion(recording)
+    assert error_lines(torchspan, recording) == [
+        "Error     NotImplementedError in",
+        "          construct_network: Not",
+        "          available here",
+        "          aten.nonzero (%nonzero, node 4",
+        "          of 9) at",
+        "          /app/serving/model.py:12 in",
+        "          forward",
+        "          converter",
+        "          aten_ops_converters.",
+        "          aten_ops_nonzero",
+        "          pass",
+        '          torch_executed_ops={"torch.ops.aten.nonzero.default"}',
+        "          to run it in PyTorch",
+    ], "what is to be pasted is left to the terminal to wrap"
+
+
+def test_what_is_to_be_pasted_keeps_the_operators_that_were_excluded_before(recording, torchspan):
+    excluded = {s.SETTINGS["torch_executed_ops"]: ["torch.ops.aten.relu.default"]}
+    failed_conversion(recording, around={**excluded, s.SETTINGS["require_full_compilation"]: True})
+    assert error_lines(torchspan, recording)[-3:] == [
+        '          pass torch_executed_ops={"torch.ops.aten.relu.default",',
+        '          "torch.ops.aten.nonzero.default"} and require_full_compilation=False',
+        "          to run it in PyTorch",
+    ]
+
+
+def test_for_torch_compile_it_is_an_option(recording, torchspan):
+    failed_conversion(recording, around={s.ENTRY_POINT: "torch.compile"})
+    assert error_lines(torchspan, recording)[-2:] == [
+        '          add "torch_executed_ops": {"torch.ops.aten.nonzero.default"} to',
+        "          options to run it in PyTorch",
+    ]
+
+
+def test_an_engine_of_a_whole_model_has_nowhere_else_to_run_an_operator(recording, torchspan):
+    failed_conversion(recording, "torch_tensorrt.convert_to_engine")
+    assert error_lines(torchspan, recording)[-2:] == [
+        "          an engine of a whole model needs all its operators:",
+        "          torch_tensorrt.compile can do without",
+    ]
+
+
+def test_a_node_without_an_operator_is_called_by_its_kind(recording, torchspan):
+    failed_conversion(recording, node={s.FAILED_OPERATOR: "placeholder", s.FAILED_NODE_POSITION: 1, s.FAILED_NODES: 9})
+    assert error_lines(torchspan, recording) == [
+        "Error     NotImplementedError in construct_network: Not available here",
+        "          placeholder (node 1 of 9)",
+    ]
+
+
+def test_a_file_below_the_current_folder_is_named_from_there_on(recording, torchspan, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    failed_conversion(recording, node={**NODE, s.CODE_FILE: str(tmp_path / "models" / "net.py")})
+    assert " at models/net.py:12 in forward" in " ".join(error_lines(torchspan, recording))
+
+
+def test_operators_that_are_in_the_way_of_a_full_compilation_are_named_and_counted(recording, torchspan):
+    blocking = {
+        s.UNSUPPORTED_NAMES: ["torch.ops.aten.special_i1e.default", "torch.ops.aten._fft_r2c.default"],
+        s.UNSUPPORTED_COUNTS: [2, 1],
+        s.UNSUPPORTED_REASONS: [FallbackReason.NO_CONVERTER, FallbackReason.COMPLEX_DTYPE],
+        s.UNSUPPORTED_OMITTED: 7,
+    }
+    message = "require_full_compilation=True was specified, but model is not fully supported"
+    recording.span("torch_tensorrt.partition", 0, 100, blocking, error=("AssertionError", message))
+    assert error_lines(torchspan, recording) == [
+        "Error     AssertionError in partition: require_full_compilation=True was",
+        "          specified, but model is not fully supported",
+        "          not for TensorRT: aten.special_i1e ×2 (no converter),",
+        "          aten._fft_r2c ×1 (complex numbers), 7 more kinds",
+        "          pass require_full_compilation=False to run them in PyTorch",
+    ]
+
+
+def test_an_export_that_failed_names_the_dimensions_and_the_place(recording, torchspan):
+    found = {s.VIOLATED_CONSTRAINTS: ["inputs[0].shape[0]: specialized to a constant"]}
+    recording.span("torch.export", 0, 100, found, error=("torch._dynamo.exc.UserError", "Constraints violated (?)!"))
+    assert error_lines(torchspan, recording) == [
+        "Error     torch._dynamo.exc.UserError in export: Constraints violated (?)!",
+        "          inputs[0].shape[0]: specialized to a constant",
+    ]
+
+
+def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(recording, torchspan):
+    span = recording._provider.get_tracer(s.SCOPE_NAME).start_span("torch_tensorrt.construct_network")
+    place = {s.CODE_FILE: "/app/converters.py", s.CODE_LINE: 21, s.CODE_FUNCTION: "app.converters.convert_erfcx"}
+    span.add_event("exception", {s.EXCEPTION_TYPE: "ValueError", **place})
+    span.set_attribute(s.ERROR_TYPE, "ValueError")
+    span.end()
+    assert error_lines(torchspan, recording) == [
+        "Error     ValueError in construct_network",
+        "          raised at /app/converters.py:21 in app.converters.convert_erfcx",
+        "          its message is recorded with TORCHSPAN_CAPTURE=text",
+    ]
+
+
+def test_a_build_that_failed_without_a_reason_says_where_the_reason_is(recording, torchspan):
+    recording.span("tensorrt.build_engine", 0, 100, error=("engine_build_failed", None))
+    assert error_lines(torchspan, recording) == [
+        "Error     engine_build_failed in build_engine",
+        "          TensorRT's own log has the reason: see what the program's logger",
+        "          printed",
+    ]
+
+
+def test_a_conversion_to_an_engine_is_about_its_model_and_not_about_the_cache(recording, torchspan):
+    attributes = {s.MODEL_CLASS: "Net", s.CACHE_RESULT: "disabled", s.CACHE_REASON: "not_requested"}
+    recording.span("torch_tensorrt.convert_to_engine", 0, 100, attributes)
+    assert "torch_tensorrt.convert_to_engine · Net " in torchspan("show", recording.path)[1]
+
+
+def test_the_global_partitioner_leaves_operators_inline_and_has_no_pieces_for_pytorch(recording, torchspan):
+    split = {s.PARTITIONER: "global", s.SUBGRAPHS_TENSORRT: 2, s.SUBGRAPHS_TORCH: 0, **FALLBACK}
+    recording.span("torch_tensorrt.partition", 0, 100, split)
+    assert "  subgraphs: 2 TensorRT · in PyTorch: aten.special_i1e" in torchspan("show", recording.path)[1]
 
 
 def test_what_a_failed_compilation_planned_is_called_planned_and_said_once(recording, torchspan):
@@ -380,14 +546,15 @@ torch_tensorrt.compile                                ████████�
 ├─ torch_tensorrt.engine_cache.lookup · hit            █                 5.00 ms
 ├─ torch_tensorrt.engine_cache.lookup · miss             █               5.00 ms
 └─ torch_tensorrt.engine_cache.insert · inserted              ██         10.0 ms
-Own time  compile 75.0 ms 75 %, engin…okup 15.0 ms 15 %, engin…sert 10.0 ms 10 %
+Own time  compile 75.0 ms 75 %, engine_cache.lookup 15.0 ms 15 %,
+          engine_cache.insert 10.0 ms 10 %
 Cache     2 hits, 1 inserted, 1 miss
 """
     )
 
 
 def cache_line(recording, torchspan, *outcomes):
-    """The answer about the cache for conversions, or insertions, of these outcomes: (result, reason, settings)."""
+    """The answer about the cache, as one line, for conversions or insertions of these outcomes: (result, reason, settings)."""
     root = recording.span("torch_tensorrt.compile", 0, 100)
     for number, (result, reason, settings) in enumerate(outcomes):
         stored = result in ("inserted", "refused")
@@ -396,8 +563,8 @@ def cache_line(recording, torchspan, *outcomes):
         attributes |= {s.CACHE_SETTINGS: settings} if settings else {}
         name = "torch_tensorrt.engine_cache.insert" if stored else "torch_tensorrt.convert"
         recording.span(name, 10 * number, 10 * number + 5, attributes, parent=root)
-    (line,) = [each for each in torchspan("show", recording.path)[1].splitlines() if each.startswith("Cache")]
-    return line
+    head, *rest = torchspan("show", recording.path)[1].partition("\nCache")[2].splitlines()
+    return " ".join([f"Cache{head}", *(each.strip() for each in rest)])
 
 
 @pytest.mark.parametrize(
@@ -406,13 +573,40 @@ def cache_line(recording, torchspan, *outcomes):
         ([("disabled", "not_requested", None)] * 2, "Cache     off; cache_built_engines, reuse_cached_engines turn it on"),
         ([("disabled", "immutable_weights", None)], "Cache     1 disabled (immutable weights); immutable_weights=False turns it on"),
         ([("rejected", "settings", ["disable_tf32"])], "Cache     1 rejected (other settings disable_tf32); compile with the same, or clear the cache"),
-        ([("hit", None, None), ("rejected", "outdated_entry", None)], "Cache     1 hit, 1 rejected (outdated entry); it is built anew"),
+        ([("hit", None, None), ("rejected", "outdated_entry", None)], "Cache     1 hit, 1 rejected (outdated entry); it is built again"),
         ([("miss", None, None), ("refused", "cache_full", None)], "Cache     1 miss, 1 refused (cache full); clear it, or raise engine_cache_size"),
         ([("rejected", "a_reason_of_a_later_version", None)], "Cache     1 rejected (a_reason_of_a_later_version)"),
     ],
 )  # fmt: skip
 def test_the_answer_about_the_cache_says_why_and_what_would_change_it(recording, torchspan, outcomes, line):
     assert cache_line(recording, torchspan, *outcomes) == line
+
+
+def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    outcome = {s.CACHE_RESULT: "miss", s.CACHE_REASON: "other_settings"}
+    convert = recording.span("torch_tensorrt.convert", 0, 90, outcome, parent=root)
+    found = {
+        s.CACHE_NEIGHBOUR_SETTINGS: ["optimization_level"],
+        s.CACHE_NEIGHBOUR_STORED: ["3"],
+        s.CACHE_NEIGHBOUR_REQUESTED: ["2"],
+    }
+    recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**outcome, **found}, parent=convert)
+    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
+        "Cache     1 miss (an entry for other settings: optimization_level 3 there, 2",
+        "          here); compile with the same to use it",
+    ]
+
+
+def test_an_engine_that_the_stand_in_does_not_know_is_not_said_to_be_another_tensorrts(recording, torchspan):
+    root = recording.span("torch_tensorrt.compile", 0, 100)
+    rejected = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "engine_unreadable"}
+    lookup = recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, rejected, parent=root)
+    recording.span("tensorrt.deserialize_engine", 1, 2, {s.STAND_IN: True}, parent=lookup)
+    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
+        "Cache     1 rejected (an engine that the stand-in for a GPU does not know);",
+        "          remove the entry, or share the --engine-dir",
+    ]
 
 
 def test_every_reason_of_the_cache_is_put_into_words():
@@ -461,11 +655,33 @@ Fallback  5 further reasons; see the lines above
     )
 
 
+def test_what_validators_refused_is_named_with_its_arguments(recording, torchspan):
+    library = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
+    attributes = {
+        s.FALLBACK_REASON_CLASSES: [FallbackReason.VALIDATOR_REFUSED],
+        s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.bitwise_and.Tensor", "torch.ops.aten.sort.default"],
+        s.FALLBACK_OPERATOR_COUNTS: [2, 1],
+        s.FALLBACK_OPERATOR_REASONS: [FallbackReason.VALIDATOR_REFUSED] * 2,
+        s.REFUSED_OPERATORS: ["torch.ops.aten.bitwise_and.Tensor", "torch.ops.aten.sort.default"],
+        s.REFUSED_VALIDATORS: [library + "bitwise_type_validator", f"{library}sort_validator, app.ops.small_enough"],
+        s.REFUSED_ARGUMENTS: ["self: int32, other: int32", "self: float32 dynamic, dim"],
+    }
+    recording.span("torch_tensorrt.compile", 0, 100, attributes)
+    assert torchspan("show", recording.path)[1].splitlines()[-6:] == [
+        "Fallback  aten.bitwise_and.Tensor ×2, aten.sort ×1: refused by its converter;",
+        "          other dtype, shape or argument",
+        "          aten.bitwise_and.Tensor: bitwise_type_validator for self: int32,",
+        "          other: int32",
+        "          aten.sort: sort_validator, app.ops.small_enough for self: float32",
+        "          dynamic, dim",
+    ]
+
+
 def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, torchspan):
     recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED]})
 
     assert torchspan("show", recording.path)[1].splitlines()[-1] == (
-        "Fallback  conversion or build failed; mend the error, then compile again"
+        "Fallback  conversion or build failed; fix the error, then compile again"
     )
 
 

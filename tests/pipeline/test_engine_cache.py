@@ -18,6 +18,8 @@ from torch_tensorrt.dynamo.conversion import _conversion
 from pipeline.expected import VERSION
 from support import models
 from support.tree import named
+from torchspan.probes import Call
+from torchspan.probes.describe import cache_neighbours
 
 INPUT = torch.ones(2, 16)
 CACHED = {"cache_built_engines": True, "reuse_cached_engines": True, "immutable_weights": False}
@@ -124,6 +126,18 @@ def test_a_miss_an_insertion_and_a_hit_as_the_log_and_the_files_have_them(instru
     assert (found["key"], found["entry.size"]) == (stored["key"], file.stat().st_size)
     assert INSERT not in {span.name for span in spans}
 
+    exporter.clear()
+    file.write_bytes(b"not to be read")
+    compiled(**cache, optimization_level=2)
+    spans = exporter.get_finished_spans()
+    assert outcome(spans) == ("miss", "other_settings")
+    assert of_miss(named(spans, LOOKUP).attributes) == {
+        "entries": 1,
+        "settings.names": ("optimization_level",),
+        "settings.stored": ("None",),
+        "settings.requested": ("2",),
+    }
+
 
 def test_what_a_hit_cost_can_be_read_from_the_lookup(instrument, exporter, filled):
     cache = filled(Memory())
@@ -155,6 +169,104 @@ def test_an_entry_that_is_stored_over_another_was_refreshed(instrument, exporter
     instrument()
     compiled(cache, reuse_cached_engines=False)
     assert of_cache(named(exporter.get_finished_spans(), INSERT))["insert.result"] == "refreshed"
+
+
+# --- entries for something else -------------------------------------------------------------------------------------
+
+
+def of_miss(attributes):
+    """The attributes under `torch_tensorrt.engine_cache.miss.`, without their prefix."""
+    return {key.partition(".miss.")[2]: value for key, value in attributes.items() if ".miss." in key}
+
+
+def hash_of(x=INPUT, model=models.Mlp, **settings):
+    """The library's own hash of a model."""
+    given = torch_tensorrt.dynamo.CompilationSettings(immutable_weights=False, **settings)
+    graph = torch.fx.symbolic_trace(models.seeded(model))
+    return BaseEngineCache.get_hash(graph, [torch_tensorrt.Input.from_tensor(x)], given)
+
+
+@pytest.fixture
+def looked_for(tmp_path):
+    """Describes a lookup of the small model, with these settings, that found nothing in a folder with these entries."""
+
+    def describe(*entries, hash_val=None, **settings):
+        for entry in entries:
+            (tmp_path / entry).mkdir()
+        cache = DiskEngineCache(str(tmp_path), 1 << 20)
+        given = torch_tensorrt.dynamo.CompilationSettings(immutable_weights=False, **settings)
+        arguments = {"hash_val": hash_val or hash_of(**settings), "engine_cache": cache, "settings": given}
+        return cache_neighbours.facts(Call(None, (), arguments))
+
+    return describe
+
+
+def test_nothing_is_said_of_other_graphs_and_of_what_is_no_entry(looked_for):
+    assert looked_for() == {}
+    assert looked_for(hash_of(model=models.Counter), "x", "y" * 153, hash_of()) == {}
+
+
+def test_each_setting_of_which_one_alone_differs_is_named_with_both_values(looked_for):
+    found = looked_for(
+        hash_of(),
+        hash_of(disable_tf32=True, optimization_level=2),
+        hash_of(optimization_level=2, engine_capability=torch_tensorrt.EngineCapability.SAFETY),
+        hash_of(optimization_level=2, tiling_optimization_level="fast"),
+        hash_of(optimization_level=5, version_compatible=True, sparse_weights=True),
+        hash_of(x=torch.ones(3, 16)),
+        optimization_level=2,
+    )
+    assert found["torch_tensorrt.engine_cache.reason"] == "other_settings"
+    rows = zip(*(found[f"torch_tensorrt.engine_cache.miss.settings.{each}"] for each in ROW), strict=True)
+    assert sorted(rows) == [
+        ("disable_tf32", "True", "False"),
+        ("engine_capability", "EngineCapability.SAFETY", "EngineCapability.STANDARD"),
+        ("optimization_level", "None", "2"),
+        ("tiling_optimization_level", "fast", "none"),
+    ]
+    assert found["torch_tensorrt.engine_cache.miss.entries"] == 6
+
+
+ROW = ("names", "stored", "requested")
+
+
+def test_where_two_settings_differ_only_that_they_do_is_said(looked_for):
+    entry = hash_of(disable_tf32=True, optimization_level=2)
+    assert looked_for(entry) == {
+        "torch_tensorrt.engine_cache.reason": "other_settings",
+        "torch_tensorrt.engine_cache.miss.entries": 1,
+    }
+
+
+def test_what_is_no_number_boolean_or_enumeration_is_named_without_its_value(looked_for):
+    found = looked_for(hash_of(), autocast_excluded_nodes={"SECRET"})
+    assert of_miss(found) == {
+        "entries": 1,
+        "settings.names": ["autocast_excluded_nodes"],
+        "settings.stored": ["?"],
+        "settings.requested": ["?"],
+    }
+
+
+def test_an_entry_for_other_inputs_is_said_to_be_one(looked_for):
+    assert looked_for(hash_of(x=torch.ones(3, 16), optimization_level=1)) == {
+        "torch_tensorrt.engine_cache.reason": "other_inputs",
+        "torch_tensorrt.engine_cache.miss.entries": 1,
+    }
+
+
+def test_a_version_that_hashes_in_another_way_is_not_guessed_at(looked_for):
+    graph_and_inputs = hash_of()[: 2 * len(hash_of()) // 3]
+    found = looked_for(hash_of(optimization_level=1), hash_val=graph_and_inputs + "x" * (len(hash_of()) // 3))
+    assert of_miss(found) == {"entries": 1}
+
+
+def test_a_folder_that_cannot_be_read_says_nothing(looked_for, tmp_path, monkeypatch):
+    cache = DiskEngineCache(str(tmp_path / "gone"), 1 << 20)
+    (tmp_path / "gone").rmdir()
+    assert (
+        cache_neighbours.facts(Call(None, (), {"hash_val": hash_of(), "engine_cache": cache, "settings": None})) == {}
+    )
 
 
 # --- disabled --------------------------------------------------------------------------------------------------------

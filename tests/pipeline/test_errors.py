@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an exception leaves behind, on every span it passes."""
 
+import contextlib
+import io
+import re
+from pathlib import Path
+
 import pytest
 import torch
 import torch_tensorrt
@@ -8,9 +13,12 @@ from opentelemetry.trace import StatusCode
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 
+from pipeline.expected import VERSION
 from support import models
 from support.models import raises
 from support.tree import named, outline
+from torchspan import cli
+from torchspan.sdk import FileSpanExporter
 
 OPERATOR = torch.ops.aten.special_i1e.default
 
@@ -146,6 +154,115 @@ def test_with_capture_text_the_message_is_whole(instrument, exporter, converter)
     assert (observer.name, event.name) == ("torchspan.observer", "exception")
     # torch.fx adds to the exception's own message where it happened.
     assert event.attributes["exception.message"].startswith("prompt SECRET-4711\nsecond line\n\nWhile executing")
+
+
+FAILED = ("torch_tensorrt.failed.", "code.")
+
+
+def cause(span):
+    """What a failed span says about its cause: the attributes under `torch_tensorrt.failed.` and `code.`."""
+    return {key: value for key, value in span.attributes.items() if key.startswith(FAILED)}
+
+
+def line_of(text):
+    """The line of a file of the tests in which a text is."""
+    lines = Path(models.__file__).read_text(encoding="utf-8").splitlines()
+    (number,) = [number for number, line in enumerate(lines, 1) if text in line]
+    return number
+
+
+def test_a_failed_conversion_names_the_operator_its_converter_and_the_place_in_the_model(
+    instrument, exporter, broken_relu
+):
+    instrument()
+    broken_relu(ValueError("boom"))
+    with pytest.raises(ValueError):
+        compile_fallback_model()
+    spans = exporter.get_finished_spans()
+    assert cause(named(spans, "torch_tensorrt.construct_network")) == {
+        "torch_tensorrt.failed.operator": "torch.ops.aten.relu.default",
+        "torch_tensorrt.failed.node.name": "relu",
+        "torch_tensorrt.failed.node.position": 5,
+        "torch_tensorrt.failed.nodes.count": 6,
+        "torch_tensorrt.failed.converter": f"{__name__}.broken_relu.<locals>.breaks.<locals>.<lambda>",
+        "code.file.path": models.__file__,
+        "code.line.number": line_of("torch.special.i1e(torch.relu(self.conv(x)))"),
+        "code.function.name": "forward",
+    }
+    assert [cause(span) for span in spans if span.name != "torch_tensorrt.construct_network"] == [{}] * (len(spans) - 1)
+
+
+def test_an_exception_between_two_nodes_is_no_operators_failure(instrument, exporter, monkeypatch):
+    instrument()
+    monkeypatch.setattr(torch.fx.Graph, "process_outputs", lambda *_: raises(KeyboardInterrupt())())
+    with pytest.raises(KeyboardInterrupt):
+        compile_fallback_model()
+    failed_spans = [span for span in exporter.get_finished_spans() if "error.type" in span.attributes]
+    assert [cause(span) for span in failed_spans] == [{}] * len(failed_spans)
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+def test_a_full_compilation_that_is_refused_names_the_operators_in_its_way(instrument, exporter, metrics, fast):
+    instrument()
+    settings = {"require_full_compilation": True, "use_fast_partitioner": fast}
+    with pytest.raises(AssertionError, match="not fully supported"):
+        torch_tensorrt.compile(Refused().eval(), ir="dynamo", inputs=[models.image()], min_block_size=1, **settings)
+    spans = exporter.get_finished_spans()
+    prefix = "torch_tensorrt.unsupported.operators."
+    for name in ("torch_tensorrt.partition", "torch_tensorrt.compile"):
+        attributes = named(spans, name).attributes
+        assert {key.removeprefix(prefix): value for key, value in attributes.items() if key.startswith(prefix)} == {
+            "names": ("torch.ops.aten.special_i1e.default", "torch.ops.aten.special_erfcx.default"),
+            "counts": (2, 1),
+            "reasons": ("no_converter", "no_converter"),
+        }
+        assert attributes["torch_tensorrt.operators.total"] == 6
+        assert attributes["torch_tensorrt.operators.supported"] == 3
+        assert not [key for key in attributes if key.startswith("torch_tensorrt.fallback.")], "nothing runs anywhere"
+    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+
+
+class Refused(torch.nn.Module):
+    """Two kinds of operators without a converter, one of them twice."""
+
+    def forward(self, x):
+        for _ in range(2):
+            x = torch.special.i1e(torch.relu(x))
+        return torch.sigmoid(torch.special.erfcx(x))
+
+
+@pytest.mark.skipif(VERSION < (2, 14), reason="the data-dependent operator of this test is no converter's before")
+def test_what_the_last_lines_say_to_paste_makes_the_compilation_succeed(instrument, exporter, tmp_path):
+    instrument()
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
+    compile_with = lambda **settings: torch_tensorrt.compile(
+        NonZero().eval(), ir="dynamo", inputs=[x], min_block_size=1, **settings
+    )
+    with pytest.raises(NotImplementedError, match="non TensorRT-RTX"):
+        compile_with()
+    file = FileSpanExporter(tmp_path / "trace.jsonl")
+    file.export(exporter.get_finished_spans())
+    file.shutdown()
+
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        assert cli.main(["show", str(tmp_path / "trace.jsonl")]) == 0
+    said = " ".join(shown.getvalue().partition("\nError")[2].split())
+
+    assert "aten.nonzero (%nonzero, node 3 of 4) at " in said
+    assert " in forward converter aten_ops_converters.aten_ops_nonzero pass " in said
+    (code,) = re.findall(r"pass (torch_executed_ops=\{.*\}) to run it in PyTorch", said)
+    assert code == 'torch_executed_ops={"torch.ops.aten.nonzero.default"}'
+    module = compile_with(**eval(f"dict({code})"))
+    assert module(x)[1].tolist() == [[0, 1], [1, 0]]
+
+
+class NonZero(torch.nn.Module):
+    """One operator whose converter raises on TensorRT-RTX."""
+
+    def forward(self, x):
+        x = torch.relu(x)
+        return x, torch.nonzero(x)
 
 
 def test_a_message_written_by_the_library_keeps_its_words_and_loses_its_values(instrument, exporter):

@@ -5,6 +5,7 @@ import gc
 import sys
 import types
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -36,6 +37,71 @@ def test_an_export_by_the_program_is_a_span(instrument, exporter, strict):
         "torch_tensorrt.model.class": "Mlp",
         "torch.export.strict": strict,
         "torch_tensorrt.graph.nodes.count": 9,
+    }
+
+
+class Branches(torch.nn.Module):
+    """Its result depends on a condition on data."""
+
+    def forward(self, x):
+        if x.sum() > 0:  # the condition
+            return x + 1
+        return x - 1
+
+
+class Reshapes(torch.nn.Module):
+    """Works for one size of its first dimension alone."""
+
+    def forward(self, other, x):
+        return other, x.reshape(2, 16)
+
+
+def failed_export(exporter, model, inputs, **options):
+    """What the span of an export that fails says about the cause."""
+    with pytest.raises(RuntimeError):
+        torch.export.export(model.eval(), inputs, **options)
+    (export,) = exporter.get_finished_spans()
+    return {
+        key: value
+        for key, value in export.attributes.items()
+        if key.startswith(("code.", "torch.export.failed.", "torch.export.violated"))
+    }
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_an_export_that_fails_for_a_condition_on_data_names_the_place_in_the_model(instrument, exporter, strict):
+    instrument()
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    # Dynamo, in strict mode, has no operator that makes a number of the data.
+    operator = {} if strict else {"torch.export.failed.operator": "torch.ops.aten.item.default"}
+    assert failed_export(exporter, Branches(), (INPUT,), strict=strict) == {
+        **operator,
+        "code.file.path": __file__,
+        "code.line.number": 1 + next(number for number, line in enumerate(lines) if "# the condition" in line),
+        "code.function.name": "forward",
+    }
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+@pytest.mark.parametrize("shape", [dict, list])
+def test_an_export_that_fails_for_a_dynamic_dimension_names_it(instrument, exporter, shape, strict):
+    instrument()
+    dimension = torch.export.Dim("SECRET")
+    shapes = {"x": {0: dimension}, "other": None} if shape is dict else [None, [dimension, None]]
+    assert failed_export(exporter, Reshapes(), (INPUT, INPUT), dynamic_shapes=shapes, strict=strict) == {
+        "torch.export.violated_constraints": ("inputs[1].shape[0]: specialized to a constant",)
+    }
+
+
+def test_an_export_that_fails_for_dimensions_that_must_be_equal_names_both(instrument, exporter):
+    class Adds(torch.nn.Module):
+        def forward(self, x, y):
+            return x + y
+
+    instrument()
+    shapes = {"x": {0: torch.export.Dim("one")}, "y": {0: torch.export.Dim("two")}}
+    assert failed_export(exporter, Adds(), (INPUT, INPUT + 1), dynamic_shapes=shapes) == {
+        "torch.export.violated_constraints": ("inputs[1].shape[0]: always equal to inputs[0].shape[0]",)
     }
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is left in PyTorch and why; counted against Torch-TensorRT's own report."""
 
+import contextlib
+
 import pytest
 import torch
 import torch_tensorrt
@@ -119,6 +121,43 @@ def test_a_node_that_every_validator_refused(instrument, exporter, refusing_conv
     operators, reasons = fallback(named(exporter.get_finished_spans(), "torch_tensorrt.compile"))
     assert (operators, reasons) == ({SPECIAL: (1, "validator_refused")}, ("validator_refused",))
     assert len(refusing_converter) == 2 * asked_bare, "a validator may be the user's: we never call it ourselves"
+    assert refused(named(exporter.get_finished_spans(), "torch_tensorrt.compile")) == {
+        SPECIAL: (f"{__name__}.refusing_converter", "self: float32")
+    }
+
+
+def refused(span):
+    """operator -> (validators, arguments) of what was refused."""
+    names = (f"torch_tensorrt.refused.operators.{each}" for each in ("names", "validators", "arguments"))
+    return {name: (asked, given) for name, asked, given in zip(*(span.attributes[each] for each in names), strict=True)}
+
+
+class Bits(torch.nn.Module):
+    """Operators whose converters in the library refuse what they are given."""
+
+    def forward(self, x):
+        y = torch.relu(x)
+        return y, torch.bitwise_not((y * 4).to(torch.int32)), torch.sort(y, dim=0, stable=True).values
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["partly", "required in full"])
+def test_the_librarys_validators_are_named_with_what_they_were_asked_about(instrument, exporter, full):
+    instrument()
+    settings = {"require_full_compilation": True} if full else {"dryrun": True}
+    with pytest.raises(AssertionError) if full else contextlib.nullcontext():
+        compiled(Bits().eval(), torch.ones(2, 8), **settings)
+    library = "torch_tensorrt.dynamo.conversion."
+    for name in ("torch_tensorrt.partition", "torch_tensorrt.compile"):
+        assert refused(named(exporter.get_finished_spans(), name)) == {
+            "torch.ops.aten.bitwise_not.default": (
+                library + "aten_ops_converters.bitwise_not_type_validator",
+                "self: int32",
+            ),
+            "_operator.getitem": (
+                library + "ops_evaluators.getitem_validator",
+                "argument 0: float32 int64, argument 1",
+            ),
+        }
 
 
 class Complex(torch.nn.Module):

@@ -2,6 +2,7 @@
 """Files as `torchspan run` writes them, by the real SDK and the real processor, with ids and times a test chooses."""
 
 import itertools
+import json
 import os
 
 from opentelemetry import trace
@@ -74,6 +75,33 @@ class RunRecording:
         }
         facts |= {getattr(semconv, key): value for key, value in attributes.items()}
         return self.span("torchspan.progress", at_ms, at_ms, facts, parent=work)
+
+
+RUN = trace.NonRecordingSpan(
+    trace.SpanContext(0xFEED << 112 | 1, 0xFEED << 48 | 1, is_remote=True, trace_flags=trace.TraceFlags(1))
+)
+"""The parent of what starts below `torchspan.run` without a parent of its own."""
+
+
+def write_run(path, start_ms, end_ms, *, run_id=RUN_ID, pid=999, **attributes):
+    """The line that `torchspan run` itself writes; attributes: values by key, `_` for `.` in it."""
+    context = RUN.get_span_context()
+    span = {
+        "traceId": f"{context.trace_id:032x}",
+        "spanId": f"{context.span_id:016x}",
+        "name": "torchspan.run",
+        "startTimeUnixNano": str(at(start_ms)),
+        "endTimeUnixNano": str(at(end_ms)),
+        "attributes": [_attribute(key.replace("_", "."), value) for key, value in attributes.items()],
+    }
+    resource = {"attributes": [_attribute("torchspan.run.id", run_id), _attribute("process.pid", pid)]}
+    scopes = [{"scope": {"name": "torchspan"}, "spans": [span]}]
+    with open(path, "a") as file:
+        file.write(json.dumps({"resourceSpans": [{"resource": resource, "scopeSpans": scopes}]}) + "\n")
+
+
+def _attribute(key, value):
+    return {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
 
 
 def at(ms):

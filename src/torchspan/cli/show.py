@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from torchspan import semconv
 from torchspan.cli._command import CommandError
-from torchspan.cli._terminal import Style, Terminal, printable
-from torchspan.cli.waterfall import overview, printable_spans, waterfall
-from torchspan.traces import Span, Trace, TraceFile, read, trees
+from torchspan.cli._terminal import Line, Style, Terminal, printable
+from torchspan.cli.waterfall import Scene, answers, overview, printable_spans, program, waterfall
+from torchspan.traces import Run, Span, Trace, TraceFile, UnfinishedSpan, by_run, read, trees
 
 MOST_TRACES = 10
 """Traces drawn when none is asked for; the others are counted."""
@@ -45,16 +45,45 @@ class ShowCommand:
 
 
 def write_traces(spans: Iterable[Span], terminal: Terminal, *, limit: int | None) -> None:
-    """Draw the traces in order of their start, an empty line between them; beyond `limit` only those that tell most."""
-    found = trees(printable_spans(spans))
-    drawn = found if limit is None or len(found) <= limit else _telling(found, limit)
-    for index, trace in enumerate(drawn):
-        if index:
+    """Draw the traces in order of their start, an empty line between them; beyond `limit` only those that tell most.
+
+    The traces of one `torchspan run` stand below a drawing of the whole program.
+    """
+    every = list(printable_spans(spans))
+    scene = Scene.of(every)
+    items = by_run(trees(every))
+    candidates = [
+        trace
+        for item in items
+        for trace in ([member for member in item.members if _is_more(member)] if isinstance(item, Run) else [item])
+    ]
+    chosen = candidates if limit is None or len(candidates) <= limit else _telling(candidates, limit)
+    drawn = {id(trace) for trace in chosen}
+    is_first = True
+    for lines in _drawings(items, drawn, scene, terminal.width):
+        if not is_first:
             terminal.write([[("", Style.PLAIN)]])
-        terminal.write(waterfall(trace, terminal.width))
-    if len(drawn) < len(found):
-        rest = [trace for trace in found if trace not in drawn]
+        terminal.write(lines)
+        is_first = False
+    if len(chosen) < len(candidates):
+        rest = [trace for trace in candidates if id(trace) not in drawn]
         terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
+
+
+def _drawings(
+    items: Iterable[Run | Trace], drawn: Container[int], scene: Scene, width: int
+) -> Iterator[Iterable[Line]]:
+    for item in items:
+        if isinstance(item, Run):
+            yield program(item, width, scene, drawn)
+        for trace in item.members if isinstance(item, Run) else [item]:
+            if id(trace) in drawn:
+                yield waterfall(trace, width, scene)
+
+
+def _is_more(member: Trace) -> bool:
+    """Whether a waterfall of it says more than its line in the drawing of the program."""
+    return len(member.roots) > 1 or bool(member.roots[0].children) or bool(answers(member))
 
 
 def write_problems(file: TraceFile) -> None:
@@ -80,15 +109,16 @@ def _names(paths: Sequence[str]) -> str:
 
 
 def _telling(found: Sequence[Trace], limit: int) -> list[Trace]:
-    """Those with an error or a compilation first, then the longest; in the order of their start."""
+    """Those that failed or did not end first, then compilations, then the longest; in the order of their start."""
 
     def rank(trace: Trace) -> tuple[bool, bool, int]:
         spans = [node.span for node in trace.nodes()]
         is_kept = any(span.attributes.get(semconv.KEEP) is True for span in spans)
-        return any(span.is_error for span in spans), is_kept, trace.end_ns - trace.start_ns
+        is_notable = any(span.is_error or isinstance(span, UnfinishedSpan) for span in spans)
+        return is_notable, is_kept, trace.end_ns - trace.start_ns
 
-    chosen = sorted(found, key=rank, reverse=True)[:limit]
-    return [trace for trace in found if trace in chosen]
+    chosen = {id(trace) for trace in sorted(found, key=rank, reverse=True)[:limit]}
+    return [trace for trace in found if id(trace) in chosen]
 
 
 def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Span]:

@@ -54,16 +54,20 @@ class Call:
         return self._bound
 
 
-def signature_of(function: Any) -> inspect.Signature | None:
-    """The signature of `function`, or None where it has none (extension types).
+def guarded(function: Any) -> Any:
+    """The function inside one of Torch-TensorRT's guards (`needs_refit` and its like), or `function` itself.
 
-    Torch-TensorRT's `needs_refit` and its like hide the function they guard without `functools.wraps`
-    (torch_tensorrt/_features.py); its signature is the one that counts.
+    The guards hide what they guard without `functools.wraps` (torch_tensorrt/_features.py).
     """
-    if getattr(function, "__module__", None) == "torch_tensorrt._features" and function.__closure__:
-        guarded = [cell.cell_contents for cell in function.__closure__ if inspect.isfunction(cell.cell_contents)]
-        function = guarded[0] if len(guarded) == 1 else function
+    if getattr(function, "__module__", None) != "torch_tensorrt._features" or not function.__closure__:
+        return function
+    inside = [cell.cell_contents for cell in function.__closure__ if inspect.isfunction(cell.cell_contents)]
+    return inside[0] if len(inside) == 1 else function
+
+
+def signature_of(function: Any) -> inspect.Signature | None:
+    """The signature of `function`, or None where it has none (extension types); of a guard, what it guards."""
     try:
-        return inspect.signature(function)
+        return inspect.signature(guarded(function))
     except (TypeError, ValueError):
         return None

@@ -19,16 +19,30 @@ EXCEPTION_MESSAGE = Attribute(
     "First line of the message with every literal replaced by `?`; the whole message with `TORCHSPAN_CAPTURE=text`.",
     event="exception",
 )
+_HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
+"""Work whose failure comes from a place in the program's own code."""
+
 CODE_FUNCTION = Attribute(
     "code.function.name",
     "string",
-    "On the `exception` event, the function that raised the exception; on a span, the function that is observed.",
+    "On the `exception` event, the function that raised the exception. On the span of work that failed, the function "
+    "of the program in whose code the cause is, such as `forward`. On other spans, the function that is observed.",
     phase.OBSERVED,
+    *_HAS_PLACE,
     event="exception",
     at_start=True,
 )
-CODE_FILE = Attribute("code.file.path", "string", "File that raised the exception.", event="exception")
-CODE_LINE = Attribute("code.line.number", "int", "Line that raised the exception.", event="exception")
+CODE_FILE = Attribute(
+    "code.file.path",
+    "string",
+    "On the `exception` event, the file that raised the exception. On the span of work that failed, the program's "
+    "file in which the cause is: where the model calls the operator that failed.",
+    *_HAS_PLACE,
+    event="exception",
+)
+CODE_LINE = Attribute(
+    "code.line.number", "int", "The line in the file that `code.file.path` names.", *_HAS_PLACE, event="exception"
+)
 
 PROCESS_PID = Attribute(
     "process.pid",

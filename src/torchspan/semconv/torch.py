@@ -20,3 +20,17 @@ RANGE_CONSTRAINTS = Attribute(
     phase.TRACE,
     phase.EXPORT,
 )
+EXPORT_FAILED_OPERATOR = Attribute(
+    "torch.export.failed.operator",
+    "string",
+    "The operator that an export failed for, where the exception says so: one without a kernel for fake tensors, or "
+    "one whose result depends on data, which the model then uses in a condition.",
+    phase.EXPORT,
+)
+VIOLATED_CONSTRAINTS = Attribute(
+    "torch.export.violated_constraints",
+    "string[]",
+    "Dynamic dimensions for which an export failed, each with the kind of violation, `inputs[0].shape[1]: specialized "
+    "to a constant` (at most 20).",
+    phase.EXPORT,
+)

@@ -257,6 +257,88 @@ class FallbackReason:
     """On a cache lookup only: the library passed over an entry and builds the engine."""
 
 
+# --- failures ---------------------------------------------------------------------------------------------------
+UNSUPPORTED_NAMES = Attribute(
+    "torch_tensorrt.unsupported.operators.names",
+    "string[]",
+    "Operators for which a compilation with `require_full_compilation` failed, most frequent first (at most 20). "
+    "Nothing runs, so these are no fallback.",
+    *_SPLIT,
+)
+UNSUPPORTED_COUNTS = Attribute(
+    "torch_tensorrt.unsupported.operators.counts",
+    "int[]",
+    "How often each of `torch_tensorrt.unsupported.operators.names` occurs.",
+    *_SPLIT,
+)
+UNSUPPORTED_REASONS = Attribute(
+    "torch_tensorrt.unsupported.operators.reasons",
+    "string[]",
+    "The class of reason for each of `torch_tensorrt.unsupported.operators.names`, as in "
+    "`torch_tensorrt.fallback.operators.reasons`.",
+    *_SPLIT,
+)
+UNSUPPORTED_OMITTED = Attribute(
+    "torch_tensorrt.unsupported.operators.omitted",
+    "int",
+    "Kinds of operators that are not in `torch_tensorrt.unsupported.operators.names`.",
+    *_SPLIT,
+)
+REFUSED_OPERATORS = Attribute(
+    "torch_tensorrt.refused.operators.names",
+    "string[]",
+    "Operators with converters whose validators refused a node (at most 20).",
+    *_SPLIT,
+)
+REFUSED_VALIDATORS = Attribute(
+    "torch_tensorrt.refused.operators.validators",
+    "string[]",
+    "For each of `torch_tensorrt.refused.operators.names` the validators that were asked about the first such node, by "
+    "their qualified names (at most 4); `supports_dynamic_shapes=False` for a converter of static shapes alone, where "
+    "the node has dynamic ones. A validator gives no reason.",
+    *_SPLIT,
+)
+REFUSED_ARGUMENTS = Attribute(
+    "torch_tensorrt.refused.operators.arguments",
+    "string[]",
+    "For each of `torch_tensorrt.refused.operators.names` the arguments of the first such node by the names of the "
+    "operator's schema, `self: float64, dim`: with the data type of a tensor and `dynamic` for a symbolic shape, and "
+    "without the value of anything else.",
+    *_SPLIT,
+)
+FAILED_OPERATOR = Attribute(
+    "torch_tensorrt.failed.operator",
+    "string",
+    "The operator whose conversion failed, as `torch_executed_ops` takes it; of a node without an operator, its kind "
+    "(`placeholder`, `get_attr`, `output`).",
+    phase.CONSTRUCT_NETWORK,
+)
+FAILED_NODE_NAME = Attribute(
+    "torch_tensorrt.failed.node.name",
+    "string",
+    "Name of the node whose conversion failed. Only if the name was made from the operator's: other names may be the "
+    "program's own words.",
+    phase.CONSTRUCT_NETWORK,
+)
+FAILED_NODE_POSITION = Attribute(
+    "torch_tensorrt.failed.node.position",
+    "int",
+    "Position of the node whose conversion failed, among `torch_tensorrt.failed.nodes.count`; the first is 1.",
+    phase.CONSTRUCT_NETWORK,
+)
+FAILED_NODES = Attribute(
+    "torch_tensorrt.failed.nodes.count",
+    "int",
+    "Nodes of the graph in which a conversion failed, inputs, constants and the output included.",
+    phase.CONSTRUCT_NETWORK,
+)
+FAILED_CONVERTER = Attribute(
+    "torch_tensorrt.failed.converter",
+    "string",
+    "The converter that failed, by its qualified name. Absent if there is none for the operator.",
+    phase.CONSTRUCT_NETWORK,
+)
+
 # --- one engine -----------------------------------------------------------------------------------------------
 ENGINE_NAME = Attribute(
     "torch_tensorrt.engine.name",
@@ -316,7 +398,8 @@ CACHE_RESULT = Attribute(
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
     "string",
-    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`.",
+    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`. On a `miss`, only if a cache in a "
+    "folder has entries of the same graph: what they are for.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -325,6 +408,33 @@ CACHE_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.rejected.settings",
     "string[]",
     "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOURS = Attribute(
+    "torch_tensorrt.engine_cache.miss.entries",
+    "int",
+    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their names "
+    "say so; none is read.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_SETTINGS = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.names",
+    "string[]",
+    "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and inputs "
+    "(at most 20). Absent if more than one differs, or one whose values cannot be listed.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_STORED = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.stored",
+    "string[]",
+    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, boolean, data "
+    "type or enumeration.",
+    phase.CACHE_LOOKUP,
+)
+CACHE_NEIGHBOUR_REQUESTED = Attribute(
+    "torch_tensorrt.engine_cache.miss.settings.requested",
+    "string[]",
+    "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`, or `?`.",
     phase.CACHE_LOOKUP,
 )
 CACHE_KEY = Attribute(
@@ -396,6 +506,10 @@ class CacheReason:
     """Rejected: built for inputs of another shape, data type or format."""
     OUTDATED_ENTRY = "outdated_entry"
     """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
+    OTHER_SETTINGS = "other_settings"
+    """Miss: the cache folder has an entry of this graph and these inputs, for other settings."""
+    OTHER_INPUTS = "other_inputs"
+    """Miss: the cache folder has an entry of this graph, for other inputs."""
     IGNORED = "ignored_by_cache"
     """Rejected: a cache of the user's own had the entry and did not return it."""
     UNREADABLE = "unreadable"

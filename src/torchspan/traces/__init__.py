@@ -10,10 +10,11 @@
 
 Nothing here draws, and nothing needs the OpenTelemetry SDK. In the direction of the data: `_input` (files to
 documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> `_unfinished` (spans that did not end)
--> `_tree` (spans to trees).
+-> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`).
 """
 
 from torchspan.traces._read import Problem, TraceFile, read
+from torchspan.traces._runs import Run, by_run
 from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 
@@ -23,12 +24,14 @@ __all__ = [
     "Link",
     "Node",
     "Problem",
+    "Run",
     "Running",
     "Span",
     "Trace",
     "TraceFile",
     "UnfinishedSpan",
     "at_or_below",
+    "by_run",
     "read",
     "trees",
 ]

@@ -1,36 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one of the lines under a waterfall is made of."""
+"""What one of the answers under a waterfall is made of, and its lines in a given width."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from torchspan import phase
-from torchspan.cli._terminal import Style
+from torchspan.cli._terminal import Line, Style, cells, cut, pad
 from torchspan.traces import Node
 
+HEAD = 10
+"""Columns in which an answer says what it answers."""
 
-@dataclass(frozen=True)
-class Part:
-    """A name that may be shortened and a number that may not."""
+_JOINTS = ("/.,", "_")
+"""After one of these a piece is broken that is longer than a line: the first group that it has."""
 
-    name: str
-    number: str = ""
+
+class Code(str):
+    """A piece to copy: it is never broken, and a line with it alone may be wider than the terminal."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One line: what it answers, the parts in order of weight, and a text after them.
+    """What it answers, and paragraphs, each of which starts on a line of its own.
 
-    omitted: noun for parts that find no room, so that they are counted instead of shown; None: all are shown.
-    note: said where there is room for it.
+    A paragraph consists of pieces with a space between them. A line is broken between pieces, and inside one only if the
+    piece alone is longer than a line. note: added where the last line has room for it.
     """
 
     head: str
-    parts: tuple[Part, ...]
-    tail: str = ""
-    omitted: tuple[str, str] | None = None
+    paragraphs: tuple[tuple[str, ...], ...]
     note: str = ""
     style: Style = Style.PLAIN
 
@@ -41,6 +43,57 @@ class Why:
     def __init__(self, reason: str, remedy: str) -> None:
         self.reason = reason
         self.remedy = remedy
+
+
+def words(text: str) -> tuple[str, ...]:
+    """A paragraph that may be broken between any two words."""
+    return tuple(text.split())
+
+
+def listed(items: Iterable[str]) -> tuple[str, ...]:
+    """A paragraph of items with commas between them, which is not broken inside an item."""
+    pieces = list(items)
+    return tuple(f"{piece}," if index < len(pieces) - 1 else piece for index, piece in enumerate(pieces))
+
+
+def lines(answer: Answer, width: int) -> Iterator[Line]:
+    """The lines of an answer, none of them wider than `width` columns unless it is `Code`."""
+    room = max(width - HEAD, 1)
+    texts = [text for paragraph in answer.paragraphs for text in _flowed(paragraph, room)]
+    if texts and cells(texts[-1]) + cells(answer.note) <= room:
+        texts[-1] += answer.note
+    for index, text in enumerate(texts):
+        yield [(pad(answer.head if index == 0 else "", HEAD), Style.STRONG), (text, answer.style)]
+
+
+def _flowed(pieces: Iterable[str], room: int) -> Iterator[str]:
+    line = ""
+    for piece in pieces:
+        if line and cells(line) + 1 + cells(piece) <= room:
+            line += f" {piece}"
+            continue
+        if line:
+            yield line
+        *whole, line = [piece] if isinstance(piece, Code) else _broken(piece, room)
+        yield from whole
+    if line:
+        yield line
+
+
+def _broken(text: str, room: int) -> list[str]:
+    """The text in pieces of at most `room` columns, broken where a name has a joint if there is one."""
+    pieces, start = [], 0
+    while (end := cut(text, room, start)) < len(text):
+        end = max(end, start + 1)
+        end = next(filter(None, (_joint(text, start, end, group) for group in _JOINTS)), end)
+        pieces.append(text[start:end])
+        start = end
+    return [*pieces, text[start:]]
+
+
+def _joint(text: str, start: int, end: int, joints: str) -> int:
+    """The position after the last of the joints between start and end; 0 without one."""
+    return max(text.rfind(each, start, end) for each in joints) + 1
 
 
 def settings_of(nodes: Iterable[Node]) -> dict[str, object]:

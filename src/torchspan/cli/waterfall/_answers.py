@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The at most five lines under a waterfall: where the time went, what fell back and why, what the cache did."""
+"""The at most five answers under a waterfall: where the time went, what fell back and why, what the cache did."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from collections.abc import Iterable, Iterator
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Part, Why, settings_of
+from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
 from torchspan.cli.waterfall._cache_answer import cache_answers
+from torchspan.cli.waterfall._error_answer import error_answers
 from torchspan.cli.waterfall._labels import SEPARATOR
+from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import duration, plural, share, times
-from torchspan.traces import Node, Span, Trace, UnfinishedSpan, at_or_below
+from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 
 MOST_ANSWERS = 5
 _LARGEST = 3
-_SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
-"""Beginnings of names that tell nothing where names are short."""
-
+_KINDS = 5
+"""Kinds of operators that an answer names; the others are counted."""
 
 _R = semconv.FallbackReason
 _WHY = {
@@ -30,19 +31,22 @@ _WHY = {
     _R.DATA_DEPENDENT: Why("data-dependent shape", "fallback_data_dependent_ops=False"),
     _R.MIN_BLOCK_SIZE: Why("group smaller than min_block_size", "lower it"),
     _R.NO_SUPPORTED_OPERATORS: Why("nothing in the graph has a converter", "register converters"),
-    _R.COMPILE_FAILED: Why("conversion or build failed", "mend the error, then compile again"),
+    _R.COMPILE_FAILED: Why("conversion or build failed", "fix the error, then compile again"),
 }
 
 
 def answers(trace: Trace) -> list[Answer]:
     """At most five, none of them empty: time, fallback (a line for each reason), cache, error."""
     nodes = list(trace.nodes())
-    around = [*_time(nodes), *cache_answers(nodes), *_error(nodes)]
+    around = [*_time(nodes), *cache_answers(nodes), *error_answers(nodes)]
     fallback = _fallback(nodes)
     room = MOST_ANSWERS - len(around)
     if len(fallback) > room:
         rest = plural(len(fallback) - room + 1, "further reason")
-        fallback = [*fallback[: room - 1], Answer("Fallback", (), f"{rest}; see the lines above", style=Style.FALLBACK)]
+        fallback = [
+            *fallback[: room - 1],
+            Answer("Fallback", (words(f"{rest}; see the lines above"),), style=Style.FALLBACK),
+        ]
     return sorted(
         [*around, *fallback], key=lambda answer: ("Own time", "Fallback", "Cache", "Error").index(answer.head)
     )
@@ -56,8 +60,8 @@ def _time(nodes: list[Node]) -> list[Answer]:
     total = spent.total()
     if len(nodes) < 2 or not total:
         return []
-    largest = tuple(Part(name, f"{duration(ns)} {share(ns, total)}") for name, ns in spent.most_common(_LARGEST) if ns)
-    return [Answer("Own time", largest, note="; stand-in left out" if left_out else "")]
+    largest = listed(f"{name} {duration(ns)} {share(ns, total)}" for name, ns in spent.most_common(_LARGEST) if ns)
+    return [Answer("Own time", (largest,), note="; stand-in left out" if left_out else "")]
 
 
 def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
@@ -68,20 +72,12 @@ def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
         if running is not None:
             ns = min(running.for_ns, own)
             own -= ns
-            yield _without_library(running.name.partition(SEPARATOR)[0]), ns
+            yield _labels.without_library(running.name.partition(SEPARATOR)[0]), ns
         for step in _labels.steps(node.span):
             ns = min(step.ns, own)
             own -= ns
             yield step.name, ns
-        yield _short(node.span), own
-
-
-def _short(span: Span) -> str:
-    return _without_library(str(_labels.target(span) or span.name))
-
-
-def _without_library(name: str) -> str:
-    return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
+        yield _labels.short(node.span), own
 
 
 def _fallback(nodes: list[Node]) -> list[Answer]:
@@ -101,13 +97,23 @@ def _fallback(nodes: list[Node]) -> list[Answer]:
     return [
         Answer(
             "Fallback",
-            tuple(Part(name, times(count)) for name, count in operators.most_common()),
-            _why(reason, settings, has_operators=bool(operators)),
-            ("more kind", "more kinds"),
+            (
+                (*_kinds(operators), *words(_why(reason, settings))),
+                *(refusals(node.span.attributes for node in nodes) if reason == _R.VALIDATOR_REFUSED else ()),
+            ),
             style=Style.FALLBACK,
         )
         for reason, operators in sorted(by_reason.items(), key=lambda item: -item[1].total())
     ]
+
+
+def _kinds(operators: Counter[str]) -> tuple[str, ...]:
+    """The operators that occur most, with how often, up to a colon; nothing without one."""
+    shown = [f"{name} {times(count)}" for name, count in operators.most_common(_KINDS)]
+    if len(operators) > _KINDS:
+        shown.append(plural(len(operators) - _KINDS, "more kind"))
+    *first, last = listed(shown) or ("",)
+    return (*first, f"{last}:") if last else ()
 
 
 def _fallen(node: Node) -> list[tuple[str, str, int]]:
@@ -124,25 +130,10 @@ def _fallen(node: Node) -> list[tuple[str, str, int]]:
     ]
 
 
-def _why(reason: str, settings: dict[str, object], *, has_operators: bool) -> str:
+def _why(reason: str, settings: dict[str, object]) -> str:
     why = _WHY.get(reason)
     if why is None:
-        text = reason
-    elif reason == _R.MIN_BLOCK_SIZE and semconv.SETTINGS["min_block_size"] in settings:
-        text = f"group smaller than min_block_size={settings[semconv.SETTINGS['min_block_size']]}; {why.remedy}"
-    else:
-        text = f"{why.reason}; {why.remedy}"
-    return f": {text}" if has_operators else text
-
-
-def _error(nodes: list[Node]) -> list[Answer]:
-    failed = [node for node in nodes if _labels.error(node.span)[0]]
-    above = {id(node.parent) for node in failed}
-    innermost = [node for node in failed if id(node) not in above]
-    if not innermost:
-        return []
-    kind, message = _labels.error(innermost[0].span)
-    name = _short(innermost[0].span)
-    more = f" (+ {len(innermost) - 1} more)" if len(innermost) > 1 else ""
-    text = f"{kind} in {name}{more}"
-    return [Answer("Error", (Part(f"{text}: {message}" if message else text),), style=Style.ERROR)]
+        return reason
+    if reason == _R.MIN_BLOCK_SIZE and semconv.SETTINGS["min_block_size"] in settings:
+        return f"group smaller than min_block_size={settings[semconv.SETTINGS['min_block_size']]}; {why.remedy}"
+    return f"{why.reason}; {why.remedy}"

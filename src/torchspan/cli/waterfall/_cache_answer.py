@@ -7,7 +7,7 @@ from collections import Counter
 
 from torchspan import phase, semconv
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Why, settings_of
+from torchspan.cli.waterfall._answer import Answer, Why, settings_of, words
 from torchspan.cli.waterfall._units import plural
 from torchspan.traces import Node
 
@@ -21,17 +21,21 @@ WHY = {
     _C.NO_HASH: Why("no hash", "get_hash must return one"),
     _C.SETTINGS: Why("other settings", "compile with the same, or clear the cache"),
     _C.INPUTS: Why("other inputs", "get_hash must tell them apart"),
-    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built anew"),
+    _C.OUTDATED_ENTRY: Why("outdated entry", "it is built again"),
+    _C.OTHER_SETTINGS: Why("an entry for other settings", "compile with the same to use it"),
+    _C.OTHER_INPUTS: Why("an entry for other inputs", ""),
     _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
-    _C.UNREADABLE: Why("unreadable", "remove the entry, or mend the cache"),
-    _C.MALFORMED_ENTRY: Why("no entry", "mend the cache's check"),
+    _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
+    _C.MALFORMED_ENTRY: Why("no entry", "correct the cache's check"),
     _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
     _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
     _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
     _C.CACHE_FULL: Why("cache full", "clear it, or raise engine_cache_size"),
     _C.WRITE_FAILED: Why("write failed", "make the folder writable"),
-    _C.INSERT_RAISED: Why("raised", "mend the cache"),
+    _C.INSERT_RAISED: Why("raised", "correct the cache"),
 }
+_BY_STAND_IN = Why("an engine that the stand-in for a GPU does not know", "remove the entry, or share the --engine-dir")
+"""Instead of `ENGINE_UNREADABLE` where no TensorRT read the engine."""
 _PLURALS = {"hit": "hits", "miss": "misses"}
 
 
@@ -42,15 +46,18 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
     if not looked and not stored:
         return _by_settings(nodes)
     if looked.keys() == {("disabled", _C.NOT_REQUESTED)} and not stored:
-        return [Answer("Cache", (), _OFF)]
+        return [Answer("Cache", (words(_OFF),))]
     differing = sorted(
         {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
     )
+    whys = {**WHY, **({_C.ENGINE_UNREADABLE: _BY_STAND_IN} if _read_by_stand_in(nodes) else {})}
+    details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbours(nodes)}
     texts = [
-        _outcome(result, reason, count, differing) for (result, reason), count in sorted((looked + stored).items())
+        f"{plural(count, result, _PLURALS.get(result, result))}{_because(reason, whys, details)}"
+        for (result, reason), count in sorted((looked + stored).items())
     ]
-    remedies = dict.fromkeys(WHY[reason].remedy for _, reason in sorted(looked + stored) if reason in WHY)
-    return [Answer("Cache", (), "; ".join([", ".join(texts), *filter(None, remedies)]))]
+    remedies = dict.fromkeys(whys[reason].remedy for _, reason in sorted(looked + stored) if reason in whys)
+    return [Answer("Cache", (words("; ".join([", ".join(texts), *filter(None, remedies)])),))]
 
 
 def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
@@ -63,12 +70,38 @@ def _outcomes(nodes: list[Node], of: phase.Phase) -> Counter[tuple[str, str]]:
     )
 
 
-def _outcome(result: str, reason: str, count: int, differing: list[str]) -> str:
-    text = plural(count, result, _PLURALS.get(result, result))
-    if not reason:
-        return text
-    names = f" {', '.join(differing)}" if reason == _C.SETTINGS and differing else ""
-    return f"{text} ({WHY[reason].reason if reason in WHY else reason}{names})"
+def _because(reason: str, whys: dict[str, Why], details: dict[str, str]) -> str:
+    """The reason in brackets; nothing without one."""
+    return f" ({whys[reason].reason if reason in whys else reason}{details.get(reason, '')})" if reason else ""
+
+
+def _neighbours(nodes: list[Node]) -> str:
+    """`: optimization_level 3 there, 2 here`, for each setting by which an entry was missed."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        names, stored, requested = (
+            _labels.strings(node.span.attributes, key)
+            for key in (
+                semconv.CACHE_NEIGHBOUR_SETTINGS,
+                semconv.CACHE_NEIGHBOUR_STORED,
+                semconv.CACHE_NEIGHBOUR_REQUESTED,
+            )
+        )
+        if len(names) == len(stored) == len(requested):
+            for name, there, here in zip(names, stored, requested, strict=True):
+                found[f"{name} {there} there, {here} here"] = None
+    return f": {'; '.join(found)}" if found else ""
+
+
+def _read_by_stand_in(nodes: list[Node]) -> bool:
+    """Whether a rejected engine was given to the stand-in for a GPU."""
+    return any(
+        child.is_stand_in
+        for node in nodes
+        if node.span.name == phase.CACHE_LOOKUP.name
+        and node.span.attributes.get(semconv.CACHE_REASON) == _C.ENGINE_UNREADABLE
+        for child in node.children
+    )
 
 
 def _by_settings(nodes: list[Node]) -> list[Answer]:
@@ -77,6 +110,6 @@ def _by_settings(nodes: list[Node]) -> list[Answer]:
     keys = [semconv.SETTINGS[name] for name in ("cache_built_engines", "reuse_cached_engines")]
     if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
         if not any(settings.get(key) for key in keys):
-            return [Answer("Cache", (), _OFF)]
-        return [Answer("Cache", (), "on, but no lookup was seen")]
+            return [Answer("Cache", (words(_OFF),))]
+        return [Answer("Cache", (words("on, but no lookup was seen"),))]
     return []

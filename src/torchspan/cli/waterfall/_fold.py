@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from torchspan import semconv
 from torchspan.cli.waterfall import _labels
 from torchspan.traces import Node, Trace, UnfinishedSpan
 
@@ -13,7 +14,9 @@ MOST_LINES = 160
 """Lines at which a trace is folded more tightly; about four screens."""
 
 DEEPEST = 20
-_FINE = 0.005  # of the trace: a pass or a builder phase below that is folded with its like
+_FINE = 0.005  # of the trace, and _FINE_NS: a builder phase below either is folded with its like
+_FINE_NS = 1_000_000
+_FINE_PASS = 0.01  # of the span above: a pass below that is folded with its like
 _TIGHTENINGS = ((6, 3, 40), (3, 2, 16), (2, 1, 8), (1, 0, 4))
 """Per attempt: equal siblings that are left alone, those shown when there are more, and lines below one span."""
 
@@ -53,13 +56,22 @@ def rows(trace: Trace) -> list[Row]:
     """
     roots = trace.roots
     notable = _notable(roots)
-    fine_ns = round((trace.end_ns - trace.start_ns) * _FINE)
+    fine_ns = max(round((trace.end_ns - trace.start_ns) * _FINE), _FINE_NS)
     result: list[Row] = []
     for alone, shown, most in _TIGHTENINGS:
         result = _rows(roots, _Limits(alone, shown, most, fine_ns, notable), DEEPEST)
         if sum(row.count() for row in result) <= MOST_LINES:
             break
     return result
+
+
+def folded(nodes: list[Node]) -> list[Node | Fold]:
+    """The nodes as they stand below one line: equal ones share a line, and of very many those that took longest stay."""
+    alone, shown, most = _TIGHTENINGS[0]
+    limits = _Limits(alone, shown, most, 0, _notable(nodes))
+    folds: dict[int, Fold] = {}
+    _fold_equal(nodes, limits, folds)
+    return _fold_small(_with_folds(nodes, folds), limits)
 
 
 @dataclass(frozen=True)
@@ -71,9 +83,15 @@ class _Limits:
     notable: set[int]
 
     def is_fine(self, node: Node) -> bool:
-        """Whether the node is a detail that took next to no time."""
-        is_short = node.span.duration_ns < self.fine_ns and id(node) not in self.notable
-        return is_short and _labels.is_fine(node.span)
+        """Whether the node is a detail that took next to no time.
+
+        Passes are recorded where they were asked for: those are short that are short among passes.
+        """
+        if id(node) in self.notable or not _labels.is_fine(node.span):
+            return False
+        if semconv.PASS_NAME in node.span.attributes and node.parent is not None:
+            return node.span.duration_ns < _FINE_PASS * node.parent.span.duration_ns
+        return node.span.duration_ns < self.fine_ns
 
 
 def _rows(nodes: list[Node], limits: _Limits, depth: int) -> list[Row]:

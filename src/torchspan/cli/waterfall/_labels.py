@@ -14,8 +14,12 @@ from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
 SEPARATOR = " · "
 _NOTABLE_STEP = 0.05
+_MOST_INPUTS = 3
+_MOST_LOGGED = 2
+_SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
+"""Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.CACHE_RESULT, semconv.MODEL_CLASS)
+_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, "torchspan.import.module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ class Steps:
 
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span is about; empty where it has none."""
-    return next((str(span.attributes[key]) for key in _SUBJECTS if span.attributes.get(key)), "")
+    keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
+    return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -70,10 +75,37 @@ def lasted(nodes: Sequence[Node]) -> str:
     return f"≥ {text}" if any(isinstance(node.span, UnfinishedSpan) for node in nodes) else text
 
 
+def short(span: Span) -> str:
+    """The span's target, or its name without the library: what the answers under the waterfall call it."""
+    return without_library(str(target(span) or span.name))
+
+
+def without_library(name: str) -> str:
+    """`build_engine` of `tensorrt.build_engine`; other names are returned as they are."""
+    return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
+
+
 def facts(node: Node) -> list[Fact]:
     """The numbers that matter, fallback and errors; what the parent's line says already is left out."""
     said = set(_facts(node.parent)) if node.parent is not None else set()
     return [fact for fact in _facts(node) if fact not in said or fact.style is Style.ERROR]
+
+
+def outcome(span: Span) -> list[Fact]:
+    """What became of the work, where that is worth a word: it failed, did not end, or a request waited for it."""
+    kind, _ = error(span)
+    failed = [Fact(kind, Style.ERROR)] if kind else []
+    return [*_serving(span), *_end(span), *failed]
+
+
+def exit_of(span: Span) -> list[Fact]:
+    """How the program of a span `torchspan.run` ended."""
+    signal, code = span.attributes.get("torchspan.run.signal"), number(span.attributes, "process.exit.code")
+    if signal:
+        return [Fact(f"died of {signal}", Style.ERROR)]
+    if code is None:
+        return []
+    return [Fact(f"exit {code:.0f}", Style.FALLBACK if code else Style.DIM)]
 
 
 def steps(span: Span) -> list[Steps]:
@@ -119,16 +151,57 @@ def _facts(node: Node) -> list[Fact]:
     span = node.span
     found = [
         Fact(text)
-        for text in (*_operators(node), *_engines(span), *_files(span), *_graphs(span), *_runs(span), *_steps(span))
+        for text in (
+            *_operators(node),
+            *_engines(span),
+            *_inputs(span),
+            *_files(span),
+            *_graphs(span),
+            *_runs(span),
+            *_steps(span),
+        )
     ]
-    found += [*_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
+    found += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
+    return [*found, *_end(span), *_log(span), *_error(node)]
+
+
+def _serving(span: Span) -> list[Fact]:
+    return [Fact("while serving", Style.FALLBACK)] if span.attributes.get(semconv.WHILE_SERVING) is True else []
+
+
+def _end(span: Span) -> list[Fact]:
     if span.attributes.get(semconv.INCOMPLETE) is True:
-        found.append(Fact("its end was not seen", Style.FALLBACK))
-    elif isinstance(span, UnfinishedSpan):
-        found.append(Fact("did not end", Style.FALLBACK))
-    if span.end_ns < span.start_ns:
-        found.append(Fact("ends before it starts", Style.FALLBACK))
-    return found + _error(span)
+        return [Fact("its end was not seen", Style.FALLBACK)]
+    if isinstance(span, UnfinishedSpan):
+        return [Fact("did not end", Style.FALLBACK)]
+    return [Fact("ends before it starts", Style.FALLBACK)] if span.end_ns < span.start_ns else []
+
+
+def _inputs(span: Span) -> list[str]:
+    shapes = strings(span.attributes, semconv.INPUT_SHAPES) or strings(span.attributes, semconv.RUN_SHAPES)
+    if not shapes:
+        return []
+    more = f" and {len(shapes) - _MOST_INPUTS} more" if len(shapes) > _MOST_INPUTS else ""
+    return [f"{'input' if len(shapes) == 1 else 'inputs'} {', '.join(shapes[:_MOST_INPUTS])}{more}"]
+
+
+def _log(span: Span) -> list[Fact]:
+    """The first lines of TensorRT's log, errors first, with how often; the others are counted."""
+    lines = [event.attributes for event in span.events if event.name == semconv.LOG_EVENT]
+    lines.sort(key=lambda a: a.get(semconv.LOG_SEVERITY) == "WARNING")
+    _, failure = error(span)
+    shown = [a for a in lines if a.get(semconv.LOG_MESSAGE) != failure][:_MOST_LOGGED]
+    counts = {id(a): int(number(a, semconv.LOG_COUNT) or 1) for a in lines}
+    found = []
+    for a in shown:
+        severity = str(a.get(semconv.LOG_SEVERITY) or "log").lower().replace("_", " ")
+        often = f" {times(counts[id(a)])}" if counts[id(a)] > 1 else ""
+        found.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
+    rest = sum(counts[id(a)] for a in lines if a not in shown and a.get(semconv.LOG_MESSAGE) != failure)
+    rest += int(number(span.attributes, semconv.LOG_OMITTED) or 0)
+    if rest:
+        found.append(f"{plural(rest, 'more line')} of TensorRT's log")
+    return [Fact(text, Style.FALLBACK) for text in found]
 
 
 def _operators(node: Node) -> list[str]:
@@ -147,7 +220,8 @@ def _operators(node: Node) -> list[str]:
         found.append(plural(int(total), "op"))
     left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
     if left is not None and right is not None:
-        found.append(f"subgraphs: {left:.0f} TensorRT, {right:.0f} PyTorch")
+        inline = a.get(semconv.PARTITIONER) == "global"  # it leaves PyTorch's operators where they are
+        found.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
     operators = number(a, semconv.ENGINE_OPERATORS)
     if operators is not None:
         found.append(plural(int(operators), "op"))
@@ -263,8 +337,11 @@ def _counted(names: Sequence[str], counts: Sequence[float]) -> list[str]:
     return [f"{name} {times(count)}" for name, count in zip(names, counts, strict=True)]
 
 
-def _error(span: Span) -> list[Fact]:
-    kind, message = error(span)
+def _error(node: Node) -> list[Fact]:
+    """Class and message; the class alone where a span below says the same, as those of the user's own code do."""
+    kind, message = error(node.span)
+    if message and any(error(child.span) == (kind, message) for child in node.children):
+        message = ""
     return [Fact(f"{kind}: {message}" if message else kind, Style.ERROR)] if kind else []
 
 

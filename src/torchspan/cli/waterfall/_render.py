@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import Answer, Part
+from torchspan.cli.waterfall._answer import lines
 from torchspan.cli.waterfall._answers import answers
-from torchspan.cli.waterfall._fold import Fold, Row, rows
+from torchspan.cli.waterfall._fold import Fold, Row, folded, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
+from torchspan.cli.waterfall._scene import Scene
 from torchspan.cli.waterfall._units import duration, plural, size, times
-from torchspan.traces import Node, Trace
+from torchspan.traces import Attributes, Node, Run, Span, Trace
 
 _DURATION = 9
-_HEAD = 10
 _STAND_IN = "stand-in"
-_LABEL = 24  # columns that a label has however deep it stands
-_KNOWN = 12  # columns in which the name of an operator can still be told
+_LABEL = 24
 
 
 @dataclass(frozen=True)
@@ -32,6 +31,7 @@ class _Scale:
     width: int
     start_ns: int
     total_ns: int
+    scene: Scene
 
     @property
     def bar(self) -> int:
@@ -41,67 +41,143 @@ class _Scale:
     def left(self) -> int:
         return self.width - self.bar - _DURATION - 2
 
+    @property
+    def label(self) -> int:
+        """Columns that a label has however deep it stands."""
+        return min(_LABEL, self.left * 3 // 5)
 
-def waterfall(trace: Trace, width: int) -> Iterator[Line]:
-    """The lines of one trace: a title, the tree, and under it what it comes to."""
-    scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1))
-    yield _title(trace, width)
+
+def waterfall(trace: Trace, width: int, scene: Scene) -> Iterator[Line]:
+    """The lines of one trace: a title, the tree, and under it what it comes to. scene: all that is drawn with it."""
+    scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene)
+    spans = [node.span for node in trace.nodes()]
+    yield from _title(trace.trace_id, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in rows(trace):
         yield from _row(row, scale, "", "")
     for answer in answers(trace):
-        yield _answer(answer, width)
+        yield from lines(answer, width)
+
+
+def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterator[Line]:
+    """The lines of a whole program: a title, its run, and below it what it did, a line each.
+
+    drawn: ids of the members of which a waterfall follows, so that their lines leave the details to it.
+    """
+    end_ns = max([run.span.end_ns, *(member.end_ns for member in run.members)])
+    scale = _Scale(width, run.span.start_ns, max(end_ns - run.span.start_ns, 1), scene)
+    resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
+    count = 1 + sum(1 for member in run.members for _ in member.nodes())
+    traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
+    what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
+    yield from _title(run.span.trace_id, resource, run.span.start_ns, what, width)
+    service = str(resource.get("service.name") or "")
+    below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
+    items = folded([node for member in run.members for node in member.roots])
+    yield from _line(_Entry.of_run(run.span, service), scale, "", "", has_rows=bool(items))
+    for index, item in enumerate(items):
+        is_last = index == len(items) - 1
+        if isinstance(item, Node) and below[id(item)]:
+            entry = _Entry.brief(item, scene)
+        else:
+            entry = _Entry.of(Row(item, []), scene)
+        yield from _line(entry, scale, "└─ " if is_last else "├─ ", "   " if is_last else "│  ", has_rows=False)
 
 
 def overview(traces: Sequence[Trace], width: int) -> Iterator[Line]:
-    """One line for each name that traces start with: how many there are and how long they took."""
+    """What is said of traces that are not drawn: for each name that they start with how many, how long, and an id."""
     groups: dict[str, list[Trace]] = {}
     for trace in traces:
         groups.setdefault(trace.roots[0].span.name, []).append(trace)
     yield [(f"{plural(len(traces), 'more trace')}; --trace ID shows one:", Style.STRONG)]
     for name, group in groups.items():
         shortest, longest = (f(trace.end_ns - trace.start_ns for trace in group) for f in (min, max))
-        numbers = f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  first {group[0].trace_id}"
-        yield [(shorten(f"  {name}", max(width - cells(numbers), 8)) + numbers, Style.PLAIN)]
+        if len(group) == 1:
+            numbers = f"  {duration(longest)}  {group[0].trace_id}"
+        else:
+            numbers = f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  first {group[0].trace_id}"
+        if cells(f"  {name}{numbers}") <= width or cells(numbers) + 18 <= width:
+            yield [(shorten(f"  {name}", width - cells(numbers)) + numbers, Style.PLAIN)]
+            continue
+        yield [(shorten(f"  {name}", width), Style.PLAIN)]
+        yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
 
 
-def _title(trace: Trace, width: int) -> Line:
-    spans = [node.span for node in trace.nodes()]
-    first = spans[0]
-    seconds = trace.start_ns // 1_000_000_000
-    when = dt.datetime.fromtimestamp(seconds, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    head, tail = f"trace {trace.trace_id}", SEPARATOR + plural(len(spans), "span")
-    service = str(first.resource.get("service.name") or "")
-    room = width - cells(head + tail)
-    if room >= cells(when) + 3:
-        tail = SEPARATOR + when + tail
-        room -= cells(when) + 3
+def _title(trace_id: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
+    """Trace, service, date and number of spans; the service where there is room, the others on more lines if need be."""
+    when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+    head, rest = f"trace {trace_id}", [when, what]
+    service = str(resource.get("service.name") or "")
+    room = width - cells(SEPARATOR.join([head, *rest]))
     if service and room >= 11:
         head += SEPARATOR + shorten(service, room - 3)
-    return [(head, Style.STRONG), (tail, Style.DIM)]
+    tails = [""]
+    for text in rest:
+        used = cells(head if len(tails) == 1 else "") + cells(tails[-1] + SEPARATOR + text)
+        if used <= width:
+            tails[-1] += SEPARATOR + text
+        else:
+            tails.append("  " + text)
+    yield [(head, Style.STRONG), (tails[0], Style.DIM)]
+    yield from ([(tail, Style.DIM)] for tail in tails[1:])
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What one line says. nodes: the spans that its bar and its time stand for."""
+
+    name: str
+    subject: str
+    facts: list[Fact]
+    nodes: Sequence[Node]
+
+    @classmethod
+    def of(cls, row: Row, scene: Scene) -> _Entry:
+        """All that is known of the spans of a row."""
+        if isinstance(row.item, Fold):
+            name, subject, facts = _fold_label(row.item), "", _fold_facts(row.item)
+        else:
+            name, subject = _labels.label(row.item)
+            facts = [*scene.facts(row.item), *_labels.facts(row.item)]
+        hidden = row.hidden_below()
+        if hidden:
+            facts.append(Fact(f"{plural(hidden, 'span')} inside"))
+        return cls(name, subject, facts, row.nodes)
+
+    @classmethod
+    def brief(cls, node: Node, scene: Scene) -> _Entry:
+        """Where the span is, and how it ended."""
+        name, subject = _labels.label(node)
+        return cls(name, subject, [*scene.facts(node), *_labels.outcome(node.span)], [node])
+
+    @classmethod
+    def of_run(cls, span: Span, service: str) -> _Entry:
+        return cls(span.name, service, _labels.exit_of(span), [Node(span)])
+
+    @property
+    def failed(self) -> bool:
+        return any(fact.style is Style.ERROR for fact in self.facts)
 
 
 def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line]:
-    fold = isinstance(row.item, Fold)
-    name, subject = _fold_label(row.item) if isinstance(row.item, Fold) else _labels.label(row.item)
-    facts = _fold_facts(row.item) if isinstance(row.item, Fold) else _labels.facts(row.item)
-    nodes = row.nodes
-    hidden = row.hidden_below()
-    if hidden:
-        facts.append(Fact(f"{plural(hidden, 'span')} inside"))
-    is_stand_in = all(node.is_stand_in for node in nodes)
-    failed = any(_labels.error(node.span)[0] for node in nodes)
-    first, rest = _left(name, subject, facts, guide, scale.left, Style.ERROR if failed else Style.STRONG)
-    bar, time = _bar(nodes, scale), _STAND_IN if is_stand_in else _labels.lasted(nodes)
-    used = sum(cells(text) for text, _ in first)
-    style = Style.STAND_IN if is_stand_in else Style.ERROR if failed else Style.BAR
-    if is_stand_in:
-        bar = bar.replace("█", "░")
-    yield [*first, (" " * (scale.left - used + 1), Style.PLAIN), (bar, style), (_fitting(time), Style.PLAIN)]
-    yield from _wrapped(rest, guide_below + ("│  " if row.rows and not fold else "   "), scale)
+    has_rows = bool(row.rows) and not isinstance(row.item, Fold)
+    yield from _line(_Entry.of(row, scale.scene), scale, guide, guide_below, has_rows=has_rows)
     for index, below in enumerate(row.rows):
         is_last = index == len(row.rows) - 1
         branch, trunk = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
         yield from _row(below, scale, guide_below + branch, guide_below + trunk)
+
+
+def _line(entry: _Entry, scale: _Scale, guide: str, guide_below: str, *, has_rows: bool) -> Iterator[Line]:
+    nodes = entry.nodes
+    is_stand_in = all(node.is_stand_in for node in nodes)
+    first, rest = _left(entry, guide, scale)
+    bar, time = _bar(nodes, scale), _STAND_IN if is_stand_in else _labels.lasted(nodes)
+    used = sum(cells(text) for text, _ in first)
+    style = Style.STAND_IN if is_stand_in else Style.ERROR if entry.failed else Style.BAR
+    if is_stand_in:
+        bar = bar.replace("█", "░")
+    yield [*first, (" " * (scale.left - used + 1), Style.PLAIN), (bar, style), (_fitting(time), Style.PLAIN)]
+    yield from _wrapped(rest, guide_below + ("│  " if has_rows else "   "), scale)
 
 
 def _fitting(time: str) -> str:
@@ -109,13 +185,15 @@ def _fitting(time: str) -> str:
     return f" {time:>{_DURATION}}" if cells(time) <= _DURATION else f"{time.replace('≥ ', '≥'):>{_DURATION + 1}}"
 
 
-def _left(name: str, subject: str, facts: list[Fact], guide: str, width: int, style: Style) -> tuple[Line, list[Fact]]:
+def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
     """The left part of a line, and the facts that found no room in it."""
-    guide = _short_guide(guide, width - _LABEL)
-    room = width - cells(guide)
-    line: Line = [(guide, Style.DIM), (shorten(name, room), style)]
+    guide = _short_guide(guide, scale)
+    room = scale.left - cells(guide)
+    name = _short_name(entry.name, room)
+    line: Line = [(guide, Style.DIM), (name, Style.ERROR if entry.failed else Style.STRONG)]
     room -= cells(name)
-    rest = list(facts)
+    rest = list(entry.facts)
+    subject = entry.subject
     if subject and cells(subject) + len(SEPARATOR) <= room:
         line.append((SEPARATOR + subject, Style.PLAIN))
         room -= cells(subject) + len(SEPARATOR)
@@ -127,8 +205,20 @@ def _left(name: str, subject: str, facts: list[Fact], guide: str, width: int, st
     return line, rest
 
 
-def _short_guide(guide: str, width: int) -> str:
-    return guide if cells(guide) <= width else "… " + guide[-((width - 2) // 3) * 3 :]
+def _short_name(name: str, room: int) -> str:
+    """The name, or the end of it that follows the library's, or both of its ends."""
+    own = _labels.without_library(name)
+    endings = () if own == name else (f"…{own}", f"…{own.rpartition('.')[2]}")
+    return next((each for each in (name, *endings) if cells(each) <= room), shorten(own, room))
+
+
+def _short_guide(guide: str, scale: _Scale) -> str:
+    """The guide, or the part of it next to the label; deeper rows never begin further left than others."""
+    width = scale.left - scale.label
+    if cells(guide) <= width:
+        return guide
+    kept = (width - 2) // 3 * 3
+    return "…".ljust(max(width // 3 * 3 - kept, 2)) + guide[-kept:]
 
 
 def _joined(facts: list[Fact]) -> Line:
@@ -140,7 +230,7 @@ def _joined(facts: list[Fact]) -> Line:
 
 def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
     """The facts on lines of their own, whole ones together where they fit, a long one broken between words."""
-    guide = _short_guide(guide, scale.left - _LABEL)
+    guide = _short_guide(guide, scale)
     room = scale.width - cells(guide)
     line: list[Fact] = []
     for fact in facts:
@@ -165,10 +255,8 @@ def _bar(nodes: Sequence[Node], scale: _Scale) -> str:
     return pad(" " * first + mark, scale.bar)
 
 
-def _fold_label(fold: Fold) -> tuple[str, str]:
-    if fold.name:
-        return f"{fold.name} {times(len(fold.nodes))}", ""
-    return f"… {plural(len(fold.nodes), 'more span')}", ""
+def _fold_label(fold: Fold) -> str:
+    return f"{fold.name} {times(len(fold.nodes))}" if fold.name else f"… {plural(len(fold.nodes), 'more span')}"
 
 
 def _fold_facts(fold: Fold) -> list[Fact]:
@@ -183,37 +271,3 @@ def _fold_facts(fold: Fold) -> list[Fact]:
     errors = Counter(_labels.error(node.span)[0] for node in fold.nodes)
     failed = errors.total() - errors[""]
     return [*found, Fact(f"{failed} failed", Style.ERROR)] if failed else found
-
-
-def _answer(answer: Answer, width: int) -> Line:
-    room = width - _HEAD - cells(answer.tail)
-    text = ", ".join(f"{part.name} {part.number}".rstrip() for part in answer.parts)
-    if cells(text) > room:
-        text = _fitted(answer, room)
-    text += answer.tail
-    if cells(text) + cells(answer.note) <= width - _HEAD:
-        text += answer.note
-    return [(pad(answer.head, _HEAD), Style.STRONG), (text, answer.style)]
-
-
-def _fitted(answer: Answer, room: int) -> str:
-    """The parts with shortened names; fewer parts, the rest counted, where that leaves names too short to know."""
-    # Names that are omitted to keep the others known: no more than that many of them fit.
-    most = len(answer.parts) if answer.omitted is None else min(len(answer.parts), max(room // _KNOWN, 1))
-    for count in range(most, 0, -1):
-        kept, left = answer.parts[:count], len(answer.parts) - count
-        more = f", {plural(left, *answer.omitted)}" if left and answer.omitted else ""
-        fixed = sum(cells(f" {part.number}") if part.number else 0 for part in kept) + 2 * (count - 1) + cells(more)
-        if answer.omitted is None or room - fixed >= _KNOWN * count or count == 1:
-            names = _shared(kept, room - fixed)
-            return ", ".join(f"{name} {part.number}".rstrip() for name, part in zip(names, kept, strict=True)) + more
-    return ""
-
-
-def _shared(parts: Sequence[Part], room: int) -> list[str]:
-    """The names within `room` columns together, the longest shortened first."""
-    widths = [cells(part.name) for part in parts]
-    limit = min(max(widths, default=0), max(room, 1))
-    while limit > 1 and sum(min(width, limit) for width in widths) > room:
-        limit -= 1
-    return [shorten(part.name, limit) for part in parts]

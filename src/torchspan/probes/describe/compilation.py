@@ -11,7 +11,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe import fallback
+from torchspan.probes.describe import fallback, refusal
 from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, model_class, node_count, operator_name
 from torchspan.semconv import FallbackReason
 
@@ -172,7 +172,8 @@ def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
 def dry_run(scratch: Scratch) -> Facts:
     """The partition's plan where nothing is to run in TensorRT; what would be left in PyTorch is why programs ask."""
     plan: Facts = scratch.get(fallback.PLAN, {})
-    return {**not_carried_out(scratch), **{key: value for key, value in plan.items() if key in fallback.KEYS}}
+    said = {*fallback.KEYS, *refusal.KEYS}
+    return {**not_carried_out(scratch), **{key: value for key, value in plan.items() if key in said}}
 
 
 def failed(_call: Call, _error: BaseException, scratch: Scratch) -> Facts:
@@ -191,7 +192,7 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     left = fallback.left_in_torch(calls(graph), scratch)
     supported = any(reason == FallbackReason.MIN_BLOCK_SIZE for _name, reason in left)
     reason = FallbackReason.MIN_BLOCK_SIZE if supported else FallbackReason.NO_SUPPORTED_OPERATORS
-    facts = fallback.facts(left, Counter([reason]))
+    facts = fallback.facts(left, Counter([reason]), scratch)
     reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if each != reason)]
     return {
         **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left as well

@@ -16,6 +16,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
+from torchspan.probes.describe import refusal
 from torchspan.probes.describe._values import LIST_LIMIT, operator_name
 from torchspan.semconv import FallbackReason
 
@@ -33,6 +34,15 @@ KEYS = (
     semconv.FALLBACK_TOTAL_SUBGRAPHS,
 )
 """The attributes that say what is left in PyTorch."""
+
+UNSUPPORTED_KEYS = (
+    semconv.UNSUPPORTED_NAMES,
+    semconv.UNSUPPORTED_COUNTS,
+    semconv.UNSUPPORTED_REASONS,
+    semconv.UNSUPPORTED_OMITTED,
+    *refusal.KEYS,
+)
+"""The attributes that say why a compilation with `require_full_compilation` failed."""
 
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
 """Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
@@ -56,7 +66,9 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
     elif node.is_impure():
         verdicts[node.name] = UNCOUNTED
     else:
-        verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+        reason = verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+        if reason == FallbackReason.VALIDATOR_REFUSED:
+            refusal.note(scratch, node, _converters(node.target), assume_dynamic=_assumes_dynamic_support())
 
 
 def reason_of(node: Any, torch_executed_ops: Any) -> str:
@@ -89,7 +101,15 @@ def _converters(target: Any) -> Iterator[Any]:
 
 
 def _data_dependent_fallback() -> bool:
-    return bool(getattr(getattr(_registry(), "compilation_settings", None), "fallback_data_dependent_ops", False))
+    return _has_setting("fallback_data_dependent_ops")
+
+
+def _assumes_dynamic_support() -> bool:
+    return _has_setting("assume_dynamic_shape_support")
+
+
+def _has_setting(name: str) -> bool:
+    return bool(getattr(getattr(_registry(), "compilation_settings", None), name, False))
 
 
 def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
@@ -104,6 +124,14 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
         for name, verdict in found
         if verdict != UNCOUNTED
     ]
+
+
+def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
+    """The operators that no converter takes, in a graph all of which was to run in TensorRT."""
+    left = [(name, reason) for name, reason in left_in_torch(nodes, scratch) if reason != FallbackReason.MIN_BLOCK_SIZE]
+    if not left:
+        return {}
+    return {**dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)), **refusal.facts(scratch, dict(left))}
 
 
 def piece_reason(left: Left) -> str | None:
@@ -122,23 +150,32 @@ def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
     }
 
 
-def facts(left: Left, pieces: Counter[str]) -> Facts:
+def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
     """The attributes for what was left: operators, counts and reasons as parallel lists, most frequent first.
 
     pieces: how many pieces of the graph each reason left.
     """
     if not left:
         return {}
-    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
-    shown = ranked[:LIST_LIMIT]
     by_reason = Counter(reason for _, reason in left)
+    names, counts, reasons, *omitted = _listed(left)
     result: Facts = {
         **totals(by_reason, pieces),
         semconv.FALLBACK_REASON_CLASSES: [reason for reason, _ in by_reason.most_common()],
-        semconv.FALLBACK_OPERATOR_NAMES: [name for (name, _), _ in shown],
-        semconv.FALLBACK_OPERATOR_COUNTS: [count for _, count in shown],
-        semconv.FALLBACK_OPERATOR_REASONS: [reason for (_, reason), _ in shown],
+        semconv.FALLBACK_OPERATOR_NAMES: names,
+        semconv.FALLBACK_OPERATOR_COUNTS: counts,
+        semconv.FALLBACK_OPERATOR_REASONS: reasons,
+        **refusal.facts(scratch, dict(left)),
     }
-    if len(ranked) > LIST_LIMIT:
-        result[semconv.FALLBACK_OPERATORS_OMITTED] = len(ranked) - LIST_LIMIT
+    if omitted:
+        result[semconv.FALLBACK_OPERATORS_OMITTED] = omitted[0]
     return result
+
+
+def _listed(left: Left) -> list[Any]:
+    """Names, counts and reasons, most frequent first; then how many kinds are left out, if any are."""
+    ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
+    shown = ranked[:LIST_LIMIT]
+    omitted = [len(ranked) - LIST_LIMIT] if len(ranked) > LIST_LIMIT else []
+    names, reasons = [name for (name, _), _ in shown], [reason for (_, reason), _ in shown]
+    return [names, [count for _, count in shown], reasons, *omitted]

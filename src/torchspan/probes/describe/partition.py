@@ -28,7 +28,7 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
     planned, total = sum(node.name in verdicts for node in converted), len(verdicts)
-    left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch))
+    left_in_torch = fallback.facts(fallback.left_in_torch(left, scratch), _pieces(graph, scratch), scratch)
     scratch[fallback.PLAN] = {
         semconv.OPERATORS_TENSORRT: planned,
         semconv.COVERAGE: planned / total if total else 0.0,
@@ -43,6 +43,21 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
         semconv.SUPPORTED_NAMES: [name for name, _ in ranked],
         semconv.SUPPORTED_COUNTS: [count for _, count in ranked],
         **left_in_torch,
+    }
+
+
+def refused(call: Call, error: BaseException, scratch: Scratch) -> Facts:
+    """A partition that raised; with `require_full_compilation`, which operators were in its way.
+
+    The graph is as it was: both partitioners raise before they split it.
+    """
+    if not call.get("require_full_compilation") or not isinstance(error, AssertionError):
+        return {}
+    verdicts = scratch.get(fallback.VERDICTS, {})
+    return {
+        semconv.OPERATORS_TOTAL: len(verdicts),
+        semconv.OPERATORS_SUPPORTED: sum(verdict == fallback.SUPPORTED for verdict in verdicts.values()),
+        **fallback.unsupported(calls(call.get("gm")), scratch),
     }
 
 

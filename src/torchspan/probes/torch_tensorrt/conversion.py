@@ -7,7 +7,7 @@ from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Constant, Function, Member, Method
-from torchspan.probes.describe import cache, cache_seen, conversion
+from torchspan.probes.describe import cache, cache_seen, conversion, failure
 from torchspan.probes.torch_tensorrt._row import row
 
 _CONVERT = (
@@ -105,7 +105,7 @@ _CONVERT = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
-        action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network),
+        action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network, failed=failure.conversion),
         why="runs the converters; __init__ is left alone, the Debugger swaps it and puts back what it found",
     ),
     row(

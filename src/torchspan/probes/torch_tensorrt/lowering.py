@@ -7,7 +7,7 @@ from torchspan import phase
 from torchspan.probes._actions import Record, Step
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
-from torchspan.probes.describe import compilation, lowering
+from torchspan.probes.describe import compilation, export_failure, lowering
 from torchspan.probes.torch_tensorrt._row import row
 
 _TRACE_AND_LOWER = (
@@ -18,7 +18,13 @@ _TRACE_AND_LOWER = (
     ),
     row(
         target=Function("torch.export:export"),
-        action=Record(phase.EXPORT, start=compilation.export, end=compilation.exported, remembers_result=True),
+        action=Record(
+            phase.EXPORT,
+            start=compilation.export,
+            end=compilation.exported,
+            failed=export_failure.export,
+            remembers_result=True,
+        ),
         why="from module to exported program, under any name: trace has its own, so may the "
         "program; the compilation of the program links to it",
     ),

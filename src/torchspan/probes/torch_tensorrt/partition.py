@@ -10,6 +10,8 @@ from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import compilation, fallback, partition
 from torchspan.probes.torch_tensorrt._row import row
 
+_PLANNED = Shares((phase.COMPILE, phase.REFIT), keys=fallback.UNSUPPORTED_KEYS, scratch=(fallback.PLAN,))
+
 _PARTITION = (
     row(
         target=Function("torch_tensorrt.dynamo._compiler:compile_module"),
@@ -41,7 +43,8 @@ _PARTITION = (
             phase.PARTITION,
             start=partition.partitioner("fast"),
             end=partition.split,
-            shares=Shares((phase.COMPILE, phase.REFIT), scratch=(fallback.PLAN,)),
+            failed=partition.refused,
+            shares=_PLANNED,
         ),
         why="the fast partitioner, the default",
     ),
@@ -51,7 +54,8 @@ _PARTITION = (
             phase.PARTITION,
             start=partition.partitioner("global"),
             end=partition.split,
-            shares=Shares((phase.COMPILE, phase.REFIT), scratch=(fallback.PLAN,)),
+            failed=partition.refused,
+            shares=_PLANNED,
         ),
         why="the global partitioner, by choice or after the fast one failed",
     ),

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer about a failure: what failed, where in the program it comes from, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall._answer import Answer, Code, listed, words
+from torchspan.cli.waterfall._refusals import refusals
+from torchspan.cli.waterfall._units import plural, times
+from torchspan.traces import Attributes, Node
+
+Paragraph = tuple[str, ...]
+
+_CONVERTERS = "torch_tensorrt.dynamo.conversion."
+_R = semconv.FallbackReason
+_REASONS = {
+    _R.NO_CONVERTER: "no converter",
+    _R.VALIDATOR_REFUSED: "refused by its converter",
+    _R.USER_EXCLUDED: "in torch_executed_ops",
+    _R.COMPLEX_DTYPE: "complex numbers",
+    _R.DATA_DEPENDENT: "data-dependent shape",
+}
+
+
+def error_answers(nodes: list[Node]) -> list[Answer]:
+    """At most one answer, about the innermost failure that came first; how many more there are is counted."""
+    failed = [node for node in nodes if _labels.error(node.span)[0]]
+    above = {id(node.parent) for node in failed}
+    innermost = [node for node in failed if id(node) not in above]
+    if not innermost:
+        return []
+    node = innermost[0]
+    kind, message = _labels.error(node.span)
+    more = f" (+ {len(innermost) - 1} more)" if len(innermost) > 1 else ""
+    said = f"{kind} in {_labels.short(node.span)}{more}"
+    paragraphs = (words(f"{said}: {message}" if message else said), *_details(node, has_message=bool(message)))
+    return [Answer("Error", paragraphs, style=Style.ERROR)]
+
+
+def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
+    attributes = node.span.attributes
+    if not has_message:
+        yield from _without_message(node)
+    yield from _operator(attributes)
+    constraints = _labels.strings(attributes, semconv.VIOLATED_CONSTRAINTS)
+    if constraints:
+        yield listed(constraints)
+    blocking = _blocking(attributes)
+    if blocking:
+        yield blocking
+        yield from refusals([attributes])
+    yield from _advice(node)
+
+
+def _without_message(node: Node) -> Iterator[Paragraph]:
+    event = next((each for each in node.span.events if each.name == "exception"), None)
+    if event is not None:
+        place = _place(event.attributes)
+        if place:
+            yield ("raised", "at", *place)
+        yield words("its message is recorded with TORCHSPAN_CAPTURE=text")
+    elif node.span.name == phase.BUILD_ENGINE.name:
+        yield words("TensorRT's own log has the reason: see what the program's logger printed")
+
+
+def _operator(attributes: Attributes) -> Iterator[Paragraph]:
+    """The operator, its node and its place in the program; then the converter."""
+    name = attributes.get(semconv.FAILED_OPERATOR) or attributes.get(semconv.EXPORT_FAILED_OPERATOR)
+    place = _place(attributes)
+    position = _labels.number(attributes, semconv.FAILED_NODE_POSITION)
+    count = _labels.number(attributes, semconv.FAILED_NODES)
+    if name:
+        node = f"node {position:.0f} of {count:.0f}" if position is not None and count is not None else ""
+        own_name = attributes.get(semconv.FAILED_NODE_NAME)
+        what = ", ".join(filter(None, (own_name and f"%{own_name}", node)))
+        yield (_labels.operator(str(name)), *words(f"({what})" if what else ""), *(("at", *place) if place else ()))
+    elif place:
+        yield ("at", *place)
+    converter = attributes.get(semconv.FAILED_CONVERTER)
+    if converter:
+        yield "converter", str(converter).removeprefix(_CONVERTERS)
+
+
+def _place(attributes: Attributes) -> Paragraph:
+    """`model.py:12 in forward`, the path from the current folder on if the file is below it; empty without a place."""
+    file, line, function = (
+        attributes.get(key) for key in (semconv.CODE_FILE, semconv.CODE_LINE, semconv.CODE_FUNCTION)
+    )
+    if not file:
+        return ()
+    path = Path(str(file))
+    folder = _current_folder()
+    shown = path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else path
+    return (f"{shown}:{line}" if line is not None else str(shown), *(("in", str(function)) if function else ()))
+
+
+def _current_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # it was deleted
+        return None
+
+
+def _blocking(attributes: Attributes) -> Paragraph:
+    """The operators for which a compilation failed that was to be full."""
+    names = _labels.strings(attributes, semconv.UNSUPPORTED_NAMES)
+    reasons = _labels.strings(attributes, semconv.UNSUPPORTED_REASONS)
+    counts = _labels.numbers(attributes, semconv.UNSUPPORTED_COUNTS)
+    if not names or not len(names) == len(reasons) == len(counts):
+        return ()
+    items = [
+        f"{_labels.operator(name)} {times(count)} ({_REASONS.get(reason, reason)})"
+        for name, count, reason in zip(names, counts, reasons, strict=True)
+    ]
+    omitted = _labels.number(attributes, semconv.UNSUPPORTED_OMITTED)
+    if omitted:
+        items.append(plural(int(omitted), "more kind"))
+    return (*words("not for TensorRT:"), *listed(items))
+
+
+# --- what to do -------------------------------------------------------------------------------------------------
+def _advice(node: Node) -> Iterator[Paragraph]:
+    """What to change, as code to paste."""
+    attributes = node.span.attributes
+    work = _work_around(node)
+    around: Attributes = {} if work is None else work.span.attributes
+    if _labels.strings(attributes, semconv.UNSUPPORTED_NAMES):
+        yield ("pass", "require_full_compilation=False", *words("to run them in PyTorch"))
+        return
+    operator = str(attributes.get(semconv.FAILED_OPERATOR) or "")
+    if "." not in operator or work is None:  # a node without an operator, or nothing that could run elsewhere
+        return
+    if work.span.name == phase.CONVERT_TO_ENGINE.name:
+        yield words("an engine of a whole model needs all its operators: torch_tensorrt.compile can do without")
+        return
+    excluded = [*_labels.strings(around, semconv.SETTINGS["torch_executed_ops"]), operator]
+    quoted = listed(f'"{name}"' for name in dict.fromkeys(excluded))
+    if around.get(semconv.ENTRY_POINT) == "torch.compile":
+        code = ("add", '"torch_executed_ops":', *_braced("", quoted), "to", "options")
+    else:
+        code = ("pass", *_braced("torch_executed_ops=", quoted))
+    full = around.get(semconv.SETTINGS["require_full_compilation"]) is True
+    yield (*code, *(("and", "require_full_compilation=False") if full else ()), *words("to run it in PyTorch"))
+
+
+def _braced(before: str, items: Paragraph) -> Paragraph:
+    pieces = list(items)
+    pieces[0] = f"{before}{{{pieces[0]}"
+    pieces[-1] += "}"
+    return tuple(map(Code, pieces))
+
+
+def _work_around(node: Node) -> Node | None:
+    """The compilation, or other work on a whole model, in which this is."""
+    names = {phase.COMPILE.name, phase.CONVERT_TO_ENGINE.name}
+    around: Node | None = node
+    while around is not None and around.span.name not in names:
+        around = around.parent
+    return around

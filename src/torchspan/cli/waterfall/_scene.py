@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a line says because of spans elsewhere in the drawing: processes, threads, links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from torchspan import phase, semconv
+from torchspan.cli.waterfall._labels import Fact
+from torchspan.cli.waterfall._units import duration
+from torchspan.traces import Node, Run, Span
+
+_THREADS = ("thread.name", "thread.id")
+_RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Spans that are drawn together.
+
+    has_processes, has_threads: whether there are several, so that a line has to say which is its.
+    targets: the spans that others link to, by trace id and span id.
+    """
+
+    has_processes: bool = False
+    has_threads: bool = False
+    targets: Mapping[tuple[str, str], Span] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spans: Iterable[Span]) -> Scene:
+        """The scene of all these spans. The wrapper's own span is no process of the program."""
+        every = list(spans)
+        processes = {_process(span) for span in every if not _is_wrapper(span)} - {""}
+        threads = {_thread(span) for span in every} - {""}
+        wanted = {(link.trace_id, link.span_id) for span in every for link in span.links}
+        found = ((span.trace_id, span.span_id) for span in every) if wanted else ()
+        targets = {key: span for key, span in zip(found, every, strict=False) if key in wanted}
+        return cls(len(processes) > 1, len(threads) > 1, targets)
+
+    def facts(self, node: Node) -> list[Fact]:
+        """Process and thread where they are not those of the line above, and what the span links to."""
+        span, above = node.span, None if node.parent is None else node.parent.span
+        found = []
+        for what, several, name in (("process", self.has_processes, _process), ("thread", self.has_threads, _thread)):
+            own = name(span)
+            if several and own and (above is None or name(above) != own):
+                found.append(f"{what} {own}")
+        links = dict.fromkeys((link.trace_id, link.span_id) for link in span.links)
+        return [Fact(text) for text in (*found, *(self._link(span, key) for key in links))]
+
+    def _link(self, span: Span, key: tuple[str, str]) -> str:
+        target = self.targets.get(key)
+        if target is None:
+            return f"linked to trace {key[0]}"
+        if key[0] != span.trace_id:
+            where = f"{target.name} of trace {key[0]}"
+        else:
+            where = f"{target.name} of {duration(target.duration_ns)}"
+        if target.name == phase.EXPORT.name:
+            return f"exported in {where}"
+        if span.name in _RUNS:
+            return f"its engine is from {where}"
+        if target.end_ns <= span.start_ns:
+            return f"outlived {where}"
+        return f"started in {where}"
+
+
+def _process(span: Span) -> str:
+    pid = span.resource.get(semconv.PROCESS_PID)
+    return str(pid) if isinstance(pid, int) else ""
+
+
+def _thread(span: Span) -> str:
+    return next((str(span.attributes[key]) for key in _THREADS if span.attributes.get(key)), "")
+
+
+def _is_wrapper(span: Span) -> bool:
+    return Run.is_span(span)

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cache folder has of the same graph, where the lookup found nothing.
+
+An entry's name is the engine's hash, and a hash has three parts of equal length: graph, inputs, settings
+(`BaseEngineCache.get_hash`). So names alone tell which part differs, and no entry is read. Which setting differs is found by
+hashing the settings of this compilation with one of them changed, as the library hashes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import enum
+import itertools
+import os
+import pickle
+import pickletools
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+from torchspan.probes._call import Call
+from torchspan.probes.describe._values import LIST_LIMIT
+from torchspan.semconv import CacheReason
+
+Facts = dict[str, Any]
+
+NAMES_LIMIT = 10_000
+"""Names of a folder that are read."""
+
+_PARTS = 3
+_LEVELS = {
+    "optimization_level": (None, 0, 1, 2, 3, 4, 5),
+    "max_aux_streams": (None, 0, 1, 2, 3, 4),
+    "tiling_optimization_level": ("none", "fast", "moderate", "full"),
+    "autocast_max_depth_of_reduction": (None,),
+}
+"""What a setting may be that is neither a boolean nor an enumeration."""
+
+_TEXTS = frozenset({"tiling_optimization_level"})
+"""Settings that are texts from a list of the library's."""
+
+
+class _Hash(NamedTuple):
+    graph: str
+    inputs: str
+    settings: str
+
+
+class _Difference(NamedTuple):
+    name: str
+    stored: str
+    requested: str
+
+
+def facts(call: Call) -> Facts:
+    """`pull_cached_engine(hash_val, module, engine_cache, settings, inputs)` that found nothing."""
+    wanted, folder = _hash(call.get("hash_val")), _folder(call.get("engine_cache"))
+    if wanted is None or folder is None:
+        return {}
+    entries = [each for each in _entries(folder, wanted) if each.graph == wanted.graph and each != wanted]
+    if not entries:
+        return {}
+    other_settings = {each.settings for each in entries if each.inputs == wanted.inputs}
+    found = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
+    result: Facts = {
+        semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
+        semconv.CACHE_NEIGHBOURS: len(entries),
+    }
+    if found:
+        result[semconv.CACHE_NEIGHBOUR_SETTINGS] = [each.name for each in found]
+        result[semconv.CACHE_NEIGHBOUR_STORED] = [each.stored for each in found]
+        result[semconv.CACHE_NEIGHBOUR_REQUESTED] = [each.requested for each in found]
+    return result
+
+
+def _hash(value: Any) -> _Hash | None:
+    if not isinstance(value, str) or not value or len(value) % _PARTS:
+        return None
+    length = len(value) // _PARTS
+    return _Hash(value[:length], value[length : 2 * length], value[2 * length :])
+
+
+def _folder(cache: Any) -> str | None:
+    """The folder of the library's own cache, or of a class made from it."""
+    kind = getattr(sys.modules.get("torch_tensorrt.dynamo._engine_cache"), "DiskEngineCache", None)
+    return cache.engine_cache_dir if kind is not None and isinstance(cache, kind) else None
+
+
+def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
+    """The entries whose names are hashes of that length; none where the folder cannot be read."""
+    length = sum(map(len, like))
+    with contextlib.suppress(OSError), os.scandir(folder) as names:
+        for entry in itertools.islice(names, NAMES_LIMIT):
+            found = _hash(entry.name) if len(entry.name) == length else None
+            if found is not None:
+                yield found
+
+
+# --- which setting it is ----------------------------------------------------------------------------------------
+def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Difference]:
+    """The settings of which one alone, if it were another, would give one of the other hashes."""
+    library = sys.modules.get("torch_tensorrt.dynamo._engine_cache")
+    names = sorted(getattr(library, "_SETTINGS_TO_BE_ENGINE_INVARIANT", ()))
+    text = getattr(library, "_canonicalize_setting_value", str)
+    digest = getattr(library, "sha256_hash", None)
+    if not others or not names or digest is None:
+        return
+    values = {name: getattr(settings, name) for name in names}
+
+    def hash_with(**changed: Any) -> Any:
+        texts = [text(value) for value in {**values, **changed}.values()]
+        return digest(pickletools.optimize(pickle.dumps(texts)))
+
+    if hash_with() != hashed:  # another version of the library hashes in another way
+        return
+    for name, value in values.items():
+        for other in _alternatives(settings, name, value):
+            if hash_with(**{name: other}) in others:
+                yield _Difference(name, _told(name, other), _told(name, value))
+
+
+def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
+    """Other values that the setting may have: those of its type, and the library's default."""
+    if isinstance(value, bool):
+        yield not value
+        return
+    kinds = list(type(value)) if isinstance(value, enum.Enum) else ()
+    candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
+    by_text = {str(each): each for each in candidates}  # the hash is made from texts
+    yield from (each for text, each in by_text.items() if text != str(value))
+
+
+def _precisions(name: str) -> tuple[Any, ...]:
+    if not name.endswith("_precision_type"):
+        return ()
+    torch: Any = sys.modules.get("torch")
+    library = getattr(sys.modules.get("torch_tensorrt._enums"), "dtype", None)
+    own = [getattr(library, each, None) for each in ("f16", "bf16")]
+    return (None, torch.float16, torch.bfloat16, *(each for each in own if each is not None))
+
+
+def _default(settings: Any, name: str) -> tuple[Any, ...]:
+    for field in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+        if field.name == name and field.default is not dataclasses.MISSING:
+            return (field.default,)
+        if field.name == name and field.default_factory is not dataclasses.MISSING:
+            return (field.default_factory(),)
+    return ()
+
+
+def _told(name: str, value: Any) -> str:
+    """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which is the program's."""
+    is_listed = isinstance(value, enum.Enum) or type(value).__name__ == "dtype" or name in _TEXTS
+    if value is None or isinstance(value, (bool, int, float)) or is_listed:
+        return str(value)
+    return "?"

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What failed: the operator, its converter, and the place in the program that it comes from.
+
+Everything is read when an exception passes. A conversion that succeeds costs nothing.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from types import TracebackType
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base.scratch import Scratch
+from torchspan.probes._call import Call, guarded
+from torchspan.probes.describe import place
+from torchspan.probes.describe._values import known, operator_name
+
+Facts = dict[str, Any]
+
+_INTERPRETER = "torch_tensorrt.dynamo.conversion._TRTInterpreter"
+_IDENTIFIER = re.compile(r"[\w.<>]{1,256}")
+_NUMBER = re.compile(r"_\d+$")
+
+
+def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
+    """`_construct_trt_network_def(self)` that raised: the node at which it stopped."""
+    interpreter = call.get("self")
+    node = getattr(interpreter, "_cur_node", None)
+    if node is None or node in getattr(interpreter, "env", {}):  # not one node's failure: before, between or after
+        return {}
+    nodes = list(node.graph.nodes)
+    found = place.of_stack(node.meta.get("stack_trace"))
+    return known(
+        {
+            semconv.FAILED_OPERATOR: operator_name(node.target) if node.op == "call_function" else node.op,
+            semconv.FAILED_NODE_NAME: _generated_name(node),
+            semconv.FAILED_NODE_POSITION: nodes.index(node) + 1,
+            semconv.FAILED_NODES: len(nodes),
+            semconv.FAILED_CONVERTER: _converter(error.__traceback__),
+            **({} if found is None else found.facts()),
+        }
+    )
+
+
+def _generated_name(node: Any) -> str | None:
+    """The node's name where torch.fx made it from the operator: `add`, `add_1`, `add_tensor_1`; else None."""
+    if node.op != "call_function":
+        return None
+    words = operator_name(node.target).lower().split(".")
+    made = {_plain(words[-1]), _plain("_".join(words[-2:])), _plain(words[-2]) if len(words) > 1 else ""}
+    return str(node.name) if _plain(_NUMBER.sub("", node.name)) in made else None
+
+
+def _plain(name: str) -> str:
+    return name.strip("_").lower()
+
+
+def _converter(entry: TracebackType | None) -> str | None:
+    """The converter that the interpreter was calling, from its own frame: asking the registry would run validators."""
+    while entry is not None:
+        frame = entry.tb_frame
+        if "converter" in frame.f_code.co_varnames and frame.f_globals.get("__name__") == _INTERPRETER:
+            return qualified_name(frame.f_locals.get("converter"))
+        entry = entry.tb_next
+    return None
+
+
+def qualified_name(function: Any) -> str | None:
+    """`module.name` of a function, without what decorators put around it; None where that is no identifier."""
+    if function is None:
+        return None
+    function = inspect.unwrap(guarded(inspect.unwrap(function)))
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    return name if _IDENTIFIER.fullmatch(name) and not name.startswith(".") and not name.endswith(".") else None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where in the program's own code something comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+
+LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
+"""Whose files are not the program's."""
+
+_FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
+_GENERATED = "<eval_with_key>"
+"""How torch.fx calls the files of the code that it generates."""
+
+
+class Place(NamedTuple):
+    """A line of a function in a file."""
+
+    file: str
+    line: int
+    function: str
+
+    def facts(self) -> dict[str, Any]:
+        """The attributes that say it."""
+        return {semconv.CODE_FILE: self.file, semconv.CODE_LINE: self.line, semconv.CODE_FUNCTION: self.function}
+
+
+def of_stack(text: str | None) -> Place | None:
+    """The innermost place of the program in a stack as text (`node.stack_trace`); None if every frame is a library's."""
+    return _innermost(Place(each["file"], int(each["line"]), each["function"]) for each in _FRAME.finditer(text or ""))
+
+
+def of_traceback(entry: TracebackType | None) -> Place | None:
+    """The innermost place of the program in a traceback; None if every frame is a library's."""
+    return _innermost(_places(entry))
+
+
+def of_summaries(stack: Iterable[Any]) -> Place | None:
+    """The innermost place of the program among `traceback.FrameSummary` objects; None if there is none."""
+    return _innermost(Place(each.filename, each.lineno or 0, each.name) for each in stack)
+
+
+def _places(entry: TracebackType | None) -> Iterator[Place]:
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        yield Place(code.co_filename, entry.tb_lineno, code.co_name)
+        entry = entry.tb_next
+
+
+def _innermost(places: Iterable[Place]) -> Place | None:
+    folders = tuple(_folders())
+    mine = [each for each in places if not each.file.startswith((*folders, _GENERATED))]
+    # A function that a library generated is in `<string>`, as is the program of `python -c`: files come first.
+    in_files = [each for each in mine if not each.file.startswith("<")]
+    return next(reversed(in_files or mine), None)
+
+
+def _folders() -> Iterator[str]:
+    for name in LIBRARIES:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file:
+            yield f"{Path(file).parent}{os.sep}"

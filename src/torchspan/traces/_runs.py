@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traces that belong to one `torchspan run`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from torchspan import semconv
+from torchspan.traces._spans import Span
+from torchspan.traces._tree import Node, Trace
+
+RUN = "torchspan.run"
+"""Name of the span that `torchspan run` writes for the whole program."""
+
+
+@dataclass
+class Run:
+    """A program that ran under `torchspan run`. span: the wrapper's, from before its start to after its end.
+
+    members: what the program's processes recorded, in the order of its start: each root of the program, and of a trace
+    with another id all of its roots together. A root is the run's by its parent, or by its run id where the program
+    had a tracer provider of its own.
+    """
+
+    span: Span
+    members: list[Trace] = field(default_factory=list)
+
+    @staticmethod
+    def is_span(span: Span) -> bool:
+        """Whether the span is one that `torchspan run` writes for a program."""
+        return span.name == RUN and span.scope == semconv.SCOPE_NAME
+
+    @property
+    def run_id(self) -> str:
+        return _run_id(self.span)
+
+
+def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
+    """The traces in order, with one Run in the place of all that belong to it.
+
+    A trace belongs to a run if a span `torchspan.run` with its run id is there. Nothing in the traces is changed.
+    """
+    every = list(traces)
+    runs = {run_id: Run(node.span) for run_id, node in _run_nodes(every).items()}
+    if not runs:
+        return list(every)
+    result: list[Run | Trace] = []
+    for trace in every:
+        rest: list[Node] = []
+        own: dict[str, list[Node]] = {}
+        for root in trace.roots:
+            run_id = _run_id(root.span)
+            if run_id not in runs:
+                rest.append(root)
+            elif root.span is runs[run_id].span:
+                runs[run_id].members += [Trace(trace.trace_id, [child]) for child in root.children]
+            else:
+                own.setdefault(run_id, []).append(root)
+        for run_id, roots in own.items():
+            is_same = trace.trace_id == runs[run_id].span.trace_id
+            runs[run_id].members += [
+                Trace(trace.trace_id, each) for each in ([[r] for r in roots] if is_same else [roots])
+            ]
+        if rest:
+            result.append(Trace(trace.trace_id, rest) if len(rest) < len(trace.roots) else trace)
+    for run in runs.values():
+        run.members.sort(key=lambda member: member.start_ns)
+    return sorted([*result, *runs.values()], key=_start_ns)
+
+
+def _run_nodes(traces: Iterable[Trace]) -> dict[str, Node]:
+    """The first root `torchspan.run` of each run id."""
+    found: dict[str, Node] = {}
+    for trace in traces:
+        for root in trace.roots:
+            if Run.is_span(root.span):
+                found.setdefault(_run_id(root.span), root)
+    found.pop("", None)
+    return found
+
+
+def _run_id(span: Span) -> str:
+    value = span.resource.get(semconv.RUN_ID)
+    return value if isinstance(value, str) else ""
+
+
+def _start_ns(item: Run | Trace) -> int:
+    return item.span.start_ns if isinstance(item, Run) else item.start_ns
