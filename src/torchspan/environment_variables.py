@@ -21,7 +21,7 @@ TORCHSPAN_HEARTBEAT = "TORCHSPAN_HEARTBEAT"
 """Seconds between the `torchspan.progress` spans of a compilation that goes on: 0.1 to 86400, or `0`: none at all.
 
 Not set: the first after 5 s, and each gap twice the one before, up to 60 s: so 5, 15, 35, 75, 135, 195 s after the
-start, and on every minute. There is one at the start in any case, unless they are off."""
+start, and on every minute. The file of `torchspan run` has one at the start in any case."""
 
 TORCHSPAN_FILE = "TORCHSPAN_FILE"
 """File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`): OTLP as JSON lines.

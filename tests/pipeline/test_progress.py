@@ -16,7 +16,7 @@ import torch_tensorrt
 
 from support import models
 from support.receiver import Receiver
-from support.tree import named, trees
+from support.tree import named
 from torchspan import TorchspanInstrumentor, _bridge
 from torchspan.engine import ActiveWork
 from torchspan.traces import read
@@ -114,7 +114,7 @@ def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_
     whole = named(spans, "torch_tensorrt.compile")
     before = [span for span in spans[: spans.index(whole)] if span.name == "torchspan.progress"]
     assert len(before) >= 4
-    assert [span.attributes["torchspan.progress.number"] for span in before] == list(range(len(before)))
+    assert [span.attributes["torchspan.progress.number"] for span in before] == list(range(1, len(before) + 1))
     assert {(span.trace_id, span.parent_id) for span in before} == {(whole.trace_id, whole.span_id)}
     assert {span.scope for span in before} == {"torchspan"}
     assert all(whole.start_ns <= span.start_ns < span.end_ns <= whole.end_ns for span in before)
@@ -178,7 +178,7 @@ def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_run_sh
     assert sum(span.name == "torchspan.progress" for span in read(str(file)).spans) >= 2
     drawn = err[err.index("\ntrace ") :]
     assert re.sub(r"[\d.]+ [µm]?s\b", "TIME", "\n".join(drawn.splitlines()[2:5])) == (
-        "torch_tensorrt.compile · Slow                         ████████████████    TIME\n"
+        "torch_tensorrt.compile · Slow                         ████████████████  ≥ TIME\n"
         "│  last seen in torch_tensorrt.construct_network · _run_on_acc_0 for TIME\n"
         "│  its end was not seen"
     )
@@ -221,7 +221,7 @@ def test_a_receiver_that_never_answers_holds_up_neither_the_compilation_nor_the_
 def test_a_child_forked_during_a_compilation_tells_nothing_of_it(ended):
     receiver = ended("with a fork")
     numbers = [span.attributes["torchspan.progress.number"] for span in told(receiver)]
-    assert numbers == list(range(len(numbers)))
+    assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= 3
     assert len({span.resource["service.instance.id"] for span in receiver.spans()}) == 1
 
@@ -259,27 +259,12 @@ def wait_for_spans(exporter, count):
         time.sleep(0.01)
 
 
-def test_a_compilation_shorter_than_the_first_interval_is_told_of_once(instrument, exporter, active):
+def test_a_compilation_shorter_than_the_first_interval_is_not_told_of(instrument, exporter, active):
     instrument(heartbeat=600)
     compiled()
-    wait_for_spans(exporter, 1)
 
     assert [len(each) for each in active] == [0]
-    (compilation,) = trees(exporter.get_finished_spans())
-    (progress,) = compilation.find("torchspan.progress")
-    assert progress in compilation.children
-    running = progress.attributes.pop("torchspan.progress.running")
-    assert running.startswith(("torch_tensorrt.", "torch.", "tensorrt."))
-    progress.attributes.pop("torch_tensorrt.engine.name", None)
-    for key in ("torchspan.progress.elapsed", "torchspan.progress.running_elapsed"):
-        assert progress.attributes.pop(key) >= 0
-    assert progress.attributes == {
-        "torchspan.keep": True,
-        "torchspan.progress.work": "torch_tensorrt.compile",
-        "torchspan.progress.number": 0,
-        "torch_tensorrt.model.class": "Mlp",
-        "torch_tensorrt.entry_point": "torch_tensorrt.compile",
-    }
+    assert "torchspan.progress" not in {span.name for span in exporter.get_finished_spans()}
 
 
 def test_switched_off_nothing_is_told_and_there_is_no_thread(instrument, exporter):

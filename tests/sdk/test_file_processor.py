@@ -617,7 +617,7 @@ def test_a_file_that_is_deleted_is_made_again(user, path):
 
 def test_a_program_that_closes_every_descriptor_loses_nothing(user, processor, path):
     user.start_span("a").end()
-    os.close(processor._file._descriptor)
+    os.close(processor._file._descriptor.number)
     user.start_span("b").end()
     assert names(path) == ["a", "b"]
 
@@ -626,7 +626,7 @@ def test_a_file_of_the_program_that_got_the_number_of_a_closed_descriptor_is_lef
     user, processor, path, tmp_path
 ):
     user.start_span("a").end()
-    number = processor._file._descriptor
+    number = processor._file._descriptor.number
     os.close(number)
     with open(tmp_path / "of the program", "w") as file:
         assert file.fileno() == number

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
+from torchspan._base.descriptors import Descriptor
+
 try:
     import fcntl
 except ImportError:  # Windows: O_APPEND alone keeps lines of different processes apart
@@ -41,8 +43,7 @@ class AppendFile:
     def __init__(self, path: Callable[[], str], max_size: int) -> None:
         self._path = path
         self._max_size = max_size
-        self._descriptor: int | None = None
-        self._identity: tuple[int, int] | None = None
+        self._descriptor: Descriptor | None = None
         self._end: int | None = None
         self._thread_lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
@@ -85,33 +86,22 @@ class AppendFile:
 
     def _open(self) -> tuple[int, int]:
         """The descriptor of the file that is at the path, and its mode."""
-        status = self._status()
-        if status is not None and status.st_nlink == 0:
-            self._close()
-        if self._descriptor is None or status is None:
-            path = Path(self._path())
-            _make_folder(path.parent)
-            # Reading is for the last byte of a regular file; a pipe or a terminal may refuse it.
-            access = os.O_RDWR if path.is_file() or not path.exists() else os.O_WRONLY
-            self._descriptor = _above_streams(os.open(path, access | os.O_APPEND | os.O_CREAT | _BINARY, 0o666))
-            status = os.fstat(self._descriptor)
-            self._identity = (status.st_dev, status.st_ino)
-        return self._descriptor, status.st_mode
-
-    def _status(self) -> os.stat_result | None:
-        """Of the open file; None where there is none, or the program has closed it."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                status = os.fstat(self._descriptor)
-                if (status.st_dev, status.st_ino) == self._identity:
-                    return status
-            self._descriptor = self._end = None
-        return None
+            status = self._descriptor.status()
+            if status is not None and status.st_nlink:
+                return self._descriptor.number, status.st_mode
+            self._close()
+        path = Path(self._path())
+        _make_folder(path.parent)
+        # Reading is for the last byte of a regular file; a pipe or a terminal may refuse it.
+        access = os.O_RDWR if path.is_file() or not path.exists() else os.O_WRONLY
+        opened = self._descriptor = Descriptor(path, access | os.O_APPEND | os.O_CREAT | _BINARY)
+        return opened.number, os.fstat(opened.number).st_mode
 
     def _close(self) -> None:
-        if self._status() is not None and self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor = self._end = None
+        descriptor, self._descriptor, self._end = self._descriptor, None, None
+        if descriptor is not None:
+            descriptor.close()
 
     def _reset_after_fork(self) -> None:
         # A thread of the parent may have held the lock, and the lock on the file belongs to the shared descriptor.
@@ -122,16 +112,6 @@ class AppendFile:
 def _reset(file: AppendFile | None) -> None:
     if file is not None:
         file._reset_after_fork()
-
-
-def _above_streams(descriptor: int) -> int:
-    """The descriptor of the same file that is none of 0, 1 and 2: a program without a stdout would print into it."""
-    if descriptor > 2 or fcntl is None:
-        return descriptor
-    try:
-        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
-    finally:
-        os.close(descriptor)
 
 
 def _make_folder(folder: Path) -> None:

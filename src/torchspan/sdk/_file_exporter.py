@@ -42,7 +42,13 @@ class FileSpanExporter(SpanExporter):
 
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
     warning each, with the consequence, and every batch that is not written is a FAILURE.
+
+    In the SDK's `BatchSpanProcessor`, what the processor holds is written when a compilation ends that torchspan traced,
+    so that a crash after it does not lose it.
     """
+
+    is_flushed_with_compilations = True
+    """Read by torchspan where a compilation ends."""
 
     def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None) -> None:
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH

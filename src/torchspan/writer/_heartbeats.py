@@ -23,7 +23,7 @@ class ProgressReporter(Protocol):
     """Receives heartbeats, on torchspan's thread alone."""
 
     def report(self, event: Event, number: int) -> bool:
-        """Report what `event` is doing, for the `number`-th time from 0. Returns False if there is nothing to report."""
+        """Report what `event` is doing, for the `number`-th time from 1. Returns False if there is nothing to report."""
 
     def flush(self) -> None:
         """Export what was reported. It may take any time."""
@@ -31,14 +31,14 @@ class ProgressReporter(Protocol):
 
 @dataclass(slots=True)
 class _Schedule:
-    """How often a piece of work was reported, and when it is due again."""
+    """When a piece of work is due to be reported, in nanoseconds since its start, and for which time."""
 
-    number: int = 0
-    due_ns: int = 0
+    due_ns: int
+    number: int = 1
 
 
 class Heartbeats:
-    """Reports each long piece of work at its start and then at intervals, from a thread of its own.
+    """Reports each long piece of work at intervals, from a thread of its own.
 
     The thread begins with the first long work and sleeps without a timeout while there is none; see `Background`.
 
@@ -94,7 +94,9 @@ class Heartbeats:
     def _beat(self) -> float | None:
         """Report all that is due. Returns the seconds until the next is due, None while there is no work."""
         schedules = {
-            event: self._schedules.get(event) or _Schedule() for event in self._active.events() if event.is_open
+            event: self._schedules.get(event) or _Schedule(next_beat_ns(0, self._interval_ns))
+            for event in self._active.events()
+            if event.is_open
         }
         self._schedules = schedules
         due = [event for event, state in schedules.items() if event.elapsed_ns() >= state.due_ns]

@@ -30,6 +30,18 @@ def context_reader() -> Callable[[], Any]:
     return getattr(variable, "get", None) or context_api.get_current
 
 
+def flush_files(provider: Any) -> None:
+    """Have each batch processor of the SDK that exports to a `torchspan.sdk.FileSpanExporter` write what it holds.
+
+    Processors of other exporters are left alone: they may wait for a collector. Where the provider is not the SDK's, or
+    of another version, nothing happens.
+    """
+    for processor in getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ()):
+        exporter = getattr(getattr(processor, "_batch_processor", None), "_exporter", None)
+        if getattr(exporter, "is_flushed_with_compilations", False) is True:
+            processor.force_flush()
+
+
 def behind_proxy(provider: Any) -> Any:
     """The meter provider that has taken the place of the API's proxy; None while there is none, or for another provider."""
     return getattr(provider, "_real_meter_provider", None)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
+from torchspan.writer._otel_private import flush_files
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource
 
@@ -133,6 +135,10 @@ class SpanWriter:
                 self._describe(event, opened.span)
         finally:
             opened.span.end(event.end_ns)
+        if event.phase.keep and event.parent is None and opened.span.get_span_context().trace_flags.sampled:
+            # A program that crashes afterwards, at the first run most often, would lose what a batch processor holds.
+            with contextlib.suppress(Exception):
+                flush_files(self._tracers.provider())
 
     def _describe(self, event: Event, span: Span) -> None:
         attributes = {**self._redacted(event.additions), **_steps(event)}

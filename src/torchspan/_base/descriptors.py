@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that torchspan keeps open in a program, which may close every descriptor that it finds."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+
+class Descriptor:
+    """An open file.
+
+    Its number is none of 0, 1 and 2: a program without a stdout has the number 1 free, and what it starts would print
+    into the file. Where the program has closed the descriptor, and perhaps given the number to a file of its own,
+    nothing is done to that file.
+
+    path, flags: as `os.open` takes them. Raises OSError when the file cannot be opened.
+    """
+
+    __slots__ = ("_identity", "number")
+
+    def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
+        self.number = _above_streams(os.open(path, flags, 0o666))
+        self._identity = _identity(os.fstat(self.number))
+
+    def status(self) -> os.stat_result | None:
+        """Of the file; None if the descriptor has been closed."""
+        with contextlib.suppress(OSError):
+            status = os.fstat(self.number)
+            if _identity(status) == self._identity:
+                return status
+        return None
+
+    def close(self) -> None:
+        """Close it, unless that has been done."""
+        if self.status() is not None:
+            os.close(self.number)
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _above_streams(descriptor: int) -> int:
+    if descriptor > 2 or fcntl is None:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)

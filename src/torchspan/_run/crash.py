@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a process below `torchspan run` crashed, read from what `faulthandler` wrote."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from torchspan._run.faults import SUFFIX
+
+_LARGEST = 1_000_000
+"""Characters that are read of a file."""
+
+
+class Crash(NamedTuple):
+    """What `faulthandler` wrote when a process crashed.
+
+    pid: the process. reason: its first line, such as `Segmentation fault`.
+    file, line, function: the innermost frame of the user's in the thread that crashed, with the file's base name; None
+        where all of its frames are those of PyTorch, Torch-TensorRT, TensorRT, torchspan and the standard library, or
+        it has none.
+    """
+
+    pid: int
+    reason: str
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+
+
+def read_crash(folder: str, pid: int) -> Crash | None:
+    """What the process wrote into the folder when it crashed; None if it did not, or not to torchspan's file."""
+    try:
+        with Path(folder, f"{pid}{SUFFIX}").open(encoding="utf-8", errors="replace") as file:
+            lines = file.read(_LARGEST).splitlines()
+    except OSError:
+        return None
+    # A process may have more than one, of signals that it survived: the last one is what it died of.
+    starts = [number for number, line in enumerate(lines) if _REASON.match(line)]
+    if not starts:
+        return None
+    reason = _REASON.sub("", lines[starts[-1]]).strip()
+    frame = next(filter(_is_users, _frames(lines[starts[-1] :])), None)
+    return Crash(pid, reason, *frame[1:]) if frame else Crash(pid, reason)
+
+
+def read_crashes(folder: str) -> list[Crash]:
+    """The crashes of all processes that wrote one into the folder, by process id."""
+    pids = sorted(int(path.stem) for path in Path(folder).glob(f"*{SUFFIX}") if path.stem.isdecimal())
+    found = (read_crash(folder, pid) for pid in pids)
+    return [crash for crash in found if crash is not None]
+
+
+_REASON = re.compile(r"(?:Fatal Python error|Windows fatal exception): ")
+_CRASHED = re.compile(r"Current thread .*\(most recent call first\)")
+_FRAME = re.compile(r' {2}File "(?P<path>.*)", line (?P<line>\d+|\?+) in (?P<function>.*)')
+
+_LIBRARIES = "torch|torchgen|torch_tensorrt|tensorrt\\w*|torchspan|opentelemetry|wrapt"
+_NOT_THE_USERS = re.compile(
+    rf"""
+    <(?:frozen|eval_with_key|torch_)            # the interpreter's own, and code that PyTorch generated
+    | (?:site|dist)-packages/(?:{_LIBRARIES})/
+    | /lib(?:64)?/python\d[^/]*/(?!(?:site|dist)-packages/)
+    | /python\d+\.zip/
+    | /Lib/(?!site-packages/)                   # on Windows
+    """,
+    re.VERBOSE,
+)
+_OWN = PurePath(__file__).parents[1].as_posix() + "/"
+
+
+class _Frame(NamedTuple):
+    path: str
+    file: str
+    line: int | None
+    function: str
+
+
+def _frames(lines: Iterable[str]) -> Iterator[_Frame]:
+    """The frames of the thread that crashed, innermost first."""
+    is_crashed = False
+    for line in lines:
+        found = _FRAME.fullmatch(line)
+        if _CRASHED.match(line):
+            is_crashed = True
+        elif is_crashed and found is not None:
+            path, number = found["path"].replace("\\", "/"), found["line"]
+            yield _Frame(path, PurePath(path).name, int(number) if number.isdecimal() else None, found["function"])
+        elif is_crashed and not line.startswith("  "):
+            return
+
+
+def _is_users(frame: _Frame) -> bool:
+    return not frame.path.startswith(_OWN) and _NOT_THE_USERS.search(frame.path) is None

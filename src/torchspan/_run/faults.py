@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A crash of a process below `torchspan run`: Python's `faulthandler` writes into a file of torchspan's."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torchspan._base.descriptors import Descriptor
+
+SUFFIX = ".crash"
+"""Of the file; its stem is the process id."""
+
+
+def catch_crashes(folder: str) -> None:
+    """Have a crash of this process written to `<folder>/<pid>.crash`, and of its forked children to files of theirs.
+
+    Does nothing where `faulthandler` is enabled already (PYTHONFAULTHANDLER, `-X faulthandler`, `-X dev`, code).
+    As soon as the program calls `faulthandler.enable()` or `disable()`, its call holds and torchspan's file goes
+    away. Until then `faulthandler.is_enabled()` is False, as without torchspan: pytest, for one, enables it again on
+    stderr at its end where it was enabled at its start.
+
+    The file is empty unless the process crashes, and stays until the folder is removed: many crashes come after the
+    last of Python's exit handlers.
+    """
+    if faulthandler.is_enabled():
+        return
+    catcher = _Catcher(folder)
+    if catcher.begin() and hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=catcher.begin_in_child)
+
+
+class _Catcher:
+    """faulthandler on a file of torchspan's, until the program uses it itself."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._file: Descriptor | None = None
+        self._originals = {name: getattr(faulthandler, name) for name in ("enable", "disable", "is_enabled")}
+        self._replacements: dict[str, Callable[..., Any]] = {}
+
+    def begin(self) -> bool:
+        """Enable it. Returns False where the file cannot be made."""
+        if not self._open():
+            return False
+        enable, disable, is_enabled = self._originals.values()
+
+        @functools.wraps(enable)
+        def enable_instead(*args: Any, **kwargs: Any) -> Any:
+            result = enable(*args, **kwargs)
+            self._leave()
+            return result
+
+        @functools.wraps(disable)
+        def disable_instead() -> Any:
+            was_enabled = disable()
+            return False if self._leave() else was_enabled
+
+        @functools.wraps(is_enabled)
+        def is_enabled_instead() -> Any:
+            return self._file is None and is_enabled()
+
+        for name, each in zip(self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True):
+            self._replacements[name] = each
+            setattr(faulthandler, name, each)
+        return True
+
+    def begin_in_child(self) -> None:
+        """In a forked child of a process in which it is enabled: go on in a file of the child's own."""
+        parents = self._file
+        if parents is None:
+            return
+        if not self._open():
+            self._originals["disable"]()
+            self._file = None
+        parents.close()
+
+    def _open(self) -> bool:
+        try:
+            file = Descriptor(self._path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        except OSError:
+            return False
+        try:
+            self._originals["enable"](file=file.number, all_threads=True)
+        except Exception:
+            file.close()
+            return False
+        self._file = file
+        return True
+
+    def _leave(self) -> bool:
+        """Take back everything once the program has made a call of its own. Returns whether that was the first."""
+        file, self._file = self._file, None
+        if file is None:
+            return False
+        for name, original in self._originals.items():
+            if getattr(faulthandler, name) is self._replacements[name]:
+                setattr(faulthandler, name, original)
+        with contextlib.suppress(OSError):
+            file.close()
+            self._path().unlink()
+        return True
+
+    def _path(self) -> Path:
+        return Path(self._folder, f"{os.getpid()}{SUFFIX}")
