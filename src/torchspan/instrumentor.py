@@ -25,7 +25,6 @@ from torchspan._server_span import note_server_spans
 
 if TYPE_CHECKING:
     import os
-
     from types import FrameType
 
     from opentelemetry.metrics import MeterProvider
