@@ -56,7 +56,7 @@ def test_the_signature_is_the_table():
 
 
 def test_the_types_of_the_signature_are_those_of_the_table():
-    names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider}
+    names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider, "os": os}
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
     types_of_kinds = {Switch: bool, Seconds: float, Folder: str | os.PathLike[str]}
     for setting in SETTINGS:
@@ -119,7 +119,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(logger_provider=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'logger_provider' (expected one of build_phases, capture, detail, "
-        "heartbeat, log_correlation, meter_provider, propagation, tracer_provider, without_gpu)"
+        "engine_dir, heartbeat, log_correlation, meter_provider, propagation, tracer_provider, without_gpu)"
     )
 
 
