@@ -26,7 +26,7 @@ ALLOWED = {
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_settings": {"_base", "environment_variables", "exceptions"},
     "_run": {"_base", "environment_variables", "sdk"},
-    "testing": {"environment_variables"},
+    "testing": {"_base", "environment_variables"},
     "sdk": VOCABULARY | {"_base", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base"},

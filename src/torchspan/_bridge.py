@@ -14,7 +14,7 @@ from torchspan._base.privacy import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import RunReport
 from torchspan._settings import Settings
-from torchspan.adapters import Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
+from torchspan.adapters import Imports, Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
@@ -83,6 +83,8 @@ class Bridge:
         memory = memory_callbacks(sampler)
         self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
+        self.imports = Imports(self._engine, self._writer.has_destination)
+        """Receives first imports that have ended."""
         self._tensorrt_hooked: tensorrt.Hooked = set()
         self._undo: list[Undo] = []
         if self._report is not None:
@@ -133,6 +135,7 @@ class Bridge:
 
     def close(self) -> None:
         """Take everything down again, last done first."""
+        self.imports.report()
         self._engine.stop()
         while self._undo:
             self._undo.pop()()

@@ -20,6 +20,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base.import_hooks import when_imported
+from torchspan._base.imports import FirstImports, Import
 from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
 
@@ -42,6 +43,9 @@ P = ParamSpec("P")
 OBSERVED = ("torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan.observers")
 """The libraries whose imports set the bridge to work, whichever comes first. torchspan's own module is one of them:
 functions that a program observes are recorded whether or not it ever compiles."""
+
+IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
+"""The modules whose first imports are spans."""
 
 UNUSED = "logger_provider"
 """An argument that distros conventionally pass to every instrumentor. torchspan writes no log records."""
@@ -140,9 +144,10 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             run.attach(tracer_provider)
 
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, run)
+        stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
-        type(self)._undo = (*waiting, arrivals.close, stop_carrying, note_server_spans())
+        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
             "tracer_provider": tracer_provider,
@@ -268,6 +273,8 @@ class _Arrivals:
 
     def __init__(self, settings: Settings, provider: Any, meter_provider: Any, run: RunProcess | None) -> None:
         self._bridge: Bridge | None = None
+        self._imports: list[Import] = []
+        """What was imported before there was a bridge."""
         self._how = (settings, provider, meter_provider, run)
         self._lock = threading.RLock()
 
@@ -280,9 +287,27 @@ class _Arrivals:
                 if self._bridge is None:
                     self._bridge = Bridge(*self._how)
                 self._bridge.hook(library, late=late)
+                self._hand_over_imports(self._bridge)
         except Exception:
             logger.exception("torchspan failed to instrument %s; continuing without tracing it.", library)
         return _nothing
+
+    def imported(self, ended: Import) -> None:
+        """A library's first import has ended. Without an observed library there is no bridge, unless the import failed."""
+        if ended.has_failed:
+            from torchspan._bridge import Bridge
+
+        with self._lock:
+            self._imports.append(ended)
+            if self._bridge is None and ended.has_failed:
+                self._bridge = Bridge(*self._how)
+            if self._bridge is not None:
+                self._hand_over_imports(self._bridge)
+
+    def _hand_over_imports(self, bridge: Bridge) -> None:
+        ended, self._imports = self._imports, []
+        for each in ended:
+            bridge.imports.add(each)
 
     def close(self) -> None:
         """Undo the hooks of all libraries."""

@@ -135,6 +135,12 @@ OBSERVED = Phase(
     room=_DETAIL,
     folded=Folded.below("torchspan.observed"),
 )
+IMPORT = Phase(
+    "torchspan.import",
+    "The first import of torch, Torch-TensorRT or TensorRT, where torchspan was instrumented before it. It is emitted "
+    "after it ended, with its own times: once the program has a tracer provider, at the latest before torchspan's next "
+    "span or at the end of the process. A process that imports torch alone has none, unless that import fails.",
+)
 PROGRESS = Phase(
     "torchspan.progress",
     "Emitted at each heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes, and exported at once: what is "

@@ -168,7 +168,7 @@ def test_a_model_is_parsed_and_built_below_the_span_of_the_user(result):
 def test_without_a_span_of_the_user_each_is_a_root(result):
     assert [
         span.name for span in result.spans if span.parent is None and span.instrumentation_scope.name != "user"
-    ] == ["tensorrt.parse"]
+    ] == ["torchspan.import", "tensorrt.parse"]
 
 
 def test_nothing_else_is_imported_and_nothing_else_is_different(result):

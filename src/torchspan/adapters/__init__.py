@@ -10,6 +10,7 @@ from torchspan.adapters import tensorrt, torch_tensorrt
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
+from torchspan.adapters.imports import Imports
 from torchspan.adapters.torch_tensorrt import is_supported
 from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
@@ -27,6 +28,7 @@ def versions() -> dict[str, str]:
 
 
 __all__ = [
+    "Imports",
     "LogMarker",
     "Ports",
     "Provenance",

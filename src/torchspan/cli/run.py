@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan._run.report import likely_reason, read_reports
 from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
 from torchspan.cli import _child
@@ -96,7 +96,7 @@ def run_program(
             if draws and spans:
                 print(file=sys.stderr)
                 write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
-            if not any(span.scope == semconv.SCOPE_NAME for span in spans):
+            if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
                 _say(_nothing_recorded(spans, folder, environ, program))
             if files and (names_file or output.detour):
                 detour = f" ({output.detour})" if output.detour else ""

@@ -50,6 +50,7 @@ class Engine:
         self.run_times = RunTimes(self.guard)
         """Durations of frequent work that is no event."""
         self._at_stop: list[Undo] = []
+        self._before_next: list[Undo] = []
         self._waiting = Waiting(self._complete)
         self.pipeline = pipeline or Pipeline()
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
@@ -72,6 +73,10 @@ class Engine:
     def at_stop(self, action: Undo) -> None:
         """Have `action` run when the engine stops."""
         self._at_stop.append(action)
+
+    def before_next_event(self, action: Undo) -> None:
+        """Have `action` run once, before the next event that the pipeline receives."""
+        self._before_next.append(action)
 
     def stop(self) -> None:
         """Open no event any more; those that are open still end, those that wait are completed."""
@@ -126,6 +131,10 @@ class Engine:
         """
         if not self.active or self._busy.now:
             return None
+        if self._before_next and audience is Audience.ALL:
+            before, self._before_next = self._before_next, []
+            for action in before:
+                self.guard.call("what comes before an event", action)
         made = self.guard.call(
             "opening an event", self._make, phase, attributes, target, placement, audience, observed, links, at_ns
         )

@@ -76,6 +76,17 @@ OBSERVERS_OMITTED = Attribute(
     "torchspan.observer.omitted", "int", "How often observers fired in this span without an event that says so."
 )
 
+IMPORT_MODULE = Attribute(
+    "torchspan.import.module",
+    "string",
+    "The module: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`.",
+    phase.IMPORT,
+    at_start=True,
+)
+IMPORT_VERSION = Attribute(
+    "torchspan.import.version", "string", "The module's version, where the import succeeded.", phase.IMPORT
+)
+
 PROGRESS_WORK = Attribute(
     "torchspan.progress.work",
     "string",

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from torchspan._base.imports import AroundImport
 from torchspan.environment_variables import TORCHSPAN_ENGINE_DIR
 from torchspan.testing._errors import TooLateError
-from torchspan.testing._import_hook import AroundImport
 from torchspan.testing._replacements import TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 
 _MISSING = object()

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import context as context_api
+from opentelemetry import trace
 from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace.propagation import _SPAN_KEY
 
@@ -22,6 +23,11 @@ SUPPRESS_KEYS: tuple[str, ...] = tuple({_SUPPRESS_KEY, "suppress_instrumentation
 def is_suppressed() -> bool:
     """Whether nothing may be emitted here (`opentelemetry.instrumentation.utils.suppress_instrumentation`)."""
     return any(context_api.get_value(key) for key in SUPPRESS_KEYS)
+
+
+def is_provider_set() -> bool:
+    """Whether there is a global tracer provider. The public getter would load the one that a variable names."""
+    return getattr(trace, "_TRACER_PROVIDER", None) is not None
 
 
 def context_reader() -> Callable[[], Any]:

@@ -18,6 +18,7 @@ from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
 from torchspan.engine import Callback, Event
+from torchspan.phase import IMPORT
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
@@ -65,7 +66,7 @@ class SpanWriter:
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
-        """Spans started that record."""
+        """Spans started that record, imports apart: those say nothing of what the libraries did."""
         self.unsampled = 0
         """Spans started that the sampler refused."""
         self._budget = Budget(spans_per_trace)
@@ -73,6 +74,10 @@ class SpanWriter:
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+
+    def has_destination(self) -> bool:
+        """Whether the program has set a tracer provider, or a recording span is current."""
+        return self._tracers.is_set() or trace.get_current_span().is_recording()
 
     @property
     def dropped(self) -> int:
@@ -94,7 +99,7 @@ class SpanWriter:
         )
         event.handle = span.get_span_context()
         if span.is_recording():
-            self.recorded += 1
+            self.recorded += event.phase is not IMPORT
             if not around.is_valid:  # it begins a trace
                 self._budget.take(event.handle.trace_id, 1.0)
         else:
@@ -110,7 +115,8 @@ class SpanWriter:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()
         current = trace.get_current_span(context)
-        if getattr(current, "end_time", None) is not None:
+        ended_ns = getattr(current, "end_time", None)
+        if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported later than it was
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
         elif not current.get_span_context().is_valid:

@@ -12,6 +12,7 @@ from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 from torchspan import semconv
 from torchspan._base.ids import IDS
 from torchspan._version import __version__
+from torchspan.writer._otel_private import is_provider_set
 
 TracerOf = Callable[[TracerProvider, str, str, str], Tracer | None]
 """Returns the tracer for a provider, a name, a version and a schema; None for the provider's own."""
@@ -29,6 +30,10 @@ class TracerSource:
         self._tracer_of = tracer_of
         self._provider: TracerProvider | None = None
         self._tracer: Tracer | None = None
+
+    def is_set(self) -> bool:
+        """Whether there is a provider that was given or set. It makes none."""
+        return self._fixed is not None or is_provider_set()
 
     def provider(self) -> TracerProvider:
         """The provider that is written to now."""

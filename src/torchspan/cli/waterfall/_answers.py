@@ -58,8 +58,8 @@ def _time(nodes: list[Node]) -> list[Answer]:
     for name, ns in _pieces(node for node in nodes if id(node) not in left_out):
         spent[name] += round(ns)
     total = spent.total()
-    if len(nodes) < 2 or not total:
-        return []
+    if len(nodes) < 2 or not total or all(node.span.name == phase.IMPORT.name for node in nodes):
+        return []  # or the lines above say it
     largest = listed(f"{name} {duration(ns)} {share(ns, total)}" for name, ns in spent.most_common(_LARGEST) if ns)
     return [Answer("Own time", (largest,), note="; stand-in left out" if left_out else "")]
 

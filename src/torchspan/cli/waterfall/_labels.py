@@ -19,7 +19,7 @@ _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
 """Beginnings of names that tell nothing where names are short."""
 _TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
-_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, "torchspan.import.module")
+_SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, semconv.IMPORT_MODULE)
 
 
 @dataclass(frozen=True, slots=True)

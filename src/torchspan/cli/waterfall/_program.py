@@ -10,7 +10,7 @@ from torchspan import phase, semconv
 from torchspan.cli._terminal import Line, Style, broken
 from torchspan.traces import Span, Trace
 
-IMPORT = "torchspan.import"
+IMPORT = phase.IMPORT.name
 """Name of the spans of a library's first import."""
 
 _NOT_WORK = {IMPORT, "torchspan.run", phase.PROGRESS.name}

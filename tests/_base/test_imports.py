@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Around the body of a module: the times of first imports, and that the imports stay what they are."""
+
+import importlib
+import importlib.util
+import sys
+import threading
+import time
+
+import pytest
+
+from torchspan._base.imports import AroundImport, FirstImports
+
+NAMES = ("watched_outer", "watched_inner", "watched_broken")
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """Writes modules that can be imported; they are gone after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(**sources):
+        for name, source in sources.items():
+            (tmp_path / f"{name}.py").write_text(source)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def imports():
+    """The outermost imports that have ended."""
+    ended = []
+    remove = FirstImports(NAMES, ended.append).install()
+    yield ended
+    remove()
+    assert not any(isinstance(finder, AroundImport) and finder._arounds.keys() & set(NAMES) for finder in sys.meta_path)
+
+
+def test_an_import_has_its_times_its_version_and_the_imports_inside(modules, imports):
+    modules(
+        watched_outer="import time\nstart = time.time_ns()\nimport watched_inner\n__version__ = '1.2'",
+        watched_inner="import watched_outer",
+    )
+    before = time.time_ns()
+    import watched_outer
+
+    (outer,) = imports
+    (inner,) = outer.inside
+    assert (outer.name, outer.version, outer.error) == ("watched_outer", "1.2", None)
+    assert (inner.name, inner.version, inner.inside) == ("watched_inner", None, [])
+    slack_ns = 1_000_000  # two clocks
+    assert before - slack_ns <= outer.start_ns <= watched_outer.start + slack_ns
+    assert outer.start_ns <= inner.start_ns <= inner.end_ns <= outer.end_ns
+
+
+def test_a_module_is_what_it_would_be(modules, imports):
+    modules(watched_inner="spec, loader = __spec__, __loader__")
+    import watched_inner
+
+    loader = watched_inner.__loader__
+    assert loader is watched_inner.__spec__.loader is watched_inner.loader
+    assert type(loader) is importlib.machinery.SourceFileLoader
+    assert "exec_module" not in vars(loader)
+    assert watched_inner.spec is watched_inner.__spec__ is not None
+    assert loader.get_source("watched_inner").startswith("spec")
+
+
+def test_an_error_passes_as_it_is_and_is_kept_with_the_import(modules, imports):
+    modules(watched_broken="class Mine(Exception): pass\nerror = Mine('x')\nimport sys\nsys.mine = error\nraise error")
+    with pytest.raises(Exception) as caught:
+        importlib.import_module("watched_broken")
+    (broken,) = imports
+    assert caught.value is sys.mine is broken.error
+    assert (caught.value.args, caught.value.__cause__, caught.value.__context__) == (("x",), None, None)
+    assert "watched_broken" not in sys.modules
+    assert broken.has_failed
+    del sys.mine
+
+
+def test_an_import_that_is_tried_again_is_reported_once(modules, imports):
+    modules(watched_broken="raise ImportError('no library')")
+    for _ in range(2):
+        with pytest.raises(ImportError, match="no library"):
+            importlib.import_module("watched_broken")
+    modules(watched_outer="try:\n import watched_broken\nexcept ImportError: pass")
+    importlib.import_module("watched_outer")
+    assert [each.name for each in imports] == ["watched_broken", "watched_outer"]
+    assert not imports[1].has_failed
+
+
+def test_an_error_inside_that_the_outer_module_catches_is_the_inner_ones(modules, imports):
+    modules(
+        watched_broken="raise ImportError('no library')",
+        watched_outer="try:\n import watched_broken\nexcept ImportError: pass",
+    )
+    importlib.import_module("watched_outer")
+    (outer,) = imports
+    assert outer.error is None and str(outer.inside[0].error) == "no library"
+    assert outer.has_failed
+
+
+def test_a_reload_is_no_first_import(modules, imports):
+    modules(watched_inner="count = globals().get('count', 0) + 1")
+    module = importlib.import_module("watched_inner")
+    assert importlib.reload(module) is module
+    assert module.count == 2
+    assert len(imports) == 1
+
+
+def test_a_module_that_is_there_already_has_no_import(modules):
+    modules(watched_inner="")
+    module = importlib.import_module("watched_inner")
+    ended = []
+    remove = FirstImports(NAMES, ended.append).install()
+    try:
+        importlib.reload(module)
+    finally:
+        remove()
+    assert ended == []
+
+
+def test_a_program_that_only_asks_for_the_spec_changes_nothing(modules, imports):
+    modules(watched_inner="")
+    assert importlib.util.find_spec("watched_inner").origin.endswith("watched_inner.py")
+    assert imports == [] and "watched_inner" not in sys.modules
+    importlib.import_module("watched_inner")
+    assert [each.name for each in imports] == ["watched_inner"]
+
+
+def test_a_module_that_is_not_installed_or_forbidden_has_no_import(imports, monkeypatch):
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("watched_outer")
+    monkeypatch.setitem(sys.modules, "watched_inner", None)
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("watched_inner")
+    assert imports == []
+
+
+def test_a_lazy_loader_is_timed_when_it_loads(modules, imports):
+    modules(watched_inner="value = 1")
+    spec = importlib.util.find_spec("watched_inner")
+    spec.loader = importlib.util.LazyLoader(spec.loader)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["watched_inner"] = module
+    spec.loader.exec_module(module)
+    assert imports == []
+    assert module.value == 1
+    assert [each.name for each in imports] == ["watched_inner"]
+
+
+def test_threads_that_import_the_same_module_at_once_make_one_import(modules, imports):
+    modules(
+        watched_outer="import threading\nthreading.stall.wait(10)\nimport watched_inner",
+        watched_inner="import watched_outer",
+    )
+    threading.stall = threading.Event()
+    found = []
+    threads = [
+        threading.Thread(target=lambda: found.append(importlib.import_module("watched_outer"))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    threading.stall.set()
+    for thread in threads:
+        thread.join()
+    del threading.stall
+    assert len(found) == 4 and len(set(map(id, found))) == 1
+    assert [(each.name, [x.name for x in each.inside]) for each in imports] == [("watched_outer", ["watched_inner"])]
+
+
+def test_threads_that_import_different_modules_are_not_inside_each_other(modules, imports):
+    modules(
+        watched_outer="import threading\nthreading.begun.set()\nthreading.done.wait(10)",
+        watched_inner="import threading\nthreading.begun.wait(10)",
+    )
+    threading.begun, threading.done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=importlib.import_module, args=("watched_outer",))
+    thread.start()
+    importlib.import_module("watched_inner")
+    threading.done.set()
+    thread.join()
+    del threading.begun, threading.done
+    assert [(each.name, each.inside) for each in imports] == [("watched_inner", []), ("watched_outer", [])]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_two_finders_around_one_module_both_run_and_leave_the_loader_as_it_was(modules, order):
+    modules(watched_inner="")
+    seen, ended = [], []
+
+    class Around:
+        def __enter__(self):
+            seen.append("in")
+
+        def __exit__(self, *_exc_info):
+            seen.append("out")
+
+    finders = [AroundImport({"watched_inner": Around}), FirstImports(NAMES, ended.append)]
+    undo = [each.install() for each in (finders if order == "before" else finders[::-1])]
+    try:
+        module = importlib.import_module("watched_inner")
+    finally:
+        for each in undo:
+            each()
+    assert (seen, [each.name for each in ended]) == (["in", "out"], ["watched_inner"])
+    assert "exec_module" not in vars(module.__loader__)
+
+
+def test_a_defect_in_the_receiver_does_not_reach_the_import(modules, caplog):
+    modules(watched_inner="value = 1")
+
+    def fails(_ended):
+        raise ValueError("defect")
+
+    caplog.set_level("DEBUG")
+    remove = FirstImports(NAMES, fails).install()
+    try:
+        assert importlib.import_module("watched_inner").value == 1
+    finally:
+        remove()
+    assert caplog.messages == ["torchspan failed to take the time of an import."]

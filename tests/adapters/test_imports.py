@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""First imports as spans, with modules of a test in place of the libraries."""
+
+import importlib
+import os
+import sys
+import time
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.instrumentation.utils import suppress_instrumentation
+
+import torchspan.observers
+from torchspan import instrumentor
+from torchspan.writer import SpanWriter
+
+NAMES = ("watched_outer", "watched_inner", "watched_broken")
+ANY = torchspan.observers.Observer("any")
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """Writes modules whose first imports are spans; they are gone after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(instrumentor, "IMPORTS", NAMES)
+
+    def write(**sources):
+        for name, source in sources.items():
+            (tmp_path / f"{name}.py").write_text(source)
+        importlib.invalidate_caches()
+
+    yield write
+    for name in NAMES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def no_provider_yet(monkeypatch):
+    monkeypatch.setattr(SpanWriter, "has_destination", lambda _self: False)
+
+
+@torchspan.observers.observable()
+def work():
+    """Something that is a span."""
+
+
+def told(exporter):
+    """(name, module, parent's name or module) of each span, in the order of their starts."""
+    spans = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
+    names = {span.context.span_id: span.attributes.get("torchspan.import.module", span.name) for span in spans}
+    return [
+        (
+            span.name,
+            span.attributes.get("torchspan.import.module"),
+            None if span.parent is None else names[span.parent.span_id],
+        )
+        for span in spans
+    ]
+
+
+def test_imports_are_spans_below_the_current_one_nested_as_they_happened(instrument, exporter, tracer, modules):
+    modules(watched_outer="import watched_inner\n__version__ = '1.2'", watched_inner="")
+    instrument()
+    with tracer.start_as_current_span("start-up"):
+        before_ns = time.time_ns()
+        importlib.import_module("watched_outer")
+        assert trace.get_current_span().name == "start-up"
+    assert told(exporter) == [
+        ("start-up", None, None),
+        ("torchspan.import", "watched_outer", "start-up"),
+        ("torchspan.import", "watched_inner", "watched_outer"),
+    ]
+    inner, outer, _ = exporter.get_finished_spans()
+    assert dict(outer.attributes) == {
+        "torchspan.keep": True,
+        "torchspan.import.module": "watched_outer",
+        "torchspan.import.version": "1.2",
+    }
+    assert before_ns - 1_000_000 <= outer.start_time <= inner.start_time <= inner.end_time <= outer.end_time
+
+
+def test_without_a_provider_an_import_waits_for_the_next_span(instrument, exporter, modules, no_provider_yet):
+    modules(watched_inner="")
+    instrument()
+    importlib.import_module("watched_inner")
+    imported_ns = time.time_ns()
+    assert exporter.get_finished_spans() == ()
+    work()
+    assert [(name, parent) for name, _, parent in told(exporter)] == [
+        ("torchspan.import", None),
+        ("torchspan.observed work", None),
+    ]
+    assert exporter.get_finished_spans()[0].end_time <= imported_ns + 1_000_000
+
+
+def test_an_import_that_waited_lies_below_the_span_that_has_ended_since(
+    instrument, exporter, tracer, modules, no_provider_yet
+):
+    modules(watched_inner="")
+    instrument()
+    with tracer.start_as_current_span("start-up"):
+        importlib.import_module("watched_inner")
+    torchspan.uninstrument()
+    assert told(exporter) == [("start-up", None, None), ("torchspan.import", "watched_inner", "start-up")]
+
+
+def test_an_import_that_waits_at_the_end_of_the_process_is_reported(
+    instrument, exporter, modules, no_provider_yet, monkeypatch
+):
+    at_exit = []
+    monkeypatch.setattr("atexit.register", at_exit.append)
+    modules(watched_inner="")
+    instrument()
+    importlib.import_module("watched_inner")
+    for each in at_exit:
+        each()
+    assert told(exporter) == [("torchspan.import", "watched_inner", None)]
+
+
+def test_a_forked_child_does_not_report_its_parents_imports(
+    instrument, exporter, modules, no_provider_yet, monkeypatch
+):
+    modules(watched_inner="")
+    instrument()
+    importlib.import_module("watched_inner")
+    pid = os.getpid()
+    monkeypatch.setattr("torchspan.adapters.imports.os.getpid", lambda: pid + 1)
+    work()
+    assert [name for name, _, _ in told(exporter)] == ["torchspan.observed work"]
+
+
+def test_a_failed_import_is_reported_at_once_with_its_error(instrument, exporter, modules, no_provider_yet):
+    modules(watched_outer="import watched_broken", watched_broken="raise OSError('no libnvinfer.so.10')")
+    instrument()
+    with pytest.raises(OSError, match=r"no libnvinfer\.so\.10"):
+        importlib.import_module("watched_outer")
+    broken, outer = exporter.get_finished_spans()
+    assert [span.attributes["torchspan.import.module"] for span in (broken, outer)] == [
+        "watched_broken",
+        "watched_outer",
+    ]
+    assert [span.attributes["error.type"] for span in (broken, outer)] == ["OSError", "OSError"]
+    assert ([event.name for event in broken.events], outer.events) == (["exception"], ())
+    assert broken.events[0].attributes["exception.type"] == "OSError"
+
+
+def test_a_failed_import_is_a_span_without_an_observed_library(exporter, provider, modules, monkeypatch):
+    monkeypatch.setattr(instrumentor, "OBSERVED", ())
+    modules(watched_broken="raise OSError('no libnvinfer.so.10')", watched_inner="")
+    torchspan.instrument(tracer_provider=provider)
+    try:
+        importlib.import_module("watched_inner")
+        assert exporter.get_finished_spans() == ()
+        with pytest.raises(OSError):
+            importlib.import_module("watched_broken")
+    finally:
+        torchspan.uninstrument()
+    assert [module for _, module, _ in told(exporter)] == ["watched_inner", "watched_broken"]
+
+
+def test_an_import_below_suppressed_instrumentation_is_no_span(instrument, exporter, modules):
+    modules(watched_inner="")
+    instrument()
+    with suppress_instrumentation():
+        importlib.import_module("watched_inner")
+    assert exporter.get_finished_spans() == ()
+
+
+def test_an_import_is_no_span_after_uninstrumenting(instrument, exporter, modules):
+    modules(watched_inner="")
+    instrument()
+    torchspan.uninstrument()
+    importlib.import_module("watched_inner")
+    assert exporter.get_finished_spans() == ()
