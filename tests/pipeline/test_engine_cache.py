@@ -134,8 +134,8 @@ def test_a_miss_an_insertion_and_a_hit_as_the_log_and_the_files_have_them(instru
     assert of_miss(named(spans, LOOKUP).attributes) == {
         "entries": 1,
         "settings.names": ("optimization_level",),
-        "settings.stored": ("None",),
-        "settings.requested": ("2",),
+        "settings.stored_values": ("None",),
+        "settings.requested_values": ("2",),
     }
 
 
@@ -227,7 +227,7 @@ def test_each_setting_of_which_one_alone_differs_is_named_with_both_values(looke
     assert found["torch_tensorrt.engine_cache.miss.entries"] == 6
 
 
-ROW = ("names", "stored", "requested")
+ROW = ("names", "stored_values", "requested_values")
 
 
 def test_where_two_settings_differ_only_that_they_do_is_said(looked_for):
@@ -243,8 +243,8 @@ def test_what_is_no_number_boolean_or_enumeration_is_named_without_its_value(loo
     assert of_miss(found) == {
         "entries": 1,
         "settings.names": ["autocast_excluded_nodes"],
-        "settings.stored": ["?"],
-        "settings.requested": ["?"],
+        "settings.stored_values": ["?"],
+        "settings.requested_values": ["?"],
     }
 
 

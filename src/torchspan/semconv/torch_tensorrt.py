@@ -398,8 +398,8 @@ CACHE_RESULT = Attribute(
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
     "string",
-    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`. On a `miss`, only if a cache in a "
-    "folder has entries of the same graph: what they are for.",
+    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`. On a `miss`, only if a cache in "
+    "a folder has entries of the same graph: what they are for.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -413,26 +413,26 @@ CACHE_SETTINGS = Attribute(
 CACHE_NEIGHBOURS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
     "int",
-    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their names "
-    "say so; none is read.",
+    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their "
+    "names say so; none is read.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
     "string[]",
-    "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and inputs "
-    "(at most 20). Absent if more than one differs, or one whose values cannot be listed.",
+    "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and "
+    "inputs (at most 20). Absent if more than one differs, or one whose values cannot be listed.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_STORED = Attribute(
-    "torch_tensorrt.engine_cache.miss.settings.stored",
+    "torch_tensorrt.engine_cache.miss.settings.stored_values",
     "string[]",
-    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, boolean, data "
-    "type or enumeration.",
+    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, "
+    "boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_REQUESTED = Attribute(
-    "torch_tensorrt.engine_cache.miss.settings.requested",
+    "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
     "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`, or `?`.",
     phase.CACHE_LOOKUP,
