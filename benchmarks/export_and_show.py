@@ -3,9 +3,12 @@
 
 Export: processor time of the exporting thread, the file exporter and OpenTelemetry's OTLP exporter (http/protobuf, to a
 receiver in this process that answers at once) in turns with the same spans. Show: processor time a span to read a file and
-to draw it, of a small file and one four times as large in turns. Of each the fastest round counts.
+to draw it, of a small file and one four times as large in turns. At once: processor time of the whole process that spans
+take whose end `torchspan run` writes before it returns, and what the same spans take with the file exporter in a batch
+processor, in turns, without the time that they take with no processor. Of each the fastest round counts.
 """
 
+import contextlib
 import gc
 import io
 import json
@@ -18,20 +21,22 @@ from pathlib import Path
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SpanExportResult
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from noise import noise_of
 from table import Row, write
 from torchspan import semconv
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_traces
-from torchspan.sdk import FileSpanExporter
+from torchspan.sdk import FileSpanExporter, RunFileProcessor
 from torchspan.traces import read
 
 BATCHES, EXPORTS = (64, 512, 2048), 20
 MOST_OF_OTLP = 1.0
 SIZES, DRAWINGS = {"wide": (10_000, 40_000), "deep": (4_000, 16_000)}, 5
 MOST_GROWTH = 1.3
+ENDINGS, SPANS, ENGINES = 30, 300, 4
+MOST_US, MOST_MS = 100, 5
 START_NS = 1_795_257_760_000_000_000
 
 
@@ -111,6 +116,83 @@ def export_us(exporter, spans):
     return took / len(spans) * 1e6
 
 
+def at_once_rows(folder):
+    """What it costs to have each span in the file at its end, beside a batch processor with the same file exporter."""
+    providers = {
+        "none": TracerProvider(shutdown_on_exit=False),
+        "batch": TracerProvider(shutdown_on_exit=False),
+        "at once": TracerProvider(shutdown_on_exit=False),
+    }
+    batch = BatchSpanProcessor(FileSpanExporter(folder / "batch.jsonl"), max_queue_size=10 * SPANS)
+    providers["batch"].add_span_processor(batch)
+    providers["at once"].add_span_processor(RunFileProcessor(folder / "at-once.jsonl", "0123456789abcdef"))
+    compilation_spans = compile_with(providers["none"])
+    for what, work, scale, unit, most in (
+        ("a span of the program's own", own_spans, SPANS / 1e6, "µs", MOST_US),
+        ("a run of an engine, up to 0.1 s later", runs, SPANS / 1e6, "µs", MOST_US),
+        (f"a compilation of {compilation_spans} spans, ends and starts", compile_with, 1e-3, "ms", MOST_MS),
+    ):
+        rounds = [[processor_s(work, each) for each in providers.values()] for _ in range(ENDINGS)]
+        none, batched, at_once = (min(column) / scale for column in zip(*rounds, strict=True))
+        yield Row(
+            f"in the file at once: {what} (in batches {batched - none:.1f} {unit})",
+            f"{at_once - none:.1f} {unit}",
+            f"≤ {most} {unit}",
+            at_once - none <= most,
+        )
+    for provider in providers.values():
+        provider.shutdown()
+
+
+def processor_s(work, provider):
+    """Seconds of the process's processor time for the work and for writing out all that it left."""
+    gc.collect()
+    start = time.process_time()
+    work(provider)
+    provider.force_flush()
+    return time.process_time() - start
+
+
+def own_spans(provider):
+    tracer = provider.get_tracer("app")
+    for _ in range(SPANS):
+        tracer.start_span("read", attributes={"rows": 3, "table": "users"}).end()
+
+
+def runs(provider):
+    tracer = provider.get_tracer(semconv.SCOPE_NAME)
+    with provider.get_tracer("app").start_as_current_span("request"):
+        for _ in range(SPANS):
+            tracer.start_span("torch_tensorrt.execute", attributes={semconv.ENGINE_NAME: "_run_on_acc_0"}).end()
+
+
+def compile_with(provider):
+    """Spans like those of a compilation; returns how many."""
+    tracer, attributes = provider.get_tracer(semconv.SCOPE_NAME), {semconv.KEEP: True, semconv.MODEL_CLASS: "ConvNet"}
+    count = 0
+
+    @contextlib.contextmanager
+    def span(name):
+        nonlocal count
+        with tracer.start_as_current_span(name, attributes=attributes) as opened:
+            yield
+            opened.set_attributes(
+                {semconv.ENGINE_SIZE: 9_255_086, semconv.STEP_NAMES: ["deallocate_module", "serialize"]}
+            )
+        count += 1
+
+    with span("torch_tensorrt.compile"):
+        for stage in ("trace", "lower.pre_export", "decompose", "lower", "partition"):
+            with span(f"torch_tensorrt.{stage}"):
+                pass
+        for _ in range(ENGINES):
+            with span("torch_tensorrt.convert"):
+                for name in ("construct_network", "build_engine", "deserialize_engine", "setup_engine"):
+                    with span(name):
+                        pass
+    return count
+
+
 def show_rows(folder):
     """How much more processor time a span takes in a file that is four times as large."""
     for shape, sizes in SIZES.items():
@@ -168,7 +250,7 @@ def show_us(path, count):
 
 def main():
     with tempfile.TemporaryDirectory(prefix="torchspan-bench-") as name:
-        rows = [*export_rows(Path(name)), *show_rows(Path(name))]
+        rows = [*export_rows(Path(name)), *at_once_rows(Path(name)), *show_rows(Path(name))]
     return write("Spans to a file, and a file to a drawing: processor time", rows)
 
 

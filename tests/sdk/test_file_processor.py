@@ -286,6 +286,11 @@ def test_where_no_thread_can_be_started_runs_are_written_at_once(own, path, monk
     assert names(path) == ["torch_tensorrt.execute"]
 
 
+def test_the_first_run_of_an_engine_is_written_at_once(own, path, stopped):
+    own.start_span("torch_tensorrt.execute", attributes={"torch_tensorrt.execute.first": True}).end()
+    assert names(path) == ["torchspan.progress", "torch_tensorrt.execute"]
+
+
 def test_a_span_of_the_user_with_the_name_of_a_run_is_written_at_once(user, path, stopped):
     user.start_span("torch_tensorrt.execute").end()
     assert names(path) == ["torch_tensorrt.execute"]

@@ -49,8 +49,8 @@ class RunFileProcessor(SpanProcessor):
     max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
     failed: called after the first span that could not be written, on the thread that ended it.
 
-    A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs may
-    be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
+    A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, the
+    first of each engine excepted, may be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
@@ -132,7 +132,7 @@ class RunFileProcessor(SpanProcessor):
                 self._write(self._encoder.encode(span))
                 return
             encoded = self._encoder.encode(span, _ancestors(around))
-            if span.name in _RUNS:
+            if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
             else:
                 self._write(encoded)

@@ -271,6 +271,8 @@ def _value(value: Any) -> str:
         return f'{{"intValue":"{value}"}}'
     if kind is float and math.isfinite(value):
         return f'{{"doubleValue":{value!r}}}'
+    if kind is tuple or kind is list:
+        return _array(value)
     return _rare_value(value)
 
 
@@ -303,6 +305,17 @@ def _double(value: float) -> str:
 
 
 def _array(values: Sequence[Any]) -> str:
+    kinds = set(map(type, values))
+    if kinds == {str}:
+        texts = [f'{{"stringValue":{quoted(value)}}}' for value in values]
+    elif kinds == {int} and -_LARGEST <= min(values) and max(values) < _LARGEST:
+        texts = [f'{{"intValue":"{value}"}}' for value in values]
+    else:
+        return _mixed_array(values)
+    return f'{{"arrayValue":{{"values":[{",".join(texts)}]}}}}'
+
+
+def _mixed_array(values: Sequence[Any]) -> str:
     if any(_is_integer(value) and not -_LARGEST <= value < _LARGEST for value in values):
         values = [str(int(value)) if _is_integer(value) else value for value in values]
     members = ",".join([_value(value) for value in values])
