@@ -308,7 +308,7 @@ def _array(values: Sequence[Any]) -> str:
     kinds = set(map(type, values))
     if kinds == {str}:
         texts = [f'{{"stringValue":{quoted(value)}}}' for value in values]
-    elif kinds == {int} and -_LARGEST <= min(values) and max(values) < _LARGEST:
+    elif kinds == {int} and min(values) >= -_LARGEST and max(values) < _LARGEST:
         texts = [f'{{"intValue":"{value}"}}' for value in values]
     else:
         return _mixed_array(values)
