@@ -71,6 +71,8 @@ class StartParent:
 
     def __init__(self, settings: RunSettings) -> None:
         self._span = remote(settings.span)
+        self.trace_id = None if self._span is None else self._span.trace_id
+        """The trace of that span."""
         caller = parse_traceparent(os.environ.get("TRACEPARENT"))
         is_callers = caller is not None and self._span is not None and caller[0] == self._span.trace_id
         if os.environ.get("OTEL_TRACES_SAMPLER", "").strip() not in _KEEPS_ALL and not is_callers:
@@ -107,20 +109,25 @@ class RunTracer(Tracer):
         self, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL, *args: Any, **kwargs: Any
     ) -> Span:
         """See `opentelemetry.trace.Tracer.start_span`."""
-        span = super().start_span(name, self.start_parent.context(context, kind), kind, *args, **kwargs)
-        return _owned(span)
+        context = self.start_parent.context(context, kind)
+        span = super().start_span(name, context, kind, *args, **kwargs)
+        return _owned(span, trace.get_current_span(context).get_span_context(), self.start_parent)
 
 
-def _owned(span: Span) -> Span:
+def _owned(span: Span, parent: SpanContext, start_parent: StartParent) -> Span:
     context = span.get_span_context()
     if isinstance(context, RunSpanContext):
         return span
+    if isinstance(parent, RunSpanContext) and parent.is_valid:
+        local_root = parent.local_root
+    else:
+        local_root = context.span_id if context.trace_id == start_parent.trace_id else None
     if type(span) is _Span:
         # The SDK's tracer names the class of its spans itself.
-        span._context = owned(context)
+        span._context = owned(context, local_root)
         span.__class__ = RunSpan
         return span
-    return UnrecordedRunSpan(owned(context))
+    return UnrecordedRunSpan(owned(context, local_root))
 
 
 class OwnTracers:

@@ -15,7 +15,13 @@ from torchspan._run.settings import parse_traceparent
 
 
 class RunSpanContext(SpanContext):
-    """The ids of a span of `run`'s own provider, of this process or of the one that started it."""
+    """The ids of a span of `run`'s own provider, of this process or of the one that started it.
+
+    local_root: the id of the outermost span of this process around it, below the span in which the process was started;
+        None in a trace of its own. torchspan's limits count by it: all of them are in the one trace of the run.
+    """
+
+    local_root: int | None = None
 
     @property
     def is_valid(self) -> bool:
@@ -36,11 +42,13 @@ def visible(context: SpanContext) -> SpanContext:
     return context if context.is_valid else INVALID_SPAN_CONTEXT
 
 
-def owned(context: SpanContext) -> RunSpanContext:
-    """The same ids, as those of a span of `run`'s own provider."""
-    return RunSpanContext(
+def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext:
+    """The same ids, as those of a span of `run`'s own provider. local_root: see `RunSpanContext`."""
+    made = RunSpanContext(
         context.trace_id, context.span_id, context.is_remote, context.trace_flags, context.trace_state
     )
+    vars(made)["local_root"] = local_root  # the base class refuses assignments
+    return made
 
 
 def is_owned(context: SpanContext) -> bool:

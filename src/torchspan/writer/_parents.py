@@ -15,6 +15,7 @@ from torchspan._base.span_ends import SpanEnds
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
+from torchspan.writer._budget import limited_by
 from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
 
 
@@ -81,12 +82,12 @@ class RecordingSpan:
 
     def __init__(self, span: Span) -> None:
         self._span = weakref.ref(span)
-        self._trace = span.get_span_context().trace_id
+        self._trace = limited_by(span.get_span_context())
         self._tallies: dict[Phase, RunTally] = {}
 
     @property
     def trace(self) -> Hashable:
-        """The trace id."""
+        """By what limits count: see `limited_by`."""
         return self._trace
 
     def tally(self, phase: Phase) -> RunTally:

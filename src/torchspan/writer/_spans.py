@@ -19,7 +19,7 @@ from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
 from torchspan.engine import Callback, Event
 from torchspan.phase import IMPORT
-from torchspan.writer._budget import SPANS_PER_TRACE, Budget
+from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
@@ -88,7 +88,7 @@ class SpanWriter:
     def _start(self, event: Event) -> _Open:
         context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
-        if around.is_valid and not self._budget.take(around.trace_id, event.phase.room):
+        if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None)
         attributes = self._redacted(dict(event.attributes))
@@ -101,10 +101,10 @@ class SpanWriter:
         if span.is_recording():
             self.recorded += event.phase is not IMPORT
             if not around.is_valid:  # it begins a trace
-                self._budget.take(event.handle.trace_id, 1.0)
+                self._budget.take(limited_by(event.handle), 1.0)
         else:
             self.unsampled += 1
-            self._budget.give_back(around.trace_id)
+            self._budget.give_back(limited_by(around))
         is_current = event.placement.is_current
         token = context_api.attach(trace.set_span_in_context(span, context)) if is_current else None
         return _Open(span, token)
