@@ -782,6 +782,22 @@ def test_many_traces_are_counted_and_the_telling_ones_drawn(recording, torchspan
     )
 
 
+def test_one_trace_that_is_not_drawn_has_its_time_alone_and_its_id(recording, torchspan):
+    for number in range(10):
+        recording.span("handle request", 10 * number, 10 * number + 20, scope="app")
+    recording.span("job 1", 1000, 1010.5, scope="app")
+    recording.span("another job with a name of its own", 1000, 1010, scope="app")
+
+    assert (
+        torchspan("show", recording.path)[1].split("\n\n")[-1]
+        == """\
+2 more traces; --trace ID shows one:
+  job 1  10.5 ms  abc00000000000000000000000000015
+  another job with a name of its own  10.0 ms  abc00000000000000000000000000017
+"""
+    )
+
+
 def test_one_trace_by_the_start_of_its_id(recording, torchspan):
     recording.span("first", 0, 1)
     recording.span("second", 0, 1)

@@ -15,6 +15,7 @@ _Key = tuple[str, str]
 """Trace id and span id."""
 
 _FACTS = (semconv.KEEP, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
+_RUN_PID = "torchspan.run.pid"
 _PHASES = frozenset(each.name for each in phase.PHASES)
 
 
@@ -95,13 +96,23 @@ def _process(span: Span) -> tuple[Any, Any] | None:
 
 
 def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
-    """The end of the last span of each process, in nanoseconds. Each was written as soon as it ended."""
+    """Until when each process is known to have gone on, in nanoseconds: what was open then had not ended.
+
+    That is the end of its last span, since each was written as soon as it ended. The process that `torchspan run`
+    itself started goes on until the end of the run.
+    """
     result: dict[tuple[Any, Any], int] = {}
     for span in spans:
         process = _process(span)
+        if process is not None and _is_run(span):
+            process = (process[0], span.attributes.get(_RUN_PID))
         if process is not None:
             result[process] = max(result.get(process, 0), span.end_ns)
     return result
+
+
+def _is_run(span: Span) -> bool:
+    return span.name == "torchspan.run" and span.scope == semconv.SCOPE_NAME
 
 
 def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ MOST_LINES = 160
 DEEPEST = 20
 _FINE = 0.005  # of the trace, and _FINE_NS: a builder phase below either is folded with its like
 _FINE_NS = 1_000_000
-_FINE_PASS = 0.01  # of the span above: a pass below that is folded with its like
+_FINE_PASS = 0.01  # of all passes of a stage: one below that is folded with its like
 _TIGHTENINGS = ((6, 3, 40), (3, 2, 16), (2, 1, 8), (1, 0, 4))
 """Per attempt: equal siblings that are left alone, those shown when there are more, and lines below one span."""
 
@@ -57,9 +58,13 @@ def rows(trace: Trace) -> list[Row]:
     roots = trace.roots
     notable = _notable(roots)
     fine_ns = max(round((trace.end_ns - trace.start_ns) * _FINE), _FINE_NS)
+    passes_ns: Counter[int] = Counter()
+    for node in trace.nodes():
+        if semconv.PASS_NAME in node.span.attributes:
+            passes_ns[id(node.parent)] += node.span.duration_ns
     result: list[Row] = []
     for alone, shown, most in _TIGHTENINGS:
-        result = _rows(roots, _Limits(alone, shown, most, fine_ns, notable), DEEPEST)
+        result = _rows(roots, _Limits(alone, shown, most, fine_ns, passes_ns, notable), DEEPEST)
         if sum(row.count() for row in result) <= MOST_LINES:
             break
     return result
@@ -68,7 +73,7 @@ def rows(trace: Trace) -> list[Row]:
 def folded(nodes: list[Node]) -> list[Node | Fold]:
     """The nodes as they stand below one line: equal ones share a line, and of very many those that took longest stay."""
     alone, shown, most = _TIGHTENINGS[0]
-    limits = _Limits(alone, shown, most, 0, _notable(nodes))
+    limits = _Limits(alone, shown, most, 0, Counter(), _notable(nodes))
     folds: dict[int, Fold] = {}
     _fold_equal(nodes, limits, folds)
     return _fold_small(_with_folds(nodes, folds), limits)
@@ -80,6 +85,7 @@ class _Limits:
     shown: int
     most: int
     fine_ns: int
+    passes_ns: Counter[int]  # of each stage, by the id of its node
     notable: set[int]
 
     def is_fine(self, node: Node) -> bool:
@@ -89,8 +95,8 @@ class _Limits:
         """
         if id(node) in self.notable or not _labels.is_fine(node.span):
             return False
-        if semconv.PASS_NAME in node.span.attributes and node.parent is not None:
-            return node.span.duration_ns < _FINE_PASS * node.parent.span.duration_ns
+        if semconv.PASS_NAME in node.span.attributes:
+            return node.span.duration_ns < _FINE_PASS * self.passes_ns[id(node.parent)]
         return node.span.duration_ns < self.fine_ns
 
 

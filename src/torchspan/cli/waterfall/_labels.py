@@ -86,8 +86,12 @@ def without_library(name: str) -> str:
 
 
 def facts(node: Node) -> list[Fact]:
-    """The numbers that matter, fallback and errors; what the parent's line says already is left out."""
+    """The numbers that matter, fallback and errors; what the parent's line says already is left out.
+
+    That it failed, or did not end, each line says for itself.
+    """
     said = set(_facts(node.parent)) if node.parent is not None else set()
+    said.difference_update(_end(node.span))
     return [fact for fact in _facts(node) if fact not in said or fact.style is Style.ERROR]
 
 

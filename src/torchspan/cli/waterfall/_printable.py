@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -28,12 +29,15 @@ def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
 
 def _printable(span: Span, resource: Attributes) -> Span:
     name, message, scope = printable(span.name), _first_line(span.status_message), printable(span.scope)
-    attributes, events = _mapping(span.attributes), tuple(_event(event) for event in span.events)
+    attributes = _mapping(span.attributes)
+    events = tuple(map(_event, span.events)) if span.events else ()
     is_same = (
-        (name, message, scope) == (span.name, span.status_message, span.scope)
+        name is span.name
+        and message is span.status_message
+        and scope is span.scope
         and attributes is span.attributes
         and resource is span.resource
-        and all(new is old for new, old in zip(events, span.events, strict=True))
+        and all(map(operator.is_, events, span.events))
     )
     running = span.running if isinstance(span, UnfinishedSpan) else None
     if is_same and (running is None or running.name.isprintable()):
@@ -63,13 +67,16 @@ def _event(event: Event) -> Event:
 
 
 def _first_line(text: str) -> str:
+    if text.isprintable():
+        return text
     return printable(next((line for line in text.splitlines() if line.strip()), ""))
 
 
 def _mapping(attributes: Attributes) -> Attributes:
-    if all(_is_printable(key) and _is_printable(value) for key, value in attributes.items()):
-        return attributes
-    return {printable(key): _value(value) for key, value in attributes.items()}
+    for key, value in attributes.items():  # plain loops: this looks at every value of a file
+        if not key.isprintable() or not _is_printable(value):
+            return {printable(key): _value(value) for key, value in attributes.items()}
+    return attributes
 
 
 def _is_printable(value: Any) -> bool:

@@ -47,9 +47,10 @@ class Scene:
             if several and own and (above is None or name(above) != own):
                 found.append(f"{what} {own}")
         links = dict.fromkeys((link.trace_id, link.span_id) for link in span.links)
-        return [Fact(text) for text in (*found, *(self._link(span, key) for key in links))]
+        return [Fact(text) for text in (*found, *(self._link(span, key) for key in links)) if text]
 
     def _link(self, span: Span, key: tuple[str, str]) -> str:
+        """What the link means, by what it leads to; empty where the drawing shows it."""
         target = self.targets.get(key)
         if target is None:
             return f"linked to trace {key[0]}"
@@ -60,7 +61,7 @@ class Scene:
         if target.name == phase.EXPORT.name:
             return f"exported in {where}"
         if span.name in _RUNS:
-            return f"its engine is from {where}"
+            return "" if key[0] == span.trace_id else f"its engine is from {where}"
         if target.end_ns <= span.start_ns:
             return f"outlived {where}"
         return f"started in {where}"

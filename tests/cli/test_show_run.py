@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: RUF001
+# The multiplication sign is part of the expected output.
+"""Files of `torchspan run`: the whole program on one picture, and what had not ended when it was killed."""
+
+import pytest
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from support.run_recording import RUN, RunRecording, as_process, write_run
+from torchspan import semconv as s
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunRecording(tmp_path / "run.jsonl")
+
+
+@pytest.fixture
+def show(run, torchspan):
+    """What `torchspan show` writes for the run's file, and for others."""
+
+    def call(*words):
+        status, out, err = torchspan("show", run.path, *words)
+        assert (status, err) == (0, "")
+        return out
+
+    return call
+
+
+def compilation(run, start_ms, **options):
+    compiled = run.start("torch_tensorrt.compile", start_ms, {s.MODEL_CLASS: "ConvNet"}, **options)
+    run.span("torch_tensorrt.lower", start_ms, start_ms + 200, parent=compiled)
+    run.span("tensorrt.build_engine", start_ms + 200, start_ms + 800, parent=compiled)
+    run.end(compiled, start_ms + 801)
+    return compiled
+
+
+def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, show):
+    for module, start_ms, end_ms in (("torch", 100, 2100), ("torch_tensorrt", 2100, 3000)):
+        run.span("torchspan.import", start_ms, end_ms, {"torchspan.import.module": module}, parent=RUN)
+    run.span("torch.export", 3000, 3150, {s.NODES_COUNT: 12}, parent=RUN)
+    compilation(run, 3200, parent=RUN)
+    write_run(run.path, 0, 6000, process_exit_code=0)
+
+    assert (
+        show()
+        == """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 7 spans
+torchspan.run · app.py  exit 0                        ████████████████    6.00 s
+├─ torchspan.import · torch                           █████               2.00 s
+├─ torchspan.import · torch_tensorrt                       ██             900 ms
+├─ torch.export  12 nodes                                     ▏           150 ms
+└─ torch_tensorrt.compile · ConvNet                           ██          801 ms
+
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:43Z · 3 spans
+torch_tensorrt.compile · ConvNet                      ████████████████    801 ms
+├─ torch_tensorrt.lower                               ████                200 ms
+└─ tensorrt.build_engine                                 ████████████     600 ms
+Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
+"""
+    )
+
+
+def test_traces_of_a_provider_of_the_programs_own_stand_below_the_run_too(run, show):
+    exported = run.span("torch.export", 0, 150)
+    main = run.start("main", 200)
+    compilation(run, 200, parent=main, links=[exported.get_span_context()])
+    run.end(main, 1200)
+    write_run(run.path, 0, 1250, process_exit_code=3)
+
+    assert (
+        show()
+        == """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z
+  6 spans in 3 traces
+torchspan.run · app.py  exit 3                        ████████████████    1.25 s
+├─ torch.export                                       ██                  150 ms
+└─ main                                                 █████████████     1.00 s
+
+trace abc00000000000000000000000000003 · 2026-11-21 10:42:40Z · 4 spans
+main                                                  ████████████████    1.00 s
+└─ torch_tensorrt.compile · ConvNet                   █████████████       801 ms
+   │  exported in torch.export of trace abc00000000000000000000000000001
+   ├─ torch_tensorrt.lower                            ███                 200 ms
+   └─ tensorrt.build_engine                              ██████████       600 ms
+Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
+"""
+    )
+
+
+def test_a_run_with_one_short_piece_of_work_is_two_lines(run, show):
+    run.span("work", 100, 200)
+    write_run(run.path, 0, 400, process_exit_code=0)
+
+    assert (
+        show()
+        == """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z
+  2 spans in 2 traces
+torchspan.run · app.py  exit 0                        ████████████████    400 ms
+└─ work                                                   ████            100 ms
+"""
+    )
+
+
+def test_the_hundredth_request_is_drawn_as_the_first(run, show):
+    traces = []
+    for number in range(100):
+        request = run.start("GET /predict", 100 * number, kind=SpanKind.SERVER)
+        for step in range(8):
+            run.span("torch_tensorrt.execute", 100 * number + step, 100 * number + step + 1, parent=request)
+        run.end(request, 100 * number + 10)
+        traces.append(f"{request.get_span_context().trace_id:032x}")
+    write_run(run.path, 0, 10_000, process_exit_code=0)
+    out = show()
+
+    first, last = (show("--trace", trace).partition("\n")[2] for trace in (traces[0], traces[-1]))
+    assert first == last
+    assert out.count("\ntrace ") == 10
+    assert "├─ GET /predict" in out
+    assert "└─ GET /predict ×97  10.0 ms each · 776 spans inside" in out
+    assert (
+        out.split("\n\n")[-1]
+        == f"""\
+90 more traces; --trace ID shows one:
+  GET /predict ×90  10.0 ms to 10.0 ms  first {traces[10]}
+"""
+    )
+
+
+def test_a_program_that_died_is_drawn_with_its_signal_and_with_what_did_not_end(run, show):
+    main = run.start("main", 0, parent=RUN)
+    compiled = run.start("torch_tensorrt.compile", 10, {s.MODEL_CLASS: "ConvNet"}, parent=main)
+    run.span("torch_tensorrt.lower", 10, 210, parent=compiled)
+    convert = run.start("torch_tensorrt.convert", 210, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=compiled)
+    build = run.start("tensorrt.build_engine", 220, parent=convert)
+    run.heartbeat(build, 7000, "tensorrt.build_engine", 6780, ENGINE_NAME="_run_on_acc_0")
+    write_run(run.path, 0, 7100, torchspan_run_signal="SIGSEGV", error_type="SIGSEGV")
+
+    assert (
+        show()
+        == """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 6 spans
+torchspan.run · app.py  died of SIGSEGV               ████████████████    7.10 s
+└─ main  did not end                                  ████████████████  ≥ 7.00 s
+
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 5 spans
+main  did not end                                     ████████████████  ≥ 7.00 s
+└─ torch_tensorrt.compile · ConvNet  did not end      ████████████████  ≥ 6.99 s
+   ├─ torch_tensorrt.lower                            ▏                   200 ms
+   └─ torch_tensorrt.convert · _run_on_acc_0          ████████████████  ≥ 6.79 s
+      │  did not end
+      └─ tensorrt.build_engine  did not end           ███████████████   ≥ 6.78 s
+Own time  build_engine 6.78 s 97 %, lower 200 ms 3 %, main 10.0 ms <1 %
+"""
+    )
+
+
+def test_processes_are_told_apart_where_there_are_several(run, show, tmp_path):
+    main = run.start("main", 0, parent=RUN)
+    compilation(run, 0, parent=main)
+    run.end(main, 1000)
+    other = tmp_path / "other.jsonl"
+    compilation(RunRecording(other, first_id=1000), 100, parent=RUN)
+    as_process(other, 4242)
+    as_process(tmp_path / "run.jsonl", 17)
+    write_run(run.path, 0, 1000, process_exit_code=0)
+
+    assert (
+        show(other)
+        == """\
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
+torchspan.run · app.py  exit 0                        ████████████████    1.00 s
+├─ main  process 17                                   ████████████████    1.00 s
+└─ torch_tensorrt.compile · ConvNet  process 4242      █████████████      801 ms
+
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 4 spans
+main  process 17                                      ████████████████    1.00 s
+└─ torch_tensorrt.compile · ConvNet                   █████████████       801 ms
+   ├─ torch_tensorrt.lower                            ███                 200 ms
+   └─ tensorrt.build_engine                              ██████████       600 ms
+Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
+
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
+torch_tensorrt.compile · ConvNet  process 4242        ████████████████    801 ms
+├─ torch_tensorrt.lower                               ████                200 ms
+└─ tensorrt.build_engine                                 ████████████     600 ms
+Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
+"""
+    )
+
+
+def test_threads_are_told_apart_where_there_are_several(run, show):
+    main = run.start("main", 0, {"thread.id": 1, "thread.name": "MainThread"})
+    run.span("same", 0, 10, {"thread.id": 1, "thread.name": "MainThread"}, parent=main)
+    run.span("other", 10, 20, {"thread.id": 2, "thread.name": "worker-1"}, parent=main)
+    run.end(main, 20)
+
+    assert show().splitlines()[1:4] == [
+        "main  thread MainThread                               ████████████████   20.0 ms",
+        "├─ same                                               ████████           10.0 ms",
+        "└─ other  thread worker-1                                     ████████   10.0 ms",
+    ]
+
+
+def test_a_compilation_in_a_request_says_so_and_one_that_outlived_it_names_it(run, show):
+    request = run.span("GET /predict", 0, 100, kind=SpanKind.SERVER)
+    run.span("torch_tensorrt.compile", 150, 200, {s.WHILE_SERVING: True}, links=[request.get_span_context()])
+    run.span("torch_tensorrt.compile", 50, 200, links=[request.get_span_context()])
+    out = " ".join(show().split())
+
+    trace_id = f"{request.get_span_context().trace_id:032x}"
+    assert f"outlived GET /predict of trace {trace_id} while serving" in out
+    assert f"started in GET /predict of trace {trace_id}" in out
+
+
+def test_a_link_to_what_is_not_in_the_file_names_the_trace(run, show):
+    run.span("work", 0, 10, links=[RUN.get_span_context()])
+    assert "linked to trace feed0000000000000000000000000001" in show()
+
+
+def test_what_tensorrt_logged_is_counted_and_the_first_lines_are_shown(run, show):
+    build = run.start("tensorrt.build_engine", 0)
+    for severity, message, count in (
+        ("WARNING", "Tactic is slow", 12),
+        ("WARNING", "Another one", 1),
+        ("INTERNAL_ERROR", "Assertion failed", 2),
+        ("ERROR", "Cannot find binding of given name", 1),
+    ):
+        attributes = {s.LOG_SEVERITY: severity, s.LOG_MESSAGE: message, s.LOG_COUNT: count}
+        build.add_event("tensorrt.log", attributes)
+    build.set_attribute(s.LOG_OMITTED, 5)
+    run.end(build, 100)
+
+    assert (
+        show()
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
+tensorrt.build_engine                                 ████████████████    100 ms
+   TensorRT internal error ×2: Assertion failed
+   TensorRT error: Cannot find binding of given name
+   18 more lines of TensorRT's log
+"""
+    )
+
+
+def test_what_the_span_failed_with_is_not_repeated_from_the_log(run, show):
+    build = run.start("tensorrt.build_engine", 0, {s.ERROR_TYPE: "engine_build_failed"})
+    build.add_event("tensorrt.log", {s.LOG_SEVERITY: "ERROR", s.LOG_MESSAGE: "no profile", s.LOG_COUNT: 1})
+    build.set_status(Status(StatusCode.ERROR, "no profile"))
+    run.end(build, 100)
+
+    assert "TensorRT error" not in show()
+    assert "engine_build_failed: no profile" in show()
+
+
+def test_shapes_and_ranges_of_inputs_are_drawn_and_not_repeated_below(run, show):
+    shapes = {s.INPUT_SHAPES: ["[1..4..8, 16]", "[16]", "[3]", "[4]", "[5]"]}
+    traced = run.start("torch_tensorrt.trace", 0, shapes)
+    run.span("torch_tensorrt.execute", 0, 10, {s.INPUT_SHAPES: ["[2, 16]"]}, parent=traced)
+    run.span("torch_tensorrt.convert", 10, 20, shapes, parent=traced)
+    run.end(traced, 20)
+
+    assert show().splitlines()[1:5] == [
+        "torch_tensorrt.trace                                  ████████████████   20.0 ms",
+        "│  inputs [1..4..8, 16], [16], [3] and 2 more",
+        "├─ torch_tensorrt.execute  input [2, 16]              ████████           10.0 ms",
+        "└─ torch_tensorrt.convert                                     ████████   10.0 ms",
+    ]
+
+
+def test_an_exception_of_the_users_is_told_where_it_was_raised_and_its_first_line_alone(run, show):
+    error = ValueError("the first line\nthe second line")
+    spans = [run.start("outer", 0)]
+    for name in ("middle", "inner"):
+        spans.append(run.start(name, 0, parent=spans[-1]))
+    for number, span in enumerate(reversed(spans)):
+        span.record_exception(error)
+        span.set_status(Status(StatusCode.ERROR, f"ValueError: {error}"))
+        run.end(span, 10 + number)
+
+    assert (
+        show()
+        == """\
+trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
+outer  ValueError                                     ████████████████   12.0 ms
+└─ middle  ValueError                                 ███████████████    11.0 ms
+   └─ inner  ValueError: the first line               █████████████      10.0 ms
+Own time  inner 10.0 ms 83 %, outer 1.00 ms 8 %, middle 1.00 ms 8 %
+Error     ValueError in inner: the first line
+"""
+    )
+
+
+def test_each_pass_has_a_line_and_the_shortest_share_one(run, show):
+    lower = run.start("torch_tensorrt.lower", 0)
+    begin = 0
+    for number, us in enumerate([900, 5, 6, 7, *[100] * 14]):
+        name = f"pass_{number}"
+        run.span(f"torch_tensorrt.pass {name}", begin, begin + us / 1000, {s.PASS_NAME: name}, parent=lower)
+        begin += us / 1000
+    run.end(lower, begin)
+    run.span("tensorrt.build_engine", 10, 900)
+
+    lines = show().split("\n\n")[0].splitlines()
+    assert lines[2:5] == [
+        "├─ torch_tensorrt.pass pass_0                         ██████              900 µs",
+        "├─ torch_tensorrt.pass ×3  5.00 µs to 7.00 µs each          ▏            18.0 µs",
+        "├─ torch_tensorrt.pass pass_4                               █             100 µs",
+    ]
+    assert [line.split()[2] for line in lines[4:18]] == [f"pass_{number}" for number in range(4, 18)]
+
+
+def test_build_phases_of_microseconds_share_a_line_in_a_short_build_too(run, show):
+    build = run.start("tensorrt.build_engine", 0)
+    for number in range(12):
+        name = f"Phase {number}"
+        run.span(f"tensorrt.build_phase {name}", number / 2, number / 2 + 0.1, {s.BUILD_PHASE_NAME: name}, parent=build)
+    run.end(build, 10)
+
+    assert show().splitlines()[1:3] == [
+        "tensorrt.build_engine                                 ████████████████   10.0 ms",
+        "└─ tensorrt.build_phase ×12  100 µs each              █████████          1.20 ms",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_no_line_is_wider_than_the_terminal(run, show, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    parent = run.start("service.with.a.long.name.of_a_main_function", 0, parent=RUN)
+    first = parent
+    for _ in range(12):
+        parent = run.start("torch_tensorrt.convert_to_engine", 0, {s.MODEL_CLASS: "AModel"}, parent=parent)
+    details = {s.INPUT_SHAPES: ["[1..4..8, 3, 224, 224]"] * 4, s.FALLBACK_REASON_CLASSES: ["no_converter"]}
+    run.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**details, s.CACHE_RESULT: "miss"}, parent=parent)
+    for number in range(12):
+        run.span(f"a long name of a request number {number}", number, number + 1)
+        compilation(run, 1000 * number)
+    run.span("last", 0, 86_000_000_000, parent=first)
+    write_run(run.path, 0, 100_000_000_000, process_exit_code=0)
+    out = show()
+
+    assert max(len(line) for line in out.splitlines()) <= width
+    assert "more traces" in out
