@@ -9,12 +9,12 @@ import pytest
 from torchspan import phase
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.adapters.torch_tensorrt.log import LINES_LIMIT, tap_log
+from torchspan.adapters.log_lines import LINES_LIMIT, tap_log
 from torchspan.engine import Engine
 from torchspan.probes import Method
 from torchspan.probes.describe.log import LAST_ERROR, Line
 
-READS = "torchspan.adapters.torch_tensorrt.log.tensorrt_line"
+READS = "torchspan.adapters.log_lines.tensorrt_line"
 
 
 @pytest.fixture(autouse=True)

@@ -437,11 +437,12 @@ def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(rec
 
 
 def test_a_build_that_failed_without_a_reason_says_where_the_reason_is(recording, torchspan):
-    recording.span("tensorrt.build_engine", 0, 100, error=("engine_build_failed", None))
+    logger = {s.BUILD_LOGGER: "tensorrt_rtx.Logger"}
+    recording.span("tensorrt.build_engine", 0, 100, logger, error=("engine_build_failed", None))
     assert error_lines(torchspan, recording) == [
         "Error     engine_build_failed in build_engine",
-        "          TensorRT's own log has the reason: see what the program's logger",
-        "          printed",
+        "          TensorRT's own log has the reason: what tensorrt_rtx.Logger printed; a",
+        "          subclass of ILogger in Python would be recorded",
     ]
 
 

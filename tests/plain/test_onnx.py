@@ -98,10 +98,36 @@ def program():
     network, onnx = parser()
     onnx.parse(onnx_model())
 
+    class OwnLogger(trt.ILogger):
+        def __init__(self):
+            trt.ILogger.__init__(self)
+            self.lines = []
+
+        def log(self, severity, msg):
+            self.lines.append((getattr(severity, "name", severity), msg))
+
+    def build_without_profile():
+        """A build that fails, and the lines that a logger of the program's own gets."""
+        own_logger = OwnLogger()
+        own_builder = trt.Builder(own_logger)
+        network = own_builder.create_network()
+        relu = network.add_activation(network.add_input("secret", trt.float32, (-1, 4)), trt.ActivationType.RELU)
+        network.mark_output(relu.get_output(0))
+        assert own_builder.build_serialized_network(network, own_builder.create_builder_config()) is None
+        own_logger.log("4711", None)  # what a program does with its own logger is its own affair
+        return own_logger.lines
+
+    own_log = OwnLogger.log
+    with span("own logger"):
+        lines = build_without_profile()
+        results["followed"] = OwnLogger.log is not own_log
+
     results["rows"] = {each.probe.target: each.status for each in adapters.resolve_probes()}
     results["libraries"] = sorted(adapters.versions())
     hooked = vars(trt.OnnxParser)["parse"]
     instrumentor.uninstrument()
+    results["own log"] = OwnLogger.log is own_log
+    results["same lines"] = build_without_profile() == lines
     results["undone"] = vars(trt.OnnxParser)["parse"] is hooked.__wrapped__
     network, onnx = parser()
     onnx.parse(onnx_model())
@@ -213,6 +239,32 @@ def test_an_operator_that_tensorrt_does_not_know_is_named_and_so_is_the_build_th
     assert parse.attributes["tensorrt.parser.failed_operators"] == ("SecretlessOp",)
     assert parse.attributes["tensorrt.network.layers"] == 0
     assert error(build) == ("engine_build_failed", "ERROR")
+
+
+def test_a_failed_build_says_which_logger_has_the_reason_that_torchspan_cannot_read(result):
+    _, build = below(result.spans, "unsupported")[1:]
+    assert build.attributes["tensorrt.build.logger"].endswith(".Logger")
+    assert "tensorrt.build.error" not in build.attributes
+    assert build.events == []
+
+
+def test_what_a_logger_of_the_program_gets_during_a_build_are_events_of_it(result):
+    (build,) = below(result.spans, "own logger")[1:]
+    reason = (
+        "IBuilder::buildSerializedNetwork: Error Code ?: API Usage Error (Network has dynamic or shape inputs, but no "
+        "optimization profile has been defined. In validate at ?)"
+    )
+    *_, event = [event for event in build.events if event.attributes["tensorrt.log.severity"] == "ERROR"]
+    assert (event.name, event.attributes["tensorrt.log.message"]) == ("tensorrt.log", reason)
+    assert build.attributes["tensorrt.build.error"] == reason
+    assert build.attributes["tensorrt.build.logger"].endswith("OwnLogger")
+    assert error(build) == ("engine_build_failed", "ERROR")
+
+
+def test_the_logger_gets_the_same_lines_and_is_as_it_was_afterwards(result):
+    assert result.value["followed"] is True
+    assert result.value["same lines"] is True
+    assert result.value["own log"] is True
 
 
 def test_a_model_that_the_program_has_in_memory_is_parsed_in_two_steps(result):

@@ -24,6 +24,21 @@ def test_a_line_may_be_given_by_name():
     assert tensorrt_line(("the logger",), {"severity": Severity("ERROR", 1), "msg": "text"}) == ("ERROR", "text")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        (1,),
+        ("ERROR", "text"),
+        (Severity("ERROR", "1"), "text"),
+        (Severity("ERROR", 1), b"text"),
+        (Severity("", 1),),
+    ],
+)
+def test_what_a_program_gives_its_own_logger_is_no_line_of_tensorrts(arguments):
+    assert tensorrt_line(("the logger", *arguments), {}) is None
+
+
 @pytest.mark.parametrize(("severity", "is_error"), [("WARNING", False), ("ERROR", True), ("INTERNAL_ERROR", True)])
 def test_what_is_an_error(severity, is_error):
     assert tensorrt_line(("the logger", Severity(severity, 0), ""), {}).is_error is is_error

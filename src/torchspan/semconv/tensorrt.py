@@ -135,6 +135,13 @@ BUILD_ERROR = Attribute(
     "also the description of the span's status.",
     phase.BUILD_ENGINE,
 )
+BUILD_LOGGER = Attribute(
+    "tensorrt.build.logger",
+    "string",
+    "On a build that returned no engine: class of the logger that TensorRT gave the reason to. The lines of a class "
+    "written in Python are events of the span; TensorRT's own `Logger` only prints them.",
+    phase.BUILD_ENGINE,
+)
 MEMORY_BEFORE = Attribute(
     "tensorrt.build.memory.before",
     "int",

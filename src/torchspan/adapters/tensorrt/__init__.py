@@ -20,6 +20,7 @@ from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.tensorrt.build import wrap_build
 from torchspan.adapters.tensorrt.contexts import wrap_create_context
+from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
@@ -87,11 +88,12 @@ def _hook(
     probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
     runs = [each for each in probes if isinstance(each.probe.action, Run)]
     factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
+    loggers = LoggerFollower(factory, ports.redact, patches)
     hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))
     wrappers = Wrappers(
         factory=factory,
         around={
-            "build": partial(wrap_build, factory, phases=build_phases),
+            "build": partial(wrap_build, factory, loggers.follow, phases=build_phases),
             "parser": partial(wrap_parse, factory),
             "contexts": partial(wrap_create_context, factory, hook_runs),
         },

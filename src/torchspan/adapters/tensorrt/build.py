@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from torchspan.adapters._machinery.wrap import WrapperFactory
@@ -13,8 +14,18 @@ from torchspan.engine import Event
 from torchspan.probes import Call, Record, Target
 
 
-def wrap_build(factory: WrapperFactory, target: Target, action: Record, original: Any, *, phases: bool) -> Any:
+def wrap_build(
+    factory: WrapperFactory,
+    follow_logger: Callable[[Any], None],
+    target: Target,
+    action: Record,
+    original: Any,
+    *,
+    phases: bool,
+) -> Any:
     """`Builder.build_serialized_network(network, config)` as an event, with TensorRT's phases if `phases`.
+
+    follow_logger: called with the builder before it builds; what its logger gets is then known.
 
     With them the configuration has torchspan's monitor for the length of the build, chained to the one that was there, and
     that one again afterwards. Without them the configuration is not touched.
@@ -23,6 +34,8 @@ def wrap_build(factory: WrapperFactory, target: Target, action: Record, original
     @functools.wraps(original)
     def observed_build(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
+        if args and factory.engine.active:
+            factory.engine.guard.call("following the program's logger", follow_logger, args[0])
         event = factory.open(target, action, call, original)
         if event is None:
             return original(*args, **kwargs)

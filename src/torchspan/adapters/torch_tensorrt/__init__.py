@@ -16,9 +16,9 @@ from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
-from torchspan.adapters.torch_tensorrt.log import tap_log
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.engine import Engine, Undo

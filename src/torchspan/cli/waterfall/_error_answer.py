@@ -65,7 +65,9 @@ def _without_message(node: Node) -> Iterator[Paragraph]:
             yield ("raised", "at", *place)
         yield words("its message is recorded with TORCHSPAN_CAPTURE=text")
     elif node.span.name == phase.BUILD_ENGINE.name:
-        yield words("TensorRT's own log has the reason: see what the program's logger printed")
+        logger = node.span.attributes.get(semconv.BUILD_LOGGER)
+        printed = f"what {logger} printed" if logger else "what the program's logger printed"
+        yield words(f"TensorRT's own log has the reason: {printed}; a subclass of ILogger in Python would be recorded")
 
 
 def _operator(attributes: Attributes) -> Iterator[Paragraph]:

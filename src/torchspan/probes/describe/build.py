@@ -66,8 +66,15 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     """A serialized engine (IHostMemory), an engine or True; None or False where the build failed, and its log says why."""
     after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
-        return known({semconv.ERROR_TYPE: BUILD_FAILED, semconv.BUILD_ERROR: scratch.get(LAST_ERROR), **after})
+        reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
+        return known({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
     return known({semconv.ENGINE_SIZE: getattr(result, "nbytes", None), semconv.ENGINE_ID: engine_id(result), **after})
+
+
+def _logger_class(call: Call) -> str | None:
+    """The class of the builder's logger; its module alone says whether it is TensorRT's."""
+    logger = getattr(call.args[0], "logger", None) if call.args else None
+    return None if logger is None else semconv.class_name(type(logger))
 
 
 BUILD_FAILED = "engine_build_failed"

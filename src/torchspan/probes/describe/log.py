@@ -27,11 +27,16 @@ class Line(NamedTuple):
 
 
 def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
-    """`_TRTLogger.log(self, severity, msg)`; None for what only informs, which is nearly all of it."""
-    severity = args[1] if len(args) > 1 else kwargs["severity"]
-    if severity.value >= LOUDEST_QUIET:  # an `int`: comparing the enumeration itself takes three times as long
+    """`log(self, severity, msg)` of a logger; None for what only informs, which is nearly all of it.
+
+    A program may call its own logger with something else; that is no line of TensorRT's.
+    """
+    severity = args[1] if len(args) > 1 else kwargs.get("severity")
+    number = getattr(severity, "value", None)
+    if type(number) is not int or number >= LOUDEST_QUIET:  # comparing the enumeration itself takes three times as long
         return None
-    return Line(severity.name, args[2] if len(args) > 2 else kwargs["msg"])
+    text = args[2] if len(args) > 2 else kwargs.get("msg")
+    return Line(str(getattr(severity, "name", number)), text) if isinstance(text, str) else None
 
 
 class Wording(NamedTuple):
