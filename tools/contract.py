@@ -35,7 +35,7 @@ class Tables:
 
         self.attributes = {str(attribute): attribute for attribute in semconv.ATTRIBUTES}
         self.metrics = {str(metric): metric for metric in semconv.METRICS}
-        self.phases = phase.PHASES
+        self.phases = phase.SPANS
         self.unknown_settings = set(unknown_settings)
 
     def phase_of(self, span_name):

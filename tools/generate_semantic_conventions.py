@@ -51,7 +51,7 @@ Recorded whatever the sampler says. Upper bounds of the buckets, as advice to th
 def document():
     """The whole file."""
     parts = [HEAD, spans(), STATUS, section("On any span", [a for a in spans_attributes() if not a.on])]
-    for each in phase.PHASES:
+    for each in phase.SPANS:
         rows = [attribute for attribute in spans_attributes() if each in attribute.on]
         parts.append(section(f"`{span_name(each)}`", rows) if rows else "")
     events = dict.fromkeys(a.event for a in semconv.ATTRIBUTES if a.event is not None)
@@ -76,9 +76,9 @@ def span_name(each):
 def spans():
     """The table of spans, in the order of a compilation."""
     lines = ["## Spans", "", "| span | what it is |", "|---|---|"]
-    for each in phase.PHASES:
+    for each in phase.SPANS:
         nested = " Nested in itself it is one span: the outermost." if each.collapses else ""
-        keep = "" if each.keep else " Rate-limited, without `torchspan.keep`."
+        keep = "" if each.keep or each.folded is None else " Rate-limited, without `torchspan.keep`."
         lines.append(f"| `{span_name(each)}` | {each.brief}{nested}{keep} |")
     return "\n".join([*lines, ""])
 

@@ -163,3 +163,15 @@ PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONT
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
+
+RUN = Phase(
+    "torchspan.run",
+    "One program under `torchspan run`, from before its start to after its end; written by `run` itself. A child of the "
+    "caller's `TRACEPARENT`. Where the program has no tracer provider of its own, the parent of its traces' first "
+    "spans, up to the first request that it serves.",
+    keep=False,
+)
+"""No work of the program's: neither callbacks nor observers have it."""
+
+SPANS: tuple[Phase, ...] = (*PHASES, RUN)
+"""Every kind of span."""

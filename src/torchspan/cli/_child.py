@@ -12,10 +12,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan.cli import _streams as streams
 from torchspan.cli._command import CommandError
@@ -39,10 +40,23 @@ def find(program: str) -> str:
     raise CommandError(f"{program}: not executable{hint}", 126)
 
 
-def run(
-    command: Sequence[str], environ: Mapping[str, str], then: Callable[[int], None], undo: Callable[[], None]
-) -> int:
-    """Run the program to its end, call `then` with its status, and return that: a negative signal number if one ended it.
+class Ended(NamedTuple):
+    """How a program ended.
+
+    status: its exit status, or the negative number of the signal that ended it. pid: its process id.
+    duration_ns: nanoseconds from before its start to after its end.
+    """
+
+    status: int
+    pid: int
+    duration_ns: int
+
+
+Then = Callable[[Ended], None]
+
+
+def run(command: Sequence[str], environ: Mapping[str, str], then: Then, undo: Callable[[], None]) -> int:
+    """Run the program to its end, call `then` with how it ended, and return its status.
 
     Signals that this process alone gets go on to the program. A Ctrl-C while `then` runs ends `then` alone.
     undo: called in another process when this one was killed meanwhile; the program does not outlive it either (Linux).
@@ -52,15 +66,16 @@ def run(
         return _run_without_fork(command, environ, then)
     signals = Signals(command, undo)
     try:
-        status = _accompanied(command, environ, signals)
+        ended = _accompanied(command, environ, signals)
         with contextlib.suppress(KeyboardInterrupt):
-            then(status)
+            then(ended)
     finally:
         signals.close()
-    return status
+    return ended.status
 
 
-def _accompanied(command: Sequence[str], environ: Mapping[str, str], signals: Signals) -> int:
+def _accompanied(command: Sequence[str], environ: Mapping[str, str], signals: Signals) -> Ended:
+    start_ns = time.monotonic_ns()
     die_with_parent = _death_with_parent()
 
     def prepare() -> None:
@@ -70,12 +85,13 @@ def _accompanied(command: Sequence[str], environ: Mapping[str, str], signals: Si
     # No thread is running that could hold a lock at the fork: nothing that starts one is imported before.
     with _start(command, environ, preexec_fn=prepare) as child:
         child.returncode = os.waitstatus_to_exitcode(signals.accompany(child.pid))
-        return child.returncode
+    return Ended(child.returncode, child.pid, time.monotonic_ns() - start_ns)
 
 
-def _run_without_fork(command: Sequence[str], environ: Mapping[str, str], then: Callable[[int], None]) -> int:
+def _run_without_fork(command: Sequence[str], environ: Mapping[str, str], then: Then) -> int:
     """On Windows a console sends Ctrl-C and Ctrl-Break to the program as well."""
     before = {number: signal.signal(number, _ignore) for number in (signal.SIGINT, signal.SIGBREAK)}  # type: ignore[attr-defined,unused-ignore]
+    start_ns = time.monotonic_ns()
     try:
         with _start(command, environ) as child:
             status = child.wait()
@@ -83,7 +99,7 @@ def _run_without_fork(command: Sequence[str], environ: Mapping[str, str], then: 
         for number, handler in before.items():
             signal.signal(number, handler)
     with contextlib.suppress(KeyboardInterrupt):
-        then(status)
+        then(Ended(status, child.pid, time.monotonic_ns() - start_ns))
     return status
 
 

@@ -7,27 +7,21 @@ import argparse
 import importlib.util
 import os
 import secrets
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from torchspan import phase, semconv
-from torchspan._run.report import likely_reason, read_reports
 from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
-from torchspan.cli import _streams as streams
 from torchspan.cli._command import CommandError
+from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
 from torchspan.cli._scratch import remove, scratch_folder
-from torchspan.cli._terminal import Terminal, printable
-from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 from torchspan.sdk import _path
-from torchspan.traces import Span, read
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")
 
@@ -84,25 +78,13 @@ def run_program(
     """
     program = _child.find(command[0])
     _require_opentelemetry()
-    template = output.template
-    before = {path: Path(path).stat().st_size for path in _path.written_files(template) if Path(path).is_file()}
+    sizes = {path: Path(path).stat().st_size for path in _path.written_files(output.template)}
     with scratch_folder() as folder:
         span = new_span(os.environ.get("TRACEPARENT"))
-        settings = RunSettings(secrets.token_hex(8), template, folder, span, time.time_ns(), _exit_seconds())
+        settings = RunSettings(secrets.token_hex(8), output.template, folder, span, time.time_ns(), _exit_seconds())
         environ = environment(os.environ, settings, variables)
-
-        def report(_status: int) -> None:
-            spans, files = _recorded(template, before, settings.id)
-            if draws and spans:
-                print(file=sys.stderr)
-                write_traces(spans, Terminal(sys.stderr), limit=MOST_TRACES)
-            if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
-                _say(_nothing_recorded(spans, folder, environ, program))
-            if files and (names_file or output.detour):
-                detour = f" ({output.detour})" if output.detour else ""
-                _say(f"traces are in {', '.join(map(_relative, files))}{detour}")
-
-        return _child.run(command, environ, lambda status: _reported(report, status), lambda: remove(folder))
+        conclude = Conclusion(settings, output, program, environ, draws, names_file, sizes)
+        return _child.run(command, environ, conclude, lambda: remove(folder))
 
 
 def _output(file: str | None) -> Output:
@@ -110,42 +92,6 @@ def _output(file: str | None) -> Output:
         return _output_file.named(file, "--output")
     variable = os.environ.get(TORCHSPAN_FILE)
     return _output_file.named(variable, TORCHSPAN_FILE) if variable else _output_file.default()
-
-
-def _reported(report: Callable[[int], None], status: int) -> None:
-    try:
-        report(status)
-    except OSError:
-        pass  # stderr is closed, full or a pipe without a reader: nothing can be said
-    except Exception as error:
-        _say(f"the traces could not be drawn: {type(error).__name__}: {error}")
-
-
-def _recorded(template: str, before: Mapping[str, int], run_id: str) -> tuple[list[Span], list[str]]:
-    """The spans of this run and the files that hold them, whichever process wrote them."""
-    spans: list[Span] = []
-    files = []
-    for path in _path.written_files(template):
-        try:
-            # What stood there before is of no interest, and may be long. A file that shrank was replaced.
-            offset = before.get(path, 0)
-            with Path(path).open("rb") as file:
-                file.seek(offset if Path(path).stat().st_size >= offset else 0)
-                content = read(file)
-        except OSError as error:
-            _say(f"cannot read {path}: {error.strerror}")
-            continue
-        write_problems(content)
-        own = [span for span in content.spans if span.resource.get(semconv.RUN_ID) == run_id]
-        if own:
-            spans += own
-            files.append(path)
-    return spans, files
-
-
-def _nothing_recorded(spans: Sequence[Span], folder: str, environ: Mapping[str, str], program: str) -> str:
-    what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
-    return f"{what}: {likely_reason(read_reports(folder), environ, program, sys.executable)}"
 
 
 def _require_opentelemetry() -> None:
@@ -159,7 +105,7 @@ def _exit_seconds() -> float:
     try:
         return exit_seconds(os.environ)
     except ValueError as error:
-        _say(f"{TORCHSPAN_RUN_EXIT_TIMEOUT}={error} is no number of seconds; {EXIT_S:g} is used")
+        say(f"{TORCHSPAN_RUN_EXIT_TIMEOUT}={error} is no number of seconds; {EXIT_S:g} is used")
         return EXIT_S
 
 
@@ -168,16 +114,3 @@ def _is_installed(name: str) -> bool:
         return importlib.util.find_spec(name) is not None
     except ModuleNotFoundError:
         return False
-
-
-def _relative(path: str) -> str:
-    """The path as seen from the current folder, where that is inside it."""
-    try:
-        inside = os.path.relpath(path)
-    except FileNotFoundError:  # there is no current folder any more
-        return path
-    return path if inside.startswith(os.pardir) else inside
-
-
-def _say(message: str) -> None:
-    streams.say(f"torchspan: {printable(message)}")

@@ -50,6 +50,12 @@ PROCESS_PID = Attribute(
     "The process that wrote the span. In the file of `torchspan run` alone.",
     resource=True,
 )
+PROCESS_EXIT_CODE = Attribute(
+    "process.exit.code",
+    "int",
+    "The program's exit status. Not there where a signal ended it.",
+    phase.RUN,
+)
 
 OTHER = "_OTHER"
 """The value of `error.type` where the class is unknown."""

@@ -147,6 +147,13 @@ RUN_ID = Attribute(
     "Which `torchspan run` wrote the span. In its file alone.",
     resource=True,
 )
+RUN_PID = Attribute("torchspan.run.pid", "int", "The process that `torchspan run` started.", phase.RUN)
+RUN_SIGNAL = Attribute(
+    "torchspan.run.signal",
+    "string",
+    "The signal that ended the program, such as `SIGSEGV`. `error.type` says the same.",
+    phase.RUN,
+)
 
 PHASE = Attribute("torchspan.phase", "string", "The kind of work: a span's name without its target.", metric=True)
 DROPPED_REASON = Attribute(

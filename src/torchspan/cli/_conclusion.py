@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan run` does when its program has ended: the run's own span, the drawing, the last lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torchspan import phase, semconv
+from torchspan._run.crash import read_crashes
+from torchspan._run.report import RunReport, likely_reason, problems, read_reports
+from torchspan._run.settings import RunSettings
+from torchspan.cli import _streams as streams
+from torchspan.cli._child import Ended
+from torchspan.cli._crash_line import crash_lines
+from torchspan.cli._output import Output
+from torchspan.cli._run_span import RunSpan
+from torchspan.cli._terminal import Terminal, printable
+from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
+from torchspan.cli.waterfall import printable_spans, program_line
+from torchspan.sdk import _path
+from torchspan.traces import Span, read, trees
+
+_PREFIX = "torchspan: "
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """How a run is concluded.
+
+    program: the command as found on this machine. environ: what it was started with.
+    draws: whether the waterfall and the split of the time are drawn. names_file: whether the file is named.
+    sizes: bytes that stood in the run's files before.
+    """
+
+    settings: RunSettings
+    output: Output
+    program: str
+    environ: Mapping[str, str]
+    draws: bool
+    names_file: bool
+    sizes: Mapping[str, int]
+
+    def __call__(self, ended: Ended) -> None:
+        """Write all of it to stderr. Raises nothing: the exit status is the program's."""
+        try:
+            self._conclude(ended)
+        except OSError:
+            pass  # stderr is closed, full or a pipe without a reader: nothing can be said
+        except Exception as error:
+            say(f"the traces could not be drawn: {type(error).__name__}: {error}")
+
+    def _conclude(self, ended: Ended) -> None:
+        spans, files = self._recorded()
+        reports = read_reports(self.settings.reports)
+        run_span = self._write_run_span(ended, spans, reports) if spans else None
+        every = [*spans, run_span] if run_span else spans
+        if self.draws and run_span:
+            streams.say("")
+            terminal = Terminal(sys.stderr)
+            write_traces(every, terminal, limit=MOST_TRACES)
+            terminal.write(program_line(run_span, trees(printable_spans(spans)), reports, terminal.width))
+        for problem in problems(reports):
+            say(problem)
+        crashes = read_crashes(self.settings.reports)
+        if crashes or ended.status < 0:
+            # A file or a pipe has no width.
+            width = Terminal(sys.stderr).width - len(_PREFIX) if sys.stderr.isatty() else None
+            for line in crash_lines(ended, crashes, trees(every), width):
+                say(line)
+        if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
+            what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
+            say(f"{what}: {likely_reason(reports, self.environ, self.program, sys.executable)}")
+        if files and (self.names_file or self.output.detour):
+            detour = f" ({self.output.detour})" if self.output.detour else ""
+            say(f"traces are in {', '.join(map(_relative, files))}{detour}")
+
+    def _recorded(self) -> tuple[list[Span], list[str]]:
+        """The spans of this run and the files that hold them, whichever process wrote them."""
+        spans: list[Span] = []
+        files = []
+        for path in _path.written_files(self.output.template):
+            try:
+                # What stood there before is of no interest, and may be long. A file that shrank was replaced.
+                offset = self.sizes.get(path, 0)
+                with Path(path).open("rb") as file:
+                    file.seek(offset if Path(path).stat().st_size >= offset else 0)
+                    content = read(file)
+            except OSError as error:
+                say(f"cannot read {path}: {error.strerror}")
+                continue
+            write_problems(content)
+            own = [span for span in content.spans if span.resource.get(semconv.RUN_ID) == self.settings.id]
+            if own:
+                spans += own
+                files.append(path)
+        return spans, files
+
+    def _write_run_span(self, ended: Ended, spans: Sequence[Span], reports: Sequence[RunReport]) -> Span:
+        first = min(spans, key=lambda span: span.start_ns)
+        span = RunSpan(self.settings, ended, first.resource)
+        written = span.write()
+        if any(report.provider == "run" for report in reports):
+            # What has kept the program waiting in vain would keep this process waiting as well.
+            failing = {name for report in reports for name in report.undelivered}
+            for name in span.deliver(failing):
+                say(f"the exporter {name} did not take the span torchspan.run; the file has it")
+        return written
+
+
+def say(message: str) -> None:
+    """Write a line of torchspan's to stderr."""
+    streams.say(f"{_PREFIX}{printable(message)}")
+
+
+def _relative(path: str) -> str:
+    """The path as seen from the current folder, where that is inside it."""
+    try:
+        inside = os.path.relpath(path)
+    except FileNotFoundError:  # there is no current folder any more
+        return path
+    return path if inside.startswith(os.pardir) else inside

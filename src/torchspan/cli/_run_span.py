@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The span `torchspan.run`, which stands for the whole program."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torchspan import phase, semconv
+from torchspan._run.settings import RunSettings, parse_traceparent
+from torchspan._version import __version__
+from torchspan.cli._child import Ended
+from torchspan.sdk import _path
+from torchspan.traces import Span, read
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_CONSOLE = "console"
+
+
+class RunSpan:
+    """The span of one run. Loads the SDK: made when the program has ended.
+
+    ended: how the program did. resource: that of the program's spans.
+    """
+
+    def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self._span = _readable(settings, ended, resource)
+
+    def write(self) -> Span:
+        """Append it to the file of the run, or to one of this process where each has its own, and return it as read.
+
+        A file that cannot be written is no loss to the drawing: the program's spans are what it lacks then.
+        """
+        from torchspan.sdk._append_file import AppendFile, FileIsFullError
+        from torchspan.sdk._file_exporter import max_size_from_environment
+        from torchspan.sdk._otlp_json import Encoder, lines
+
+        encoder = Encoder({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()})
+        line = lines([encoder.encode(self._span)])
+        path = _path.expand(self._settings.file, pid=os.getpid(), time="")
+        file = AppendFile(lambda: path, max_size_from_environment())
+        try:
+            file.append(line)
+        except (OSError, FileIsFullError):
+            pass
+        finally:
+            file.close()
+        return read(io.BytesIO(line)).spans[0]
+
+    def deliver(self, failing: Collection[str]) -> list[str]:
+        """Export it to what OTEL_TRACES_EXPORTER names, within the seconds that exporters of `run` have at exit.
+
+        failing: names of exporters that are left out. So is the console, which is the program's output.
+        Returns the names of the exporters that did not take it.
+        """
+        from torchspan._run.exporting import make
+
+        if not parse_traceparent(self._settings.span)[2] & 1:  # type: ignore[index]
+            return []
+        # An exporter reports each of its attempts.
+        logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+        deadline = time.monotonic() + self._settings.exit_s
+        exports = [
+            _Export(name, exporter, [self._span]) for name, exporter in make("traces", _ignore) if name not in {_CONSOLE, *failing}
+        ]
+        return [each.name for each in exports if not each.is_done_by(deadline)]
+
+
+def _ignore(_failure: str) -> None:
+    """The program's processes have reported the same."""
+
+
+class _Export:
+    """One export on a thread of its own, for which nothing waits at exit."""
+
+    def __init__(self, name: str, exporter: Any, spans: Sequence[ReadableSpan]) -> None:
+        self.name = name
+        self._is_delivered = False
+        self._exporter = exporter
+        self._spans = spans
+        self._thread = threading.Thread(target=self._run, name="torchspan export", daemon=True)
+        self._thread.start()
+
+    def is_done_by(self, deadline: float) -> bool:
+        self._thread.join(max(deadline - time.monotonic(), 0))
+        return self._is_delivered
+
+    def _run(self) -> None:
+        from opentelemetry.sdk.trace.export import SpanExportResult
+
+        self._is_delivered = self._exporter.export(self._spans) is SpanExportResult.SUCCESS
+
+
+def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> ReadableSpan:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+    from opentelemetry.trace import SpanContext, SpanKind, Status, TraceFlags
+
+    def context(traceparent: str | None, is_remote: bool) -> SpanContext | None:
+        ids = parse_traceparent(traceparent)
+        return None if ids is None else SpanContext(*ids[:2], is_remote, TraceFlags(ids[2]))
+
+    return ReadableSpan(
+        phase.RUN.name,
+        context=context(settings.span, is_remote=False),
+        parent=context(os.environ.get("TRACEPARENT"), is_remote=True),
+        resource=Resource({**resource, semconv.PROCESS_PID: os.getpid()}),
+        attributes=_attributes(ended),
+        kind=SpanKind.INTERNAL,
+        instrumentation_scope=InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL),
+        status=Status(),
+        start_time=settings.started_ns,
+        end_time=settings.started_ns + ended.duration_ns,
+    )
+
+
+def _attributes(ended: Ended) -> dict[str, Any]:
+    attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
+    if ended.status >= 0:
+        return {**attributes, semconv.PROCESS_EXIT_CODE: ended.status}
+    name = signal_name(-ended.status)
+    return {**attributes, semconv.RUN_SIGNAL: name, semconv.ERROR_TYPE: name}
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV`; `signal 35` for one without a name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
