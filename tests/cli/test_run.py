@@ -34,14 +34,21 @@ def drawn(err):
     """stderr with what differs from run to run replaced."""
     err = re.sub(r"[0-9a-f]{32}", "ID", err)
     err = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "DATE", err)
-    return re.sub(r" +[\d.]+ [µm]?s$", " TIME", err, flags=re.MULTILINE)
+    err = re.sub(r" +[\d.]+ [µm]?s$", " TIME", err, flags=re.MULTILINE)
+    return re.sub(r"  +[█▏░ ]*[█▏░] TIME$", "  BAR TIME", err, flags=re.MULTILINE)
 
 
-WATERFALL = """\
+def waterfall(end):
+    return f"""\
 
-trace ID · DATE · 1 span
-work                                                  ████████████████ TIME
+trace ID · DATE · 2 spans
+torchspan.run · app.py  {end}  BAR TIME
+└─ work  BAR TIME
+program TIME
 """
+
+
+WATERFALL = waterfall("exit 0")
 
 
 def test_output_input_arguments_and_status_are_the_programs_own(shell, program):
@@ -50,7 +57,7 @@ def test_output_input_arguments_and_status_are_the_programs_own(shell, program):
 
     assert result.returncode == 3
     assert result.stdout == f"['--quiet', 'a b', '--', '-x'] typed {shell.folder}\n"
-    assert drawn(result.stderr) == "err\n" + WATERFALL
+    assert drawn(result.stderr) == "err\n" + waterfall("exit 3")
     assert [file.name for file in shell.folder.iterdir() if file.suffix == ".jsonl"] == ["my trace.jsonl"]
 
 
@@ -74,8 +81,8 @@ def test_an_existing_file_is_appended_to_and_only_this_run_is_shown(shell, progr
     result = shell("run", "--output", "x.jsonl", "--", *program(""))
 
     assert drawn(result.stderr) == WATERFALL
-    names = re.findall(r'"name":"(earlier|work)"', (shell.folder / "x.jsonl").read_text())
-    assert names == ["earlier", "work"]
+    names = re.findall(r'"name":"(earlier|work|torchspan.run)"', (shell.folder / "x.jsonl").read_text())
+    assert names == ["earlier", "torchspan.run", "work", "torchspan.run"]
 
 
 def test_children_inherit_and_a_file_for_each_process_is_read_as_well(shell, program):
@@ -83,8 +90,12 @@ def test_children_inherit_and_a_file_for_each_process_is_read_as_well(shell, pro
     (shell.folder / "child.py").write_text(TRACED.replace('"work"', '"child"'))
     result = shell("run", "--output", "%p.jsonl", "--", *program(child))
 
-    assert len(list(shell.folder.glob("*.jsonl"))) == 2
-    assert sorted(re.findall(r"^(?:work|child)", result.stderr, re.MULTILINE)) == ["child", "work"]
+    assert len(list(shell.folder.glob("*.jsonl"))) == 3
+    assert re.findall(r"^(?:[├└]─ )?([\w.]+)  ", result.stderr.replace(" · app.py", ""), re.MULTILINE) == [
+        "torchspan.run",
+        "work",
+        "child",
+    ]
 
 
 def test_traces_go_to_the_users_exporter_too(shell, program):
@@ -100,7 +111,7 @@ def test_a_program_that_died_of_a_signal_is_shown_and_the_caller_sees_the_signal
     result = shell("run", "--output", "x", "--", *command)
 
     assert result.returncode == -getattr(signal, name)
-    assert drawn(result.stderr) == WATERFALL
+    assert drawn(result.stderr) == waterfall(f"died of {name}")
 
 
 WAITS = """
@@ -145,7 +156,7 @@ def test_a_signal_sent_to_run_reaches_the_program(shell, program, number):
         out, err = run.communicate(timeout=60)
 
     assert (out, run.returncode) == (f"got {int(number)}\n", 7)
-    assert drawn(err) == WATERFALL
+    assert drawn(err) == waterfall("exit 7")
 
 
 @pytest.mark.usefixtures("signals_as_at_a_terminal")
@@ -167,7 +178,7 @@ def test_run_outlives_control_c_and_shows_what_was_recorded(shell, program):
         _, err = run.communicate(timeout=60)
 
     assert run.returncode == -signal.SIGINT
-    assert drawn(err).endswith(WATERFALL)
+    assert drawn(err).endswith(waterfall("died of SIGINT"))
 
 
 def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(torchspan, tmp_path):

@@ -70,7 +70,9 @@ class RunSpan:
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         deadline = time.monotonic() + self._settings.exit_s
         exports = [
-            _Export(name, exporter, [self._span]) for name, exporter in make("traces", _ignore) if name not in {_CONSOLE, *failing}
+            _Export(name, exporter, [self._span])
+            for name, exporter in make("traces", _ignore)
+            if name not in {_CONSOLE, *failing}
         ]
         return [each.name for each in exports if not each.is_done_by(deadline)]
 

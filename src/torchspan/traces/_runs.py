@@ -6,12 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan.traces._spans import Span
 from torchspan.traces._tree import Node, Trace
-
-RUN = "torchspan.run"
-"""Name of the span that `torchspan run` writes for the whole program."""
 
 
 @dataclass
@@ -29,7 +26,7 @@ class Run:
     @staticmethod
     def is_span(span: Span) -> bool:
         """Whether the span is one that `torchspan run` writes for a program."""
-        return span.name == RUN and span.scope == semconv.SCOPE_NAME
+        return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
     @property
     def run_id(self) -> str:

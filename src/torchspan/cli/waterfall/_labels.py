@@ -104,7 +104,7 @@ def outcome(span: Span) -> list[Fact]:
 
 def exit_of(span: Span) -> list[Fact]:
     """How the program of a span `torchspan.run` ended."""
-    signal, code = span.attributes.get("torchspan.run.signal"), number(span.attributes, "process.exit.code")
+    signal, code = span.attributes.get(semconv.RUN_SIGNAL), number(span.attributes, semconv.PROCESS_EXIT_CODE)
     if signal:
         return [Fact(f"died of {signal}", Style.ERROR)]
     if code is None:

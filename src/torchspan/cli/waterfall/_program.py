@@ -13,7 +13,7 @@ from torchspan.traces import Span, Trace
 IMPORT = phase.IMPORT.name
 """Name of the spans of a library's first import."""
 
-_NOT_WORK = {IMPORT, "torchspan.run", phase.PROGRESS.name}
+_NOT_WORK = {IMPORT, phase.RUN.name, phase.PROGRESS.name}
 _NOTABLE = 1.01
 """How many times as long as its union a sum is that the line mentions."""
 
