@@ -362,16 +362,25 @@ def test_spans_that_were_open_when_it_was_added_are_named_and_written(processor,
     assert (second.name, first.name) == ("second", "first")
 
 
-def test_a_span_of_another_provider_is_named_while_it_is_open(own, path):
-    elsewhere = provider_with().get_tracer("user")
-    outer = elsewhere.start_span("request")
+def test_a_span_that_was_open_when_it_was_added_is_named_as_long_as_it_is(processor, path):
+    provider = provider_with()
+    user, own = provider.get_tracer("user"), provider.get_tracer("torchspan")
+    outer = user.start_span("request")
+    provider.add_span_processor(processor)
     with trace.use_span(outer), own.start_as_current_span("torch_tensorrt.compile"):
         own.start_span("before").end()
         outer.end()
         own.start_span("after").end()
-    before, after, _whole = span_file.read(path)
+    before, _outer, after, _whole = span_file.read(path)
     assert before.around() == ["torch_tensorrt.compile", "request"]
     assert after.around() == ["torch_tensorrt.compile"]
+
+
+def test_a_span_whose_end_never_comes_here_is_not_named(own, path):
+    elsewhere = provider_with().get_tracer("user")
+    with elsewhere.start_as_current_span("request"), own.start_as_current_span("torch_tensorrt.compile"):
+        own.start_span("torch_tensorrt.lower").end()
+    assert [span.around() for span in span_file.read(path)] == [["torch_tensorrt.compile"], []]
 
 
 def test_a_span_that_is_renamed_while_it_is_open_has_the_name_of_then(own, user, path):

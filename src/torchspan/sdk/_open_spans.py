@@ -57,7 +57,7 @@ class OpenSpan:
 
     @property
     def is_open(self) -> bool:
-        """Also False for a span that ended where nothing says so: one of another provider."""
+        """Also False for a span that was open before anything was remembered, and has ended since."""
         if self._is_open and getattr(self._span(), "end_time", None) is not None:
             self._is_open = False
         return self._is_open
@@ -118,13 +118,13 @@ class OpenSpans:
         known = self._open.get(_key(parent))
         if known is not None or parent.is_remote:
             return known
-        # It began before anything was remembered, or belongs to another provider.
         above: Any = trace.get_current_span(context)
-        if isinstance(getattr(above, "name", None), str) and isinstance(getattr(above, "start_time", None), int):
-            grandparent = getattr(above, "parent", None)
-            around = self._open.get(_key(grandparent)) if isinstance(grandparent, SpanContext) else None
-            return OpenSpan(above, parent, around, is_open=parent.trace_flags.sampled)
-        return None
+        if not _has_same_processors(above, span):
+            return None
+        # It began before anything was remembered.
+        grandparent = above.parent
+        around = self._open.get(_key(grandparent)) if grandparent is not None else None
+        return OpenSpan(above, parent, around, is_open=parent.trace_flags.sampled)
 
     def _forget_oldest(self) -> None:
         with contextlib.suppress(RuntimeError, StopIteration):  # another thread has changed it meanwhile
@@ -133,6 +133,12 @@ class OpenSpans:
 
 def _key(context: SpanContext) -> _Key:
     return context.trace_id, context.span_id
+
+
+def _has_same_processors(span: Any, other: Any) -> bool:
+    """Whether both are recording spans of one provider of the SDK, so that the end of both will be seen."""
+    processors = getattr(span, "_span_processor", None)
+    return processors is not None and processors is getattr(other, "_span_processor", None)
 
 
 def _weak(span: Any) -> Callable[[], Any]:
