@@ -508,6 +508,10 @@ def test_an_engine_that_tensorrt_cannot_read(instrument, exporter, filled):
     with pytest.raises(Exception) as caught:
         compiled(cache)
     assert rejected(exporter, type(caught.value).__name__)["reason"] == "engine_unreadable"
+    spans = exporter.get_finished_spans()
+    (read,) = [span for span in spans if span.name == "tensorrt.deserialize_engine"]
+    assert read.parent.span_id == named(spans, LOOKUP).context.span_id
+    assert read.attributes["torchspan.stand_in"] is True, "the waterfall's advice depends on it"
 
 
 def test_a_refit_that_fails(instrument, exporter, filled, monkeypatch):
