@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
