@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from opentelemetry.metrics import MeterProvider, get_meter_provider
+from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
@@ -56,7 +56,7 @@ class Bridge:
         self._engine = Engine(REGISTRY)
         capture_text = settings.capture == "text"
         route_of = None if run is None else run.route
-        meters = get_meter_provider if run is None else run.meter_provider
+        meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),

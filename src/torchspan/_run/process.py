@@ -10,8 +10,6 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from opentelemetry import metrics
-from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._run import otel_private
@@ -21,6 +19,8 @@ from torchspan._run.routes import OwnRoute, ProgramRoute, SeparateRoute
 from torchspan._run.settings import RunSettings
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics import MeterProvider
+
     from torchspan._run.exporting import Delivery
     from torchspan._run.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
@@ -54,6 +54,8 @@ class RunProcess:
         self._known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._last: TracerProvider | None = None
         self._undo: list[Undo] = []
+        self.is_alone = False
+        """Whether torchspan is switched on by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
 
     def begin(self) -> None:
         """Follow the program's providers and tracers, and report until the process ends."""
@@ -80,6 +82,13 @@ class RunProcess:
         if text not in self.report.errors:
             self.report.errors.append(text)
             self.report.write()
+
+    def carries(self) -> bool:
+        """Whether the context may follow the work into threads and processes.
+
+        Not where that would give spans of the program's provider other parents than they have without `run`.
+        """
+        return not self.is_alone or otel_private.tracer_provider() is None
 
     # --- providers of the program -----------------------------------------------------------------------------
     def attach_global(self, provider: TracerProvider) -> None:
@@ -188,10 +197,12 @@ class RunProcess:
                     self._is_making = False
             return self._own
 
-    def meter_provider(self) -> MeterProvider:
+    def meter_provider(self) -> Any:
         """Where torchspan's metrics go: to the program's provider, or, while it has set none, to the exporters that
         OTEL_METRICS_EXPORTER names.
         """
+        from opentelemetry import metrics
+
         own = None
         if self._names_metrics and otel_private.meter_provider() is None:
             own = self._meters or self._make_meters()

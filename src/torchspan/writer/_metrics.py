@@ -45,7 +45,7 @@ class MetricWriter:
         *,
         active: ActiveWork,
         dropped: Callable[[], int],
-        default: Callable[[], MeterProvider] = metrics.get_meter_provider,
+        default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
         self._fixed = meter_provider
@@ -81,7 +81,7 @@ class MetricWriter:
     def _look_for_provider(self) -> Instruments | None:
         """The instruments to record with; None while nothing is read."""
         if not self._closed:
-            provider = self._fixed or self._default()
+            provider = self._fixed or (self._default or metrics.get_meter_provider)()
             if provider is not self._provider:
                 self._change_to(instruments_of(provider))
                 self._provider = provider

@@ -45,7 +45,7 @@ class ProgressWriter:
         now_s: Callable[[], float] = time.monotonic,
         *,
         route_of: RouteOf | None = None,
-        default_meters: Callable[[], MeterProvider] = get_meter_provider,
+        default_meters: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._tracers = TracerSource(tracer_provider, route_of)
         self._meter_provider = meter_provider
@@ -76,7 +76,7 @@ class ProgressWriter:
     def flush(self) -> None:
         """Have the provider that was written to send it out, and the metrics with it, among them what is active."""
         self._spans.flush(self._tracers.provider())
-        self._metrics.flush(self._meter_provider or self._default_meters())
+        self._metrics.flush(self._meter_provider or (self._default_meters or get_meter_provider)())
 
 
 class _Outlet:
