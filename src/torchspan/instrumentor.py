@@ -148,7 +148,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, run)
         stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
-        stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
+        stop_carrying = _nothing
+        if settings.propagation != "off":
+            stop_carrying = _carry(settings, tracer_provider, self._origin)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
@@ -323,14 +325,18 @@ class _Arrivals:
             bridge.close()
 
 
-def resume(**settings: Any) -> None:
-    """In a process that an instrumented one has started: switch on with its settings, unless that has been done."""
+def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
+    """In a process that an instrumented one has started: switch on with its settings, unless that has been done.
+
+    origin: who has switched torchspan on there. A call of the program's in this process wins all the same.
+    """
     instrumentor = TorchspanInstrumentor()
-    if instrumentor.wins(Origin.LOADER):
-        instrumentor.start(Origin.LOADER, settings)
+    origin = Origin(min(origin, Origin.LOADER))
+    if instrumentor.wins(origin):
+        instrumentor.start(origin, settings)
 
 
-def _carry(settings: Settings, provider: Any) -> Undo:
+def _carry(settings: Settings, provider: Any, origin: Origin) -> Undo:
     """Let the context follow the work into threads and processes."""
     from torchspan import propagation
 
@@ -344,7 +350,7 @@ def _carry(settings: Settings, provider: Any) -> Undo:
             run.report.write()
 
     return propagation.install(
-        resume=partial(resume, **settings._asdict()),
+        resume=partial(resume, int(origin), **settings._asdict()),
         flush=flush,
         as_parent=settings.propagation != "links",
         run=run,
