@@ -71,11 +71,11 @@ def main():
     tracked = len(gc.get_objects())
     found = {False: [], True: []}
     for _ in range(ROUNDS):
-        for is_frozen in found:
+        for is_frozen, times in found.items():
             if is_frozen:
                 gc.collect()
                 gc.freeze()
-            found[is_frozen].append(measured(compile_once, released, collections))
+            times.append(measured(compile_once, released, collections))
             gc.unfreeze()
     rows = [Row("objects that a collection looks at", f"{tracked:,}", "", NO_TARGET)]
     for is_frozen, times in found.items():

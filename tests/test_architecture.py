@@ -29,7 +29,7 @@ ALLOWED = {
     "testing": {"_base", "environment_variables"},
     "sdk": VOCABULARY | {"_base", "environment_variables"},
     "traces": VOCABULARY,
-    "propagation": {"_base"},
+    "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}

@@ -12,10 +12,10 @@ from opentelemetry.trace import TracerProvider
 from torchspan import adapters
 from torchspan._base.privacy import redactor
 from torchspan._run.process import RunProcess
-from torchspan._run.report import RunReport
+from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings
 from torchspan.adapters import Imports, Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits
+from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits, RunTotals
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
@@ -55,7 +55,8 @@ class Bridge:
         self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
         capture_text = settings.capture == "text"
-        tracer_of = None if run is None else run.tracer
+        route_of = None if run is None else run.route
+        meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),
@@ -66,18 +67,22 @@ class Bridge:
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._writer = SpanWriter(
-            tracer_provider, parents=self._parents, capture_text=capture_text, tracer_of=tracer_of
-        )
+        self._writer = SpanWriter(tracer_provider, parents=self._parents, capture_text=capture_text, route_of=route_of)
         active = ActiveWork()
-        self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped)
+        self._metrics = MetricWriter(
+            self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped, default=meters
+        )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         callbacks = [enrich_callback(), self._writer.callback, active.callback, self._metrics.callback]
         if settings.heartbeat != 0:
-            progress = ProgressWriter(tracer_provider, meter_provider, tracer_of=tracer_of)
+            progress = ProgressWriter(tracer_provider, meter_provider, route_of=route_of, default_meters=meters)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)
+        self._totals: RunTotals | None = None
+        if run is not None:
+            self._totals = RunTotals(self._engine.run_times)
+            callbacks.append(self._totals.callback)
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
         memory = memory_callbacks(sampler)
@@ -141,13 +146,18 @@ class Bridge:
             self._undo.pop()()
         self._metrics.close()
         self._parents.close()
+        if self._report is not None:
+            self._report.write()
+            self._report.counted_elsewhere()
+            self._report.complete = None
 
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()
         report.libraries = adapters.versions()
         report.rows = len(resolved)
         report.resolved = sum(each.status == "resolved" for each in resolved)
-        report.spans, report.unsampled = self._writer.recorded, self._writer.unsampled
+        runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
+        report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s))
 
 
 def _why_no_build_phases(setting: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
@@ -54,12 +55,16 @@ UNUSED = "logger_provider"
 LOADERS = ("opentelemetry.instrumentation.auto_instrumentation", "opentelemetry.configuration")
 """The packages that call instrumentors because they are installed, or because a configuration file names them."""
 
+RUN = "torchspan._run.start"
+"""The module that has them called below `torchspan run`."""
 
-class Origin(enum.Enum):
-    """Who has called `instrument()`: OpenTelemetry's loader, below `run` or `opentelemetry-instrument`, or the program."""
 
-    LOADER = enum.auto()
-    PROGRAM = enum.auto()
+class Origin(enum.IntEnum):
+    """Who has called `instrument()`: `torchspan run`, `opentelemetry-instrument`, or the program. Later ones win."""
+
+    RUN = 1
+    LOADER = 2
+    PROGRAM = 3
 
 
 class _Configuration:
@@ -110,23 +115,18 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""
-        return not self.is_instrumented_by_opentelemetry or (origin, self._origin) == (Origin.PROGRAM, Origin.LOADER)
+        return not self.is_instrumented_by_opentelemetry or origin > self._origin
 
     def start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
         """Start tracing with these arguments, or go on with them where the loader has started it.
 
         Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
         """
-        given = _settings.given(arguments)
+        given = {**self._given, **_settings.given(arguments)}
         if self.is_instrumented_by_opentelemetry:
-            arguments = {**self._given, **given}
-            if not _differences(self._active, given):
-                type(self)._origin = origin
-                return
             self.uninstrument()
-        super().instrument(**arguments)
-        if self.is_instrumented_by_opentelemetry:
-            type(self)._origin, type(self)._given = origin, _settings.given(arguments)
+        type(self)._origin, type(self)._given = origin, given
+        super().instrument(**{**arguments, **given})
 
     def _instrument(self, **kwargs: Any) -> None:
         given = _settings.given(kwargs)
@@ -140,13 +140,17 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
             testing.without_gpu(engine_dir=settings.engine_dir)
         run = current_run()
-        if run is not None and tracer_provider is not None:
-            run.attach(tracer_provider)
+        if run is not None:
+            run.is_alone = self._origin is Origin.RUN
+            if tracer_provider is not None:
+                run.attach(tracer_provider)
 
         arrivals = _Arrivals(settings, tracer_provider, meter_provider, run)
         stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
-        stop_carrying = _carry(settings, tracer_provider) if settings.propagation != "off" else _nothing
+        stop_carrying = _nothing
+        if settings.propagation != "off":
+            stop_carrying = _carry(settings, tracer_provider, self._origin)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
@@ -254,12 +258,16 @@ def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) ->
 
 def _origin() -> Origin:
     """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
+    origin = Origin.PROGRAM
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if str(frame.f_globals.get("__name__")).startswith(LOADERS):
-            return Origin.LOADER
+        module = str(frame.f_globals.get("__name__"))
+        if module == RUN:
+            return Origin.RUN
+        if module.startswith(LOADERS):
+            origin = Origin.LOADER
         frame = frame.f_back
-    return Origin.PROGRAM
+    return origin
 
 
 def _meter_provider() -> MeterProvider:
@@ -317,23 +325,35 @@ class _Arrivals:
             bridge.close()
 
 
-def resume(**settings: Any) -> None:
-    """In a process that an instrumented one has started: switch on with its settings, unless that has been done."""
+def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
+    """In a process that an instrumented one has started: switch on with its settings, unless that has been done.
+
+    origin: who has switched torchspan on there. A call of the program's in this process wins all the same.
+    """
     instrumentor = TorchspanInstrumentor()
-    if instrumentor.wins(Origin.LOADER):
-        instrumentor.start(Origin.LOADER, settings)
+    origin = Origin(min(origin, Origin.LOADER))
+    if instrumentor.wins(origin):
+        instrumentor.start(origin, settings)
 
 
-def _carry(settings: Settings, provider: Any) -> Undo:
+def _carry(settings: Settings, provider: Any, origin: Origin) -> Undo:
     """Let the context follow the work into threads and processes."""
     from torchspan import propagation
+
+    run = current_run()
 
     def flush() -> None:
         for each in (provider, trace.get_tracer_provider()):
             getattr(each, "force_flush", _nothing)()
+        if run is not None:
+            run.end()
+            run.report.write()
 
     return propagation.install(
-        resume=partial(resume, **settings._asdict()), flush=flush, as_parent=settings.propagation != "links"
+        resume=partial(resume, int(origin), **settings._asdict()),
+        flush=flush,
+        as_parent=settings.propagation != "links",
+        run=run,
     )
 
 

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters that `run` makes: how many spans they delivered, and an end that does not wait for them for long."""
+"""Exporters that `run` makes, as OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name them, and what they delivered."""
 
 from __future__ import annotations
 
 import os
-import threading
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from opentelemetry.context import Context
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 from torchspan._run import sdk_private
+
+Failed = Callable[[str], None]
+"""Called with a short text for each exporter that cannot be made."""
 
 FILE_EXPORTER = "torchspan_file"
 """Left out: the file of the run has everything that it would write."""
@@ -87,19 +90,23 @@ class _Counted(SpanExporter):
         self._exporter.shutdown()
 
 
-def deliveries(failed: Callable[[str], None]) -> list[Delivery]:
-    """One for each exporter that OTEL_TRACES_EXPORTER names.
-
-    failed: called with a short text for each that cannot be made.
-    """
-    return [Delivery(name, exporter) for name, exporter in make("traces", failed)]
+def deliveries(failed: Failed) -> list[Delivery]:
+    """One for each exporter that OTEL_TRACES_EXPORTER names."""
+    return [Delivery(name, exporter) for name, exporter in span_exporters(failed)]
 
 
-def make(signal: sdk_private.Signal, failed: Callable[[str], None]) -> Iterable[tuple[str, SpanExporter]]:
-    """The exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names, with their names.
+def span_exporters(failed: Failed) -> Iterator[tuple[str, SpanExporter]]:
+    """The exporters that OTEL_TRACES_EXPORTER names, with their names."""
+    return _named("traces", failed)
 
-    failed: called with a short text for each that cannot be made.
-    """
+
+def readers(failed: Failed) -> list[MetricReader]:
+    """One for each exporter that OTEL_METRICS_EXPORTER names."""
+    made = (exporter for _, exporter in _named("metrics", failed))
+    return [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in made]
+
+
+def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     try:
         names = sdk_private.exporter_names(signal)
@@ -115,57 +122,3 @@ def make(signal: sdk_private.Signal, failed: Callable[[str], None]) -> Iterable[
             failed(f"{variable}={os.environ.get(variable)}: {error}")
         else:
             yield name, exporter
-
-
-class Ends:
-    """Ends things that may take long, each in a thread of its own, within one limit of time.
-
-    The threads are started beforehand: at a program's end Python may refuse new ones. They are daemons, so that the
-    process does not wait for them.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: list[_End] = []
-
-    def add(self, end: Callable[[], object]) -> None:
-        """Call `end` when it is time."""
-        self._waiting.append(_End(end))
-
-    def within(self, limit_s: float) -> None:
-        """Call all of them now, and return when they are done or `limit_s` seconds are over."""
-        deadline = time.monotonic() + limit_s
-        waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.begin()
-        for each in waiting:
-            each.wait(max(deadline - time.monotonic(), 0))
-
-
-class _End:
-    def __init__(self, end: Callable[[], object]) -> None:
-        self._end = end
-        self._due, self._done = threading.Event(), threading.Event()
-        self._pid = os.getpid()
-        self._start()
-
-    def _start(self) -> None:
-        threading.Thread(target=self._run, args=(self._due, self._done), name="torchspan end", daemon=True).start()
-
-    def _run(self, due: threading.Event, done: threading.Event) -> None:
-        due.wait()
-        try:
-            self._end()
-        finally:
-            done.set()
-
-    def begin(self) -> None:
-        if self._pid != os.getpid():  # the thread is the parent's
-            self._due, self._done = threading.Event(), threading.Event()
-            try:
-                self._start()
-            except RuntimeError:
-                self._done.set()
-        self._due.set()
-
-    def wait(self, limit_s: float) -> None:
-        self._done.wait(limit_s)

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from opentelemetry import metrics, trace
-from opentelemetry.metrics import MeterProvider
+from opentelemetry import trace
 from opentelemetry.trace import ProxyTracer, Tracer, TracerProvider
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
 
 Undo = Callable[[], None]
 
@@ -23,6 +25,8 @@ def tracer_provider() -> TracerProvider | None:
 
 def meter_provider() -> MeterProvider | None:
     """The global meter provider that the program has set; None while there is none."""
+    from opentelemetry import metrics
+
     return getattr(getattr(metrics, "_internal", None), "_METER_PROVIDER", None)
 
 

@@ -13,14 +13,19 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._run import otel_private
+from torchspan._run.ends import Ends
 from torchspan._run.report import RunReport
+from torchspan._run.routes import OwnRoute, ProgramRoute, SeparateRoute
 from torchspan._run.settings import RunSettings
 
 if TYPE_CHECKING:
-    from torchspan._run.exporting import Delivery, Ends
+    from opentelemetry.sdk.metrics import MeterProvider
+
+    from torchspan._run.exporting import Delivery
     from torchspan._run.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
 
+Route = OwnRoute | ProgramRoute | SeparateRoute
 Undo = Callable[[], None]
 
 
@@ -39,13 +44,18 @@ class RunProcess:
         self._lock = threading.RLock()
         self._is_making = False
         self._own: OwnTracers | None = None
+        self._separate: TracerProvider | None = None
         self._failed = False
         self._file: RunFileProcessor | None = None
         self._deliveries: list[Delivery] = []
-        self._ends: Ends | None = None
+        self._ends = Ends()
+        self._meters: MeterProvider | None = None
+        self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
         self._known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._last: TracerProvider | None = None
         self._undo: list[Undo] = []
+        self.is_alone = False
+        """Whether torchspan is switched on by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
 
     def begin(self) -> None:
         """Follow the program's providers and tracers, and report until the process ends."""
@@ -73,6 +83,13 @@ class RunProcess:
             self.report.errors.append(text)
             self.report.write()
 
+    def carries(self) -> bool:
+        """Whether the context may follow the work into threads and processes.
+
+        Not where that would give spans of the program's provider other parents than they have without `run`.
+        """
+        return not self.is_alone or otel_private.tracer_provider() is None
+
     # --- providers of the program -----------------------------------------------------------------------------
     def attach_global(self, provider: TracerProvider) -> None:
         """The program has set its provider: the file goes along."""
@@ -99,15 +116,35 @@ class RunProcess:
                 self._known[provider] = taken
             return taken
 
-    def tracer(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Tracer | None:
-        """The tracer for torchspan's spans where it is not the one of `provider`; the file is attached to the latter."""
+    def route(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Route | None:
+        """The way of torchspan's spans where `provider` holds, which is the program's or stands for none.
+
+        Where it is the program's the file goes along. Where it takes no processor the spans go to the file alone, through
+        a provider of `run`'s. None where there is no way.
+        """
         if isinstance(provider, ProxyTracerProvider):
-            return self._lend(name, version, schema_url, None)
+            lent = self._lend(name, version, schema_url, None)
+            return None if lent is None else OwnRoute(lent)
         if provider is otel_private.tracer_provider():
             self.attach_global(provider)
-        else:
-            self.attach(provider)
-        return None
+        elif self.attach(provider):
+            self.report.provider = "program"
+        if self.attach(provider):
+            return ProgramRoute(provider.get_tracer(name, version, schema_url))
+        self.report.provider = "separate"
+        separate = self._make_separate()
+        return None if separate is None else SeparateRoute(separate.get_tracer(name, version, schema_url))
+
+    def _make_separate(self) -> TracerProvider | None:
+        file = self._file_processor()
+        if self._separate is None and file is not None:
+            from torchspan._run.provider import own_provider
+
+            try:
+                self._separate = own_provider([file])
+            except Exception as error:
+                self.fail(f"the variables of OpenTelemetry cannot be followed: {error!r}")
+        return self._separate
 
     def _file_processor(self) -> RunFileProcessor | None:
         if self._file is None:
@@ -147,7 +184,6 @@ class RunProcess:
                 self._is_making = True
                 try:
                     self._deliveries = exporting.deliveries(self.fail)
-                    self._ends = exporting.Ends()
                     for each in self._deliveries:
                         self._ends.add(each.shutdown)
                     file = self._file_processor()
@@ -161,11 +197,36 @@ class RunProcess:
                     self._is_making = False
             return self._own
 
+    def meter_provider(self) -> Any:
+        """Where torchspan's metrics go: to the program's provider, or, while it has set none, to the exporters that
+        OTEL_METRICS_EXPORTER names.
+        """
+        from opentelemetry import metrics
+
+        own = None
+        if self._names_metrics and otel_private.meter_provider() is None:
+            own = self._meters or self._make_meters()
+        return own or metrics.get_meter_provider()
+
+    def _make_meters(self) -> MeterProvider | None:
+        from torchspan._run import exporting, provider
+
+        with self._lock:
+            if self._meters is None:
+                self._names_metrics = False  # meanwhile, and where it fails
+                try:
+                    made = provider.own_meters(exporting.readers(self.fail))
+                    self._ends.add(made.shutdown)
+                    self._meters = made
+                    self._names_metrics = True
+                except Exception as error:
+                    self.fail(f"OTEL_METRICS_EXPORTER cannot be followed: {error!r}")
+            return self._meters
+
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
         """What exporters of `run`'s still hold is delivered, within the limit; the rest is counted."""
-        if self._ends is not None:
-            self._ends.within(self.settings.exit_s)
+        self._ends.within(self.settings.exit_s)
         if self._file is not None:
             with contextlib.suppress(Exception):
                 self._file.force_flush()
@@ -175,3 +236,8 @@ class RunProcess:
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
         self._is_making = False
+
+
+def _names_exporters(variable: str) -> bool:
+    names = (name.strip().lower() for name in os.environ.get(variable, "").split(","))
+    return any(name not in ("", "none") for name in names)

@@ -16,13 +16,23 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torchspan._run.settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+_UNWRITTEN = ("folder", "complete", "_earlier")
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
+
+
+class Counts(NamedTuple):
+    """What is counted of spans and runs; the fields are those of `RunReport`."""
+
+    spans: int = 0
+    unsampled: int = 0
+    runs: int = 0
+    runs_s: float = 0.0
 
 
 @dataclass
@@ -58,6 +68,7 @@ class RunReport:
     runs_s: float = 0.0
     undelivered: dict[str, int] = field(default_factory=dict)
     complete: Callable[[RunReport], None] | None = None
+    _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
 
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
         """Write now, when the process ends, and in every forked child; the returned function ends that.
@@ -73,21 +84,43 @@ class RunReport:
         self.write()
         atexit.register(at_exit)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.write)
+            os.register_at_fork(after_in_child=self._write_in_child)
         return lambda: atexit.unregister(at_exit)
+
+    def count(self, now: Counts) -> None:
+        """Report what has been counted since `counted_elsewhere`, in addition to what was counted before."""
+        self.spans, self.unsampled = self._earlier.spans + now.spans, self._earlier.unsampled + now.unsampled
+        self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
+
+    def counted_elsewhere(self) -> None:
+        """What counts from now on begins at zero: torchspan is instrumented again."""
+        self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s)
+
+    def _write_in_child(self) -> None:
+        """What a fork counts begins at zero; the bridge's count of spans goes on in it."""
+        self._complete()
+        self._earlier = Counts(self._earlier.spans - self.spans, self._earlier.unsampled - self.unsampled)
+        self.spans, self.unsampled, self.runs, self.runs_s = Counts()
+        self.undelivered = {}
+        self._save()
 
     def write(self) -> None:
         """Replace this process's file as a whole. Raises nothing: a report is never worth a failure.
 
         In a forked child the report is written under the child's process id.
         """
-        self.pid = os.getpid()
+        self._complete()
+        self._save()
+
+    def _complete(self) -> None:
         if self.complete is not None:
             with contextlib.suppress(Exception):  # at exit and in forks, where the libraries may be half gone
                 self.complete(self)
-        unwritten = ("folder", "complete")
+
+    def _save(self) -> None:
+        self.pid = os.getpid()
         values = {
-            item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in unwritten
+            item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in _UNWRITTEN
         }
         path = Path(self.folder, f"{self.pid}.json")
         temporary = path.with_suffix(".new")

@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -49,6 +47,8 @@ class RunSettings(NamedTuple):
         text = (os.environ if environ is None else environ).get(TORCHSPAN_RUN)
         if not text:
             return None
+        import json
+
         try:
             values = json.loads(text)
             return cls(
@@ -64,6 +64,8 @@ class RunSettings(NamedTuple):
 
     def to_text(self) -> str:
         """The value of TORCHSPAN_RUN: JSON, ASCII alone."""
+        import json
+
         return json.dumps(self._asdict(), separators=(",", ":"))
 
 
@@ -95,6 +97,8 @@ def new_span(caller: str | None) -> str:
 
     caller: the TRACEPARENT of the process that starts the span; what is no traceparent counts as none.
     """
+    import secrets
+
     found = parse_traceparent(caller)
     trace_id, flags = (found[0], found[2] & 1) if found else (secrets.randbits(128) or 1, 1)
     return f"00-{trace_id:032x}-{secrets.randbits(64) or 1:016x}-{flags:02x}"

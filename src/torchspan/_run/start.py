@@ -7,7 +7,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from torchspan._run.settings import RunSettings
+from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
     from torchspan._run.process import RunProcess
@@ -21,6 +21,7 @@ class _Current:
     """One for the process."""
 
     process: RunProcess | None = None
+    is_known = False
 
 
 def current() -> RunProcess | None:
@@ -28,7 +29,12 @@ def current() -> RunProcess | None:
 
     `start` makes that call, unless another `sitecustomize` comes first: that of `opentelemetry-instrument` does.
     """
-    if _Current.process is None:
+    if not _Current.is_known:
+        _Current.is_known = True
+        if TORCHSPAN_RUN not in os.environ:
+            return None
+        from torchspan._run.settings import RunSettings
+
         settings = RunSettings.from_environment()
         if settings is not None:
             from torchspan._run.process import RunProcess

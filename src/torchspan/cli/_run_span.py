@@ -62,7 +62,7 @@ class RunSpan:
         failing: names of exporters that are left out. So is the console, which is the program's output.
         Returns the names of the exporters that did not take it.
         """
-        from torchspan._run.exporting import make
+        from torchspan._run.exporting import span_exporters
 
         if not parse_traceparent(self._settings.span)[2] & 1:  # type: ignore[index]
             return []
@@ -71,7 +71,7 @@ class RunSpan:
         deadline = time.monotonic() + self._settings.exit_s
         exports = [
             _Export(name, exporter, [self._span])
-            for name, exporter in make("traces", _ignore)
+            for name, exporter in span_exporters(_ignore)
             if name not in {_CONSOLE, *failing}
         ]
         return [each.name for each in exports if not each.is_done_by(deadline)]

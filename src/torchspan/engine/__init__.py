@@ -10,6 +10,7 @@ from torchspan.engine.placement import CURRENT, DETACHED, STACKED, Below, Placem
 from torchspan.engine.rate_limits import RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes
+from torchspan.engine.run_totals import RunTotals
 from torchspan.engine.runs import (
     Companion,
     FreshObjects,
@@ -53,6 +54,7 @@ __all__ = [
     "RunPolicy",
     "RunTally",
     "RunTimes",
+    "RunTotals",
     "Steps",
     "Surroundings",
     "ThreadStacks",

@@ -7,7 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from torchspan._base.errors import Guard
 
@@ -22,14 +22,24 @@ HELD = 8192
 """Durations that may come together before the collector is called, unless it asks to be called earlier."""
 
 
+class Totals(Protocol):
+    """Adds up durations, whether or not a collector takes them."""
+
+    def add(self, count: int, seconds: float) -> None:
+        """Add runs that have ended."""
+
+    def start_process(self) -> None:
+        """In a forked child: begin at zero."""
+
+
 class RunTimes:
-    """Durations of runs, held from the run to the collector; nothing is measured while there is none.
+    """Durations of runs, held from the run to the collector; nothing is measured while there is neither that nor a total.
 
     Adding takes no lock: appending to a list is one step of the interpreter. Of threads that take durations out at the same
     time one gets them. A forked child starts with none: they are its parent's.
 
     held: what hot paths append to, in seconds. failed: the runs that failed. due: when that many are held, a hot path calls
-    `collect`. wanted: whether durations are measured.
+    `collect`. wanted: whether durations are measured. is_collected: whether there is a collector.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -39,21 +49,38 @@ class RunTimes:
         self.wanted = False
         self._guard = guard
         self._collect: Collect | None = None
+        self._totals: Totals | None = None
         self._watchers: list[Callable[[bool], None]] = []
         self._taking = threading.Lock()
         _ALL.add(self)
 
     def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
-        """Measure durations from now on; None: measure no more.
+        """Measure durations from now on; None: there is no collector any more.
 
         collect: takes durations; called by a run that finds at least `batch` of them held, and at most `HELD`.
         """
-        self._collect, self.wanted = collect, collect is not None
+        self._collect = collect
         self.due = min(batch, HELD)
+        self._look_again()
+        if collect is None:
+            self.take()
+            self.take_failed()
+            self.forget()
+
+    def measure_for(self, totals: Totals) -> None:
+        """Measure durations from now on; what is taken out, or forgotten for want of a collector, is added to `totals`."""
+        self._totals = totals
+        self._look_again()
+
+    @property
+    def is_collected(self) -> bool:
+        """Whether there is a collector."""
+        return self._collect is not None
+
+    def _look_again(self) -> None:
+        self.wanted = self._collect is not None or self._totals is not None
         for watcher in self._watchers:
             watcher(self.wanted)
-        if collect is None:
-            self.forget()
 
     def watch(self, watcher: Callable[[bool], None]) -> None:
         """Call `watcher` now, and at each change, with whether durations are wanted."""
@@ -73,16 +100,25 @@ class RunTimes:
         """Have the collector take what is held."""
         if self._collect is not None:
             self._guard.call("adding up runs", self._collect)
+        else:
+            self.take()
+            self.take_failed()
         for each in (self.held, self.failed):  # the collector fails
             del each[: max(len(each) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:
         """Take out durations of runs that did not fail, oldest first, in seconds."""
-        return self._taken(self.held, at_most)
+        found = self._taken(self.held, at_most)
+        if self._totals is not None and found:
+            self._totals.add(len(found), sum(found))
+        return found
 
     def take_failed(self, at_most: int | None = None) -> list[RunTime]:
         """Take out the runs that failed, oldest first."""
-        return self._taken(self.failed, at_most)
+        found = self._taken(self.failed, at_most)
+        if self._totals is not None and found:
+            self._totals.add(len(found), sum(seconds for seconds, _ in found))
+        return found
 
     def forget(self) -> None:
         """Hold nothing any more."""
@@ -101,6 +137,8 @@ class RunTimes:
 
     def _forget_in_child(self) -> None:
         self._taking = threading.Lock()  # the thread that held it is the parent's
+        if self._totals is not None:
+            self._totals.start_process()
         self.forget()
 
 

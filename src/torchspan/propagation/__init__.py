@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable
 from functools import partial, wraps
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
@@ -28,6 +28,9 @@ from torchspan._base.errors import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan.propagation._current import CONSEQUENCE, CurrentContext
+
+if TYPE_CHECKING:
+    from torchspan._run.process import RunProcess
 
 __all__ = ["install"]
 
@@ -48,17 +51,27 @@ ROWS: tuple[tuple[str, str | None, str, str], ...] = (
 folder, taking `(boundary, original)`."""
 
 
-def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent: bool = True) -> Undo:
+def install(
+    *,
+    resume: Callable[[], None],
+    flush: Callable[[], None],
+    as_parent: bool = True,
+    run: RunProcess | None = None,
+) -> Undo:
     """Propagate from now on, and take over what this process was started with. Returns what ends that.
 
     resume: enables torchspan in a started process as it is here. It must pickle.
     flush: exports what has been recorded; called at the end of processes that end without running exit handlers.
     as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
+    run: torchspan's part in this process below `torchspan run`: it says whether anything may be propagated, and has the
+        span in which this process was started.
     """
-    boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext()
+    carries = _always if run is None else run.carries
+    boundary, carrier = ErrorBoundary(CONSEQUENCE), CurrentContext(carries)
     threads.add(carrier)  # first, so that its replacements of pools' methods lie below those made here
     undo: list[Undo] = [partial(threads.remove, carrier)]
-    if not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
+    is_alone = run is not None and run.is_alone
+    if not is_alone and not {"TRACEPARENT", "BAGGAGE", "OTEL_PROPAGATORS"}.isdisjoint(os.environ):
         from torchspan.propagation import _start_up
 
         undo.append(_start_up.install(boundary, as_parent=as_parent))
@@ -66,10 +79,13 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        return _processes.install(boundary, module, resume, flush, as_parent=as_parent)
+        return _processes.install(boundary, module, resume, flush, carries, as_parent=as_parent)
 
     for module, holder, name, make in ROWS:
-        undo.append(_when_imported(boundary, module, partial(_replace, boundary, holder, name, make)))
+        undo.append(_when_imported(boundary, module, partial(_replace, boundary, carries, holder, name, make)))
+    if run is not None:
+        below = partial(_replace_popen, boundary, run)
+        undo.append(_when_imported(boundary, "subprocess", below))
     undo.append(_when_imported(boundary, "multiprocessing.process", processes))
 
     def stop() -> None:
@@ -80,9 +96,24 @@ def install(*, resume: Callable[[], None], flush: Callable[[], None], as_parent:
     return stop
 
 
-def _replace(boundary: ErrorBoundary, holder: str | None, name: str, make: str, module: ModuleType) -> Undo:
+def _replace_popen(boundary: ErrorBoundary, run: RunProcess, module: ModuleType) -> Undo:
+    from torchspan.propagation import _below_run
+
+    patches = Patches()
+    patches.replace_shared(module.Popen, "__init__", lambda original: _below_run.popen(boundary, run, original))
+    return patches.undo
+
+
+def _replace(
+    boundary: ErrorBoundary,
+    carries: Callable[[], bool],
+    holder: str | None,
+    name: str,
+    make: str,
+    module: ModuleType,
+) -> Undo:
     patches = Patches(module.__name__.rpartition(".")[0])
-    replacement = partial(_loaded_when_needed, boundary, make)
+    replacement = partial(_loaded_when_needed, boundary, carries, make)
     if holder is not None:
         patches.replace_shared(getattr(module, holder), name, replacement)
     elif (original := getattr(module, name, None)) is not None:
@@ -90,7 +121,9 @@ def _replace(boundary: ErrorBoundary, holder: str | None, name: str, make: str, 
     return patches.undo
 
 
-def _loaded_when_needed(boundary: ErrorBoundary, make: str, original: Function) -> Function:
+def _loaded_when_needed(
+    boundary: ErrorBoundary, carries: Callable[[], bool], make: str, original: Function
+) -> Function:
     """What replaces `original`, except that `make` and its file are loaded at the first call that has a context."""
     replacement: Function | None = None
 
@@ -101,7 +134,7 @@ def _loaded_when_needed(boundary: ErrorBoundary, make: str, original: Function) 
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal replacement
-        if not boundary.is_open or not context_api.get_current():
+        if not boundary.is_open or not context_api.get_current() or not carries():
             return original(*args, **kwargs)
         if replacement is None:
             replacement = boundary.attempt(load) or original
@@ -115,6 +148,10 @@ def _when_imported(boundary: ErrorBoundary, name: str, install_in: Callable[[Mod
         return boundary.attempt(install_in, sys.modules[name]) or _nothing
 
     return when_imported(name, arrived)
+
+
+def _always() -> bool:
+    return True
 
 
 def _nothing() -> None:

@@ -10,10 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, MutableMapping
 
+from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 
+from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
+
 BAGGAGE = "BAGGAGE"
+
+OWNED = "TORCHSPAN_OWNED"
+"""Beside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""
 
 
 def pack(context: Context) -> dict[str, str]:
@@ -22,6 +28,8 @@ def pack(context: Context) -> dict[str, str]:
 
     carrier: dict[str, str] = {}
     propagate.inject(carrier, context, setter=_VariableSetter())
+    if carrier and is_owned(trace.get_current_span(context).get_span_context()):
+        carrier[OWNED] = "1"
     return carrier
 
 
@@ -29,7 +37,11 @@ def unpack(variables: Mapping[str, str]) -> Context:
     """The context that `variables` describe; empty if they describe none."""
     from opentelemetry import propagate
 
-    return propagate.extract(variables, Context(), getter=_VariableGetter())
+    context = propagate.extract(variables, Context(), getter=_VariableGetter())
+    if OWNED in variables:
+        span = UnrecordedRunSpan(owned(trace.get_current_span(context).get_span_context()))
+        context = trace.set_span_in_context(span, context)
+    return context
 
 
 def fields() -> frozenset[str]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextvars import Token
 
 from opentelemetry import context as context_api
@@ -14,16 +15,20 @@ CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of th
 
 
 class CurrentContext(ContextCarrier):
-    """OpenTelemetry's current context."""
+    """OpenTelemetry's current context.
+
+    carries: whether it may be propagated now.
+    """
 
     outside = Context()
 
-    def __init__(self) -> None:
+    def __init__(self, carries: Callable[[], bool] = lambda: True) -> None:
         super().__init__(CONSEQUENCE)
+        self._carries = carries
 
     def for_thread(self) -> Context | None:
         """The context without its span, which may end before the thread does."""
-        if not context_api.get_current():
+        if not context_api.get_current() or not self._carries():
             return None
         from torchspan.propagation._context import at_start
 
@@ -31,7 +36,7 @@ class CurrentContext(ContextCarrier):
 
     def for_item(self) -> Context | None:
         """The context with its span: work items are bounded."""
-        return context_api.get_current() or None
+        return (context_api.get_current() or None) if self._carries() else None
 
     def enter(self, value: Context) -> Token[Context]:
         """Attach it."""

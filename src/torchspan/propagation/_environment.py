@@ -41,6 +41,8 @@ def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     inherited: the variables of a context that this process was started with, which does not win.
     """
     carrier = _carrier.pack(context_api.get_current())
+    if _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`
+        return None
     if not carrier or not (given is None or isinstance(given, Mapping)):
         return None
     environment = dict(_own() if given is None else given)

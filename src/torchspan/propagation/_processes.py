@@ -64,6 +64,7 @@ def install(
     process: ModuleType,
     resume: Callable[[], None],
     flush: Callable[[], None],
+    carries: Callable[[], bool],
     *,
     as_parent: bool,
 ) -> Undo:
@@ -72,7 +73,7 @@ def install(
     table = LivenessTable(ends)
 
     def payload() -> ProcessPayload:
-        context = context_api.get_current()
+        context = context_api.get_current() if carries() else Context()
         liveness = boundary.attempt(table.of, trace.get_current_span(context))
         return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume))
 

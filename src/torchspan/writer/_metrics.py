@@ -35,13 +35,21 @@ class MetricWriter:
     meter_provider: the provider to use instead of the global one.
     active: the long work that is running.
     dropped: returns how many spans were not started so far.
+    default: returns the provider that holds where none is given.
     """
 
     def __init__(
-        self, engine: Engine, meter_provider: MeterProvider | None, *, active: ActiveWork, dropped: Callable[[], int]
+        self,
+        engine: Engine,
+        meter_provider: MeterProvider | None,
+        *,
+        active: ActiveWork,
+        dropped: Callable[[], int],
+        default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
         self._fixed = meter_provider
+        self._default = default
         self._provider: MeterProvider | None = None
         self._instruments: Instruments | None = None
         self._active = active
@@ -73,14 +81,14 @@ class MetricWriter:
     def _look_for_provider(self) -> Instruments | None:
         """The instruments to record with; None while nothing is read."""
         if not self._closed:
-            provider = self._fixed or metrics.get_meter_provider()
+            provider = self._fixed or (self._default or metrics.get_meter_provider)()
             if provider is not self._provider:
                 self._change_to(instruments_of(provider))
                 self._provider = provider
         instruments = self._instruments
         is_read = instruments is not None and instruments.is_read()
         times = self._engine.run_times
-        if is_read != times.wanted and not self._closed:
+        if is_read != times.is_collected and not self._closed:
             self._want_runs() if is_read else times.want(None)
         return instruments if is_read else None
 

@@ -17,7 +17,7 @@ from torchspan import phase, semconv
 from torchspan._base.bounds import bounded
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
-from torchspan.writer._tracer import TracerOf, TracerSource
+from torchspan.writer._tracer import RouteOf, TracerSource
 
 logger = logging.getLogger("torchspan")
 
@@ -35,7 +35,7 @@ class ProgressWriter:
     """Writes a `torchspan.progress` span for a heartbeat, and has it exported at once. Used by one thread alone.
 
     tracer_provider, meter_provider: the providers to use instead of the global ones. now_s: a clock that never goes back.
-    tracer_of: see `TracerSource`.
+    route_of: see `TracerSource`. default_meters: returns the meter provider that holds where none is given.
     """
 
     def __init__(
@@ -44,10 +44,12 @@ class ProgressWriter:
         meter_provider: MeterProvider | None = None,
         now_s: Callable[[], float] = time.monotonic,
         *,
-        tracer_of: TracerOf | None = None,
+        route_of: RouteOf | None = None,
+        default_meters: Callable[[], MeterProvider] | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, tracer_of)
+        self._tracers = TracerSource(tracer_provider, route_of)
         self._meter_provider = meter_provider
+        self._default_meters = default_meters
         self._spans, self._metrics = _Outlet(now_s), _Outlet(now_s)
 
     def report(self, event: Event, number: int) -> bool:
@@ -74,7 +76,7 @@ class ProgressWriter:
     def flush(self) -> None:
         """Have the provider that was written to send it out, and the metrics with it, among them what is active."""
         self._spans.flush(self._tracers.provider())
-        self._metrics.flush(self._meter_provider or get_meter_provider())
+        self._metrics.flush(self._meter_provider or (self._default_meters or get_meter_provider)())
 
 
 class _Outlet:

@@ -25,7 +25,7 @@ from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._otel_private import flush_files
 from torchspan.writer._parents import SpanParents
-from torchspan.writer._tracer import TracerOf, TracerSource
+from torchspan.writer._tracer import Route, RouteOf, TracerSource
 
 STEPS_LIMIT = 20
 """Kinds of steps listed on a span."""
@@ -37,6 +37,7 @@ class _Open:
 
     span: Span | None
     token: Token[Context] | None
+    route: Route
 
 
 class SpanWriter:
@@ -50,7 +51,7 @@ class SpanWriter:
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
-    tracer_of: see `TracerSource`.
+    route_of: see `TracerSource`.
     """
 
     def __init__(
@@ -60,9 +61,9 @@ class SpanWriter:
         parents: SpanParents | None = None,
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
-        tracer_of: TracerOf | None = None,
+        route_of: RouteOf | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, tracer_of)
+        self._tracers = TracerSource(tracer_provider, route_of)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
@@ -86,15 +87,16 @@ class SpanWriter:
 
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open:
-        context, links = self._parent(event)
+        route = self._tracers.route()
+        context, links = self._parent(event, route)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links lead to the nearest span
-            return _Open(None, None)
+            return _Open(None, None, route)
         attributes = self._redacted(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
-        span = self._tracers.get().start_span(
+        span = route.tracer.start_span(
             event.name, context, attributes=bounded(attributes), links=links, start_time=event.start_ns
         )
         event.handle = span.get_span_context()
@@ -105,30 +107,34 @@ class SpanWriter:
         else:
             self.unsampled += 1
             self._budget.give_back(limited_by(around))
-        is_current = event.placement.is_current
-        token = context_api.attach(trace.set_span_in_context(span, context)) if is_current else None
-        return _Open(span, token)
+        token = None
+        if event.placement.is_current:
+            token = context_api.attach(route.inside(span, context_api.get_current()))
+        return _Open(span, token, route)
 
-    def _parent(self, event: Event) -> tuple[Context, list[Link]]:
+    def _parent(self, event: Event, route: Route) -> tuple[Context, list[Link]]:
+        """A context in which the parent is the current span, and the links."""
         links = [Link(each) for each in event.links if isinstance(each, SpanContext) and each.is_valid]
         if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()
-        current = trace.get_current_span(context)
+        current = route.current(context)
+        if current is not trace.get_current_span(context):
+            context = trace.set_span_in_context(current, context)
         ended_ns = getattr(current, "end_time", None)
         if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported later than it was
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
         elif not current.get_span_context().is_valid:
             started_by = context_api.get_value(STARTED_BY, context)
-            if isinstance(started_by, SpanContext):
+            if isinstance(started_by, SpanContext) and started_by.is_valid:
                 links.append(Link(started_by))
         return context, links
 
     @staticmethod
     def _leave(_event: Event, opened: _Open) -> None:
         # Where start and end share no frame, another span may be current by now: that one stays.
-        if opened.token is not None and trace.get_current_span() is opened.span:
+        if opened.token is not None and opened.route.current(context_api.get_current()) is opened.span:
             context_api.detach(opened.token)
 
     # --- end --------------------------------------------------------------------------------------------------

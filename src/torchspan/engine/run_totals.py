@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many runs of engines there were, and how long they took together."""
+
+from __future__ import annotations
+
+import threading
+
+from torchspan.engine.event import Event
+from torchspan.engine.pipeline import Callback
+from torchspan.engine.run_times import RunTimes
+from torchspan.phase import EXECUTE, RUN_CONTEXT
+
+
+class RunTotals:
+    """All runs of this process since it was made: those that are events, and those that `RunTimes` holds.
+
+    A callback of the pipeline adds the events. Of the program's own execution contexts only runs that are events are known.
+    A forked child starts at zero.
+    """
+
+    def __init__(self, times: RunTimes) -> None:
+        self._times = times
+        self._lock = threading.Lock()
+        self._count, self._seconds = 0, 0.0
+        self.callback = Callback("totalling runs", _nothing, self._end, frozenset({EXECUTE, RUN_CONTEXT}))
+        times.measure_for(self)
+
+    def add(self, count: int, seconds: float) -> None:
+        """Add runs that have ended."""
+        with self._lock:
+            self._count += count
+            self._seconds += seconds
+
+    def now(self) -> tuple[int, float]:
+        """The number of runs, and their seconds summed over threads."""
+        held = [*self._times.held, *(seconds for seconds, _ in self._times.failed)]
+        return self._count + len(held), self._seconds + sum(held)
+
+    def start_process(self) -> None:
+        """In a forked child: what has been counted belongs to the parent, as does the thread that may hold the lock."""
+        self._lock = threading.Lock()
+        self._count, self._seconds = 0, 0.0
+
+    def _end(self, event: Event, _context: None) -> None:
+        inside = event.parent is not None and event.parent.phase is EXECUTE
+        if event.end_ns is not None and not inside:
+            self.add(1, (event.end_ns - event.start_ns) / 1e9)
+
+
+def _nothing(_event: Event) -> None:
+    pass
