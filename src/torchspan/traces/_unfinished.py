@@ -15,7 +15,6 @@ _Key = tuple[str, str]
 """Trace id and span id."""
 
 _FACTS = (semconv.KEEP, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
-_RUN_PID = "torchspan.run.pid"
 _PHASES = frozenset(each.name for each in phase.PHASES)
 
 
@@ -105,7 +104,7 @@ def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
     for span in spans:
         process = _process(span)
         if process is not None and _is_run(span):
-            process = (process[0], span.attributes.get(_RUN_PID))
+            process = (process[0], span.attributes.get(semconv.RUN_PID))
         if process is not None:
             result[process] = max(result.get(process, 0), span.end_ns)
     return result
