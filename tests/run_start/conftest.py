@@ -137,4 +137,5 @@ def filed(file):
     names = {span["spanId"]: span["name"] for span in spans}
     names["b7ad6b7169203331"] = "torchspan.run"
     own = [span for span in spans if span["name"] != "torchspan.progress"]
-    return sorted((span["name"], names.get(span.get("parentSpanId"), span.get("parentSpanId"))) for span in own)
+    found = [(span["name"], names.get(span.get("parentSpanId"), span.get("parentSpanId"))) for span in own]
+    return sorted(found, key=lambda span: (span[0], span[1] or ""))

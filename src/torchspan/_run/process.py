@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from torchspan.sdk import RunFileProcessor
 
 Route = OwnRoute | ProgramRoute | SeparateRoute
+WAITING = 0.9
+"""The share of a program's time to end that exporters have; the rest is for what Python itself does at an end."""
+
 Undo = Callable[[], None]
 
 
@@ -226,7 +229,7 @@ class RunProcess:
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
         """What exporters of `run`'s still hold is delivered, within the limit; the rest is counted."""
-        self._ends.within(self.settings.exit_s)
+        self._ends.within(self.settings.exit_s * WAITING)
         if self._file is not None:
             with contextlib.suppress(Exception):
                 self._file.force_flush()

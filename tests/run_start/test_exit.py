@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a program ends below `run` whose exporters do not answer. Without a limit these programs would not end at all."""
+
+import os
+
+import pytest
+
+HANGING = """
+import threading
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.metrics.export import MetricExporter, MetricExportResult
+
+class Hanging(SpanExporter):
+    def export(self, spans):
+        threading.Event().wait()
+    def shutdown(self):
+        threading.Event().wait()
+
+class HangingMetrics(MetricExporter):
+    def export(self, data, *args, **kwargs):
+        threading.Event().wait()
+    def force_flush(self, *args, **kwargs):
+        threading.Event().wait()
+    def shutdown(self, *args, **kwargs):
+        threading.Event().wait()
+
+class Failing(SpanExporter):
+    def export(self, spans):
+        return SpanExportResult.FAILURE
+
+class Unmakable(SpanExporter):
+    def __init__(self):
+        raise OSError("no such collector")
+"""
+
+ENTRY_POINTS = """
+[opentelemetry_traces_exporter]
+hanging = hanging:Hanging
+failing = hanging:Failing
+unmakable = hanging:Unmakable
+
+[opentelemetry_metrics_exporter]
+hanging = hanging:HangingMetrics
+"""
+
+
+@pytest.fixture
+def exporters(tmp_path):
+    """The variable with which programs find the exporters above."""
+    folder = tmp_path / "installed"
+    information = folder / "hanging-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: hanging\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(ENTRY_POINTS)
+    (folder / "hanging.py").write_text(HANGING)
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))}
+
+
+ENDS = """
+import os, sys
+from opentelemetry import trace
+for number in range(3):
+    with trace.get_tracer("app").start_as_current_span(f"span {number}"):
+        pass
+print("done")
+sys.exit(4)
+"""
+
+FILED = [(f"span {number}", "torchspan.run") for number in range(3)]
+
+
+@pytest.mark.parametrize("name", ["hanging", "failing"])
+def test_a_program_ends_whatever_an_exporter_does_and_what_it_did_not_deliver_is_counted(program, exporters, name):
+    below = program(ENDS).below_run(exit_s=0.5, OTEL_TRACES_EXPORTER=name, **exporters)
+
+    assert (below.status, below.out) == (4, "done\n")
+    assert below.filed == FILED
+    assert [report.undelivered for report in below.reports] == [{name: 3}]
+
+
+def test_an_exporter_that_cannot_be_made_is_reported(program, exporters):
+    below = program(ENDS).below_run(OTEL_TRACES_EXPORTER="unmakable,console", **exporters)
+
+    assert (below.status, below.filed) == (4, FILED)
+    assert [report.errors for report in below.reports] == [
+        ["OTEL_TRACES_EXPORTER=unmakable,console: no such collector"],
+    ]
+
+
+def test_a_program_ends_whatever_an_exporter_of_metrics_does(program, exporters):
+    text = "from torchspan import observers\n@observers.observable()\ndef work(): pass\nwork()\nprint('done')\n"
+    below = program(text).below_run(exit_s=0.5, OTEL_METRICS_EXPORTER="hanging", **exporters)
+
+    assert (below.status, below.out) == (0, "done\n")
+    assert below.filed == [("torchspan.observed work", "torchspan.run")]
+
+
+FORKS = """
+import multiprocessing
+from opentelemetry import trace
+tracer = trace.get_tracer("app")
+def work():
+    with tracer.start_as_current_span("in a fork"):
+        pass
+with tracer.start_as_current_span("main"):
+    process = multiprocessing.get_context("fork").Process(target=work)
+    process.start()
+    process.join()
+print(process.exitcode)
+"""
+
+
+def test_forked_processes_end_too_and_count_their_own_spans(program, exporters):
+    below = program(FORKS).below_run(exit_s=0.5, OTEL_TRACES_EXPORTER="hanging", **exporters)
+
+    assert (below.status, below.out) == (0, "0\n")
+    assert below.filed == [("in a fork", "main"), ("main", "torchspan.run")]
+    assert [report.undelivered for report in below.reports] == [{"hanging": 1}, {"hanging": 1}]
+
+
+def test_an_exporter_of_the_programs_own_has_the_time_that_it_has_without_run(program):
+    text = """
+import time
+from receiver import *
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+class Slow(Receiver):
+    def export(self, spans):
+        time.sleep(1)
+        return super().export(spans)
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(Slow()))
+trace.set_tracer_provider(provider)
+with trace.get_tracer("app").start_as_current_span("root"):
+    pass
+"""
+    app = program(text)
+    alone, below = app.alone(), app.below_run(exit_s=0.1)
+
+    assert below.received == alone.received
+    assert below.names() == ["root"]
+
+
+def test_a_span_that_ended_is_in_the_file_when_the_process_is_killed(program):
+    text = """
+import os, signal
+from opentelemetry import trace
+tracer = trace.get_tracer("app")
+with tracer.start_as_current_span("open"):
+    with tracer.start_as_current_span("ended"):
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    below = program(text).below_run()
+
+    assert [name for name, _ in below.filed] == ["ended"]
+
+
+def test_spans_of_exit_handlers_that_the_program_registered_are_recorded(program):
+    text = """
+import atexit
+from opentelemetry import trace
+def span(name):
+    with trace.get_tracer("app").start_as_current_span(name):
+        pass
+atexit.register(span, "at exit")
+span("before")
+"""
+    assert program(text).below_run().filed == [("at exit", "torchspan.run"), ("before", "torchspan.run")]
