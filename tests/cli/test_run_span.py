@@ -63,6 +63,24 @@ with tracer.start_as_current_span("torch_tensorrt.compile", attributes={"torchsp
     }
 
 
+def test_a_crash_in_native_code_is_one_line_and_not_a_report_on_stderr(shell):
+    (shell.folder / "model.py").write_text(f"""{TRACED}
+import ctypes
+def forward():
+    with tracer.start_as_current_span("tensorrt.build_engine", attributes={{"torchspan.keep": True}}):
+        ctypes.string_at(0)
+forward()
+""")
+    crashed = shell("run", "--quiet", "--output", "x.jsonl", "--", sys.executable, "model.py")
+    below = shell("run", "--quiet", "--output", "y.jsonl", "--", "sh", "-c", f"{sys.executable} model.py 2>&1; exit 5")
+
+    assert (crashed.returncode, below.returncode) == (-11, 5)
+    assert crashed.stderr == "torchspan: SIGSEGV in tensorrt.build_engine at model.py:11 in forward\n"
+    assert below.stderr == crashed.stderr
+    assert below.stdout.strip().endswith("Segmentation fault")  # the shell's
+    assert "File" not in below.stdout
+
+
 def test_the_span_goes_to_the_exporter_that_the_variable_names(shell):
     with Receiver() as receiver:
         spans, err = written(shell, "", 0, **receiver.environment())

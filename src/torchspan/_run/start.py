@@ -37,8 +37,10 @@ def current() -> RunProcess | None:
 
         settings = RunSettings.from_environment()
         if settings is not None:
+            from torchspan._run.faults import catch_crashes
             from torchspan._run.process import RunProcess
 
+            catch_crashes(settings.reports)
             _Current.process = RunProcess(settings)
             _Current.process.begin()
     return _Current.process
