@@ -166,8 +166,8 @@ PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if
 
 RUN = Phase(
     "torchspan.run",
-    "One program under `torchspan run`, from before its start to after its end; written by `run` itself. A child of the "
-    "caller's `TRACEPARENT`. Where the program has no tracer provider of its own, the parent of its traces' first "
+    "One program under `torchspan run`, from before its start to after its end; written by `run` itself. A child of "
+    "the caller's `TRACEPARENT`. Where the program has no tracer provider of its own, the parent of its traces' first "
     "spans, up to the first request that it serves.",
     keep=False,
 )
