@@ -45,6 +45,8 @@ REASONS = {
     "settings": "the entry was built with other settings",
     "inputs": "the entry was built for other inputs",
     "outdated_entry": "an older Torch-TensorRT wrote the entry",
+    "other_settings": "the folder has this graph for other settings",
+    "other_inputs": "the folder has this graph for other inputs",
 }
 spans = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
 parents = {span.context.span_id: span for span in spans}

@@ -377,8 +377,8 @@ def test_for_torch_compile_it_is_an_option(recording, torchspan):
 def test_an_engine_of_a_whole_model_has_nowhere_else_to_run_an_operator(recording, torchspan):
     failed_conversion(recording, "torch_tensorrt.convert_to_engine")
     assert error_lines(torchspan, recording)[-2:] == [
-        "          an engine of a whole model needs all its operators:",
-        "          torch_tensorrt.compile can do without",
+        "          one engine needs a converter for each operator; torch_tensorrt.compile",
+        "          can leave some to PyTorch",
     ]
 
 
@@ -449,7 +449,9 @@ def test_a_build_that_failed_without_a_reason_says_where_the_reason_is(recording
 def test_a_conversion_to_an_engine_is_about_its_model_and_not_about_the_cache(recording, torchspan):
     attributes = {s.MODEL_CLASS: "Net", s.CACHE_RESULT: "disabled", s.CACHE_REASON: "not_requested"}
     recording.span("torch_tensorrt.convert_to_engine", 0, 100, attributes)
-    assert "torch_tensorrt.convert_to_engine · Net " in torchspan("show", recording.path)[1]
+    shown = torchspan("show", recording.path)[1]
+    assert "torch_tensorrt.convert_to_engine · Net " in shown
+    assert shown.splitlines()[-1] == "Cache     off; cache_built_engines, reuse_cached_engines turn it on"
 
 
 def test_the_global_partitioner_leaves_operators_inline_and_has_no_pieces_for_pytorch(recording, torchspan):

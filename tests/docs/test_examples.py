@@ -188,7 +188,7 @@ with weights that can be refitted, _run_on_acc_0: miss
   a new engine: inserted
 the same again, _run_on_acc_0: hit
   the hit took n s, n s of that to give the engine this model's weights
-with another batch size, _run_on_acc_0: miss
+with another batch size, _run_on_acc_0: miss (the folder has this graph for other inputs)
   a new engine: inserted
 """
     )

@@ -93,6 +93,26 @@ def test_an_export_that_fails_for_a_dynamic_dimension_names_it(instrument, expor
     }
 
 
+class OwnError(RuntimeError):
+    """An exception of a model's own, with what torch's exceptions have."""
+
+    @property
+    def func(self):
+        raise ValueError("SECRET")
+
+
+def test_an_exception_of_the_models_own_is_asked_for_nothing_but_its_place(instrument, exporter, caplog):
+    class Fails(torch.nn.Module):
+        def forward(self, x):
+            raise OwnError
+
+    instrument()
+    found = failed_export(exporter, Fails(), (INPUT,), strict=False)
+    assert found.pop("code.line.number") > 0
+    assert found == {"code.file.path": __file__, "code.function.name": "forward"}
+    assert not [record for record in caplog.records if record.name == "torchspan"]
+
+
 def test_an_export_that_fails_for_dimensions_that_must_be_equal_names_both(instrument, exporter):
     class Adds(torch.nn.Module):
         def forward(self, x, y):

@@ -41,7 +41,8 @@ _PLURALS = {"hit": "hits", "miss": "misses"}
 
 def cache_answers(nodes: list[Node]) -> list[Answer]:
     """What became of each engine; from conversions, which all say it, or else from the lookups that were seen."""
-    looked = _outcomes(nodes, phase.CONVERT) or _outcomes(nodes, phase.CACHE_LOOKUP)
+    conversions = sum((_outcomes(nodes, each) for each in phase.CONVERSIONS), Counter[tuple[str, str]]())
+    looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
     stored = _outcomes(nodes, phase.CACHE_INSERT)
     if not looked and not stored:
         return _by_settings(nodes)

@@ -138,7 +138,7 @@ def _advice(node: Node) -> Iterator[Paragraph]:
     if "." not in operator or work is None:  # a node without an operator, or nothing that could run elsewhere
         return
     if work.span.name == phase.CONVERT_TO_ENGINE.name:
-        yield words("an engine of a whole model needs all its operators: torch_tensorrt.compile can do without")
+        yield words("one engine needs a converter for each operator; torch_tensorrt.compile can leave some to PyTorch")
         return
     excluded = [*_labels.strings(around, semconv.SETTINGS["torch_executed_ops"]), operator]
     quoted = listed(f'"{name}"' for name in dict.fromkeys(excluded))

@@ -48,16 +48,14 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 
 
 def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
-    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised."""
-    stack = getattr(error, "real_stack", None)  # of Dynamo, which runs no frame of the model
+    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised; of other exceptions than torch's the place alone."""
+    stack = vars(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     found = place.of_traceback(error.__traceback__) or place.of_summaries(stack or ())
-    return known(
-        {
-            semconv.EXPORT_FAILED_OPERATOR: _operator(error),
-            semconv.VIOLATED_CONSTRAINTS: _violated(str(error)[:_SEARCHED], call)[:LIST_LIMIT] or None,
-            **({} if found is None else found.facts()),
-        }
-    )
+    facts: Facts = {} if found is None else found.facts()
+    if type(error).__module__.partition(".")[0] == "torch":
+        facts[semconv.EXPORT_FAILED_OPERATOR] = _operator(error)
+        facts[semconv.VIOLATED_CONSTRAINTS] = _violated(str(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
+    return known(facts)
 
 
 def _operator(error: BaseException) -> str | None:
