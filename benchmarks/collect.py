@@ -6,7 +6,8 @@ Torch-TensorRT calls it after each engine that it built (dynamo/conversion/_conv
 TORCHTRT_ENABLE_BUILDER_MALLOC_TRIM=1 also `malloc_trim(0)`. The collection looks at every object of the process, those of
 imported libraries included. `gc.freeze()` after the imports takes these out of what it looks at.
 
-Compiles the BERT of the other benchmarks in turns, with and without `gc.freeze()`, in one process, and prints medians.
+Compiles the BERT of the other benchmarks in turns, with and without `gc.freeze()`, in one process, and prints medians of
+processor time.
 """
 
 import ctypes
@@ -32,29 +33,29 @@ class Collections:
         gc.collect = self._timed
 
     def _timed(self, *arguments):
-        start = time.perf_counter()
+        start = time.process_time()
         try:
             return self._collect(*arguments)
         finally:
-            self.seconds.append(time.perf_counter() - start)
+            self.seconds.append(time.process_time() - start)
 
 
 def measured(compile_once, released, collections):
-    """Seconds of one compilation, of the function in it, and of the collections in that."""
+    """Seconds of processor time of one compilation, of the function in it, and of the collections in that."""
     released.clear()
     collections.seconds.clear()
-    start = time.perf_counter()
+    start = time.process_time()
     compile_once()
-    return time.perf_counter() - start, sum(released), sum(collections.seconds)
+    return time.process_time() - start, sum(released), sum(collections.seconds)
 
 
 def timed(function, seconds):
     """The function; how long each call took is added to `seconds`."""
 
     def call():
-        start = time.perf_counter()
+        start = time.process_time()
         function()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(time.process_time() - start)
 
     return call
 

@@ -12,6 +12,7 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
 from torchspan import instrumentor
+from torchspan.adapters.imports import _report_all
 from torchspan.writer import SpanWriter
 
 NAMES = ("watched_outer", "watched_inner", "watched_broken")
@@ -104,16 +105,11 @@ def test_an_import_that_waited_lies_below_the_span_that_has_ended_since(
     assert told(exporter) == [("start-up", None, None), ("torchspan.import", "watched_inner", "start-up")]
 
 
-def test_an_import_that_waits_at_the_end_of_the_process_is_reported(
-    instrument, exporter, modules, no_provider_yet, monkeypatch
-):
-    at_exit = []
-    monkeypatch.setattr("atexit.register", at_exit.append)
+def test_an_import_that_waits_at_the_end_of_the_process_is_reported(instrument, exporter, modules, no_provider_yet):
     modules(watched_inner="")
     instrument()
     importlib.import_module("watched_inner")
-    for each in at_exit:
-        each()
+    _report_all()
     assert told(exporter) == [("torchspan.import", "watched_inner", None)]
 
 

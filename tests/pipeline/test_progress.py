@@ -212,7 +212,9 @@ when it has come as far as in two seconds on another."""
 
 def test_a_receiver_that_never_answers_holds_up_neither_the_compilation_nor_the_exit(start):
     with Receiver(answers=False) as receiver:
-        program = start(INSTRUMENTED, "1", **receiver.environment(), OTEL_EXPORTER_OTLP_TIMEOUT="15")
+        # What was imported waits for the first flush.
+        late = {"OTEL_EXPORTER_OTLP_TIMEOUT": "15", "OTEL_BSP_SCHEDULE_DELAY": HOUR}
+        program = start(INSTRUMENTED, "1", **receiver.environment(), **late)
         receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
         # The first export hangs from here on, for longer than the compilation takes.
         assert [program.stdout.readline() for _ in range(2)] == ["compiling\n", "compiled\n"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 
@@ -12,6 +14,17 @@ from torchspan import semconv
 from torchspan._base.imports import Import, run_body
 from torchspan.engine import DETACHED, Below, Engine, Event
 from torchspan.phase import IMPORT
+
+_LIVING: weakref.WeakSet[Imports] = weakref.WeakSet()
+
+
+def _report_all() -> None:
+    for each in list(_LIVING):
+        each.report()
+
+
+# Before the functions of `atexit`: there Python refuses new threads, and with them the SDK that has not been imported yet.
+getattr(threading, "_register_atexit", atexit.register)(_report_all)
 
 
 class Imports:
@@ -28,8 +41,7 @@ class Imports:
         self._has_destination = has_destination
         self._waiting: deque[Import] = deque()
         engine.wraps_with(run_body.__code__)
-        atexit.register(self.report)
-        engine.at_stop(lambda: atexit.unregister(self.report))
+        _LIVING.add(self)
 
     def add(self, ended: Import) -> None:
         """Report an import that is not inside another one, now or later. One that failed is not kept waiting."""

@@ -237,7 +237,7 @@ def _is_own(span: ReadableSpan) -> bool:
 def _is_announced(span: ReadableSpan) -> bool:
     """Whether it is written where this work begins."""
     attributes = span.attributes or {}
-    if span.name == phase.PROGRESS.name:
+    if span.name in (phase.PROGRESS.name, phase.IMPORT.name):  # the latter starts when the import has ended
         return False
     return bool(attributes.get(semconv.KEEP) or attributes.get(semconv.EXECUTE_FIRST))
 

@@ -69,7 +69,7 @@ class SpanWriter:
         self.recorded = 0
         """Spans started that record, imports apart: those say nothing of what the libraries did."""
         self.unsampled = 0
-        """Spans started that the sampler refused."""
+        """Spans started that the sampler refused, imports apart."""
         self._budget = Budget(spans_per_trace)
         self._folding = Folding(parents, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
@@ -105,7 +105,7 @@ class SpanWriter:
             if not around.is_valid:  # it begins a trace
                 self._budget.take(limited_by(event.handle), 1.0)
         else:
-            self.unsampled += 1
+            self.unsampled += event.phase is not IMPORT
             self._budget.give_back(limited_by(around))
         token = None
         if event.placement.is_current:
