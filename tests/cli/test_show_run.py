@@ -372,12 +372,12 @@ def test_a_tree_that_is_deep_for_its_width_has_a_column_for_each_level(run, torc
 
     assert torchspan("show", run.path)[1].splitlines()[2:9] == [
         "level 0  9 nodes                      ████████████   20.0 ms",
-        "└ level 1  8 nodes                     ███████████   18.0 ms",
+        "└ level 1  8 nodes                    ███████████    18.0 ms",
         " └ level 2  7 nodes                    ██████████    16.0 ms",
-        "  └ level 3  6 nodes                    ████████     14.0 ms",
+        "  └ level 3  6 nodes                   ████████      14.0 ms",
         "   └ level 4  5 nodes                   ███████      12.0 ms",
         "    └ level 5  4 nodes                   ██████      10.0 ms",
-        "     └ level 6  3 nodes                   █████      8.00 ms",
+        "     └ level 6  3 nodes                  █████       8.00 ms",
     ]
 
 
