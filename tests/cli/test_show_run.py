@@ -37,7 +37,8 @@ def compilation(run, start_ms, **options):
 
 def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, show):
     for module, start_ms, end_ms in (("torch", 100, 2100), ("torch_tensorrt", 2100, 3000)):
-        run.span("torchspan.import", start_ms, end_ms, {"torchspan.import.module": module}, parent=RUN)
+        imported = run.span("torchspan.import", start_ms, end_ms, {s.IMPORT_MODULE: module}, parent=RUN)
+    run.span("torchspan.import", 2900, 2950, {s.IMPORT_MODULE: "tensorrt"}, parent=imported)
     run.span("torch.export", 3000, 3150, {s.NODES_COUNT: 12}, parent=RUN)
     compilation(run, 3200, parent=RUN)
     write_run(run.path, 0, 6000, process_exit_code=0)
@@ -45,10 +46,10 @@ def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, sh
     assert (
         show()
         == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 7 spans
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
 torchspan.run · app.py  exit 0                        ████████████████    6.00 s
 ├─ torchspan.import · torch                           █████               2.00 s
-├─ torchspan.import · torch_tensorrt                       ██             900 ms
+├─ torchspan.import · torch_tensorrt  1 span inside        ██             900 ms
 ├─ torch.export  12 nodes                                     ▏           150 ms
 └─ torch_tensorrt.compile · ConvNet                           ██          801 ms
 

@@ -111,7 +111,7 @@ def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
 
 
 def _is_run(span: Span) -> bool:
-    return span.name == "torchspan.run" and span.scope == semconv.SCOPE_NAME
+    return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
 
 def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:
