@@ -84,7 +84,8 @@ def _ancestors(span: Span) -> Iterator[tuple[str, str, int, str]]:
         return
     parents = [*ids[1:], ""]
     for span_id, name, start_ns, parent_id in zip(ids, names, starts, parents, strict=True):
-        if isinstance(span_id, str) and isinstance(name, str) and isinstance(start_ns, int):
+        is_time = isinstance(start_ns, int) and 0 <= start_ns < 2**64
+        if is_time and isinstance(span_id, str) and span_id and isinstance(name, str):
             yield span_id, name, start_ns, parent_id if isinstance(parent_id, str) else ""
 
 
