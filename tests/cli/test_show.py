@@ -759,9 +759,8 @@ def test_a_chain_of_5000_spans_ends_at_a_readable_depth(recording, torchspan):
     assert (
         out.splitlines()[20:]
         == """\
-…                         └─ deeper                   ████████████████    996 ms
-…                         └─ … 1 more span            ████████████████    996 ms
-…                            4979 spans inside
+                  └ deeper                            ████████████████    996 ms
+                   └ … 1 more span  4979 spans inside ████████████████    996 ms
 Own time  deeper 1.00 s 100 %
 """.splitlines()
     )

@@ -37,7 +37,8 @@ def compilation(run, start_ms, **options):
 
 def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, show):
     for module, start_ms, end_ms in (("torch", 100, 2100), ("torch_tensorrt", 2100, 3000)):
-        run.span("torchspan.import", start_ms, end_ms, {"torchspan.import.module": module}, parent=RUN)
+        imported = run.span("torchspan.import", start_ms, end_ms, {s.IMPORT_MODULE: module}, parent=RUN)
+    run.span("torchspan.import", 2900, 2950, {s.IMPORT_MODULE: "tensorrt"}, parent=imported)
     run.span("torch.export", 3000, 3150, {s.NODES_COUNT: 12}, parent=RUN)
     compilation(run, 3200, parent=RUN)
     write_run(run.path, 0, 6000, process_exit_code=0)
@@ -45,10 +46,10 @@ def test_a_program_is_one_picture_and_what_took_its_time_stands_below_it(run, sh
     assert (
         show()
         == """\
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 7 spans
+trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 8 spans
 torchspan.run · app.py  exit 0                        ████████████████    6.00 s
 ├─ torchspan.import · torch                           █████               2.00 s
-├─ torchspan.import · torch_tensorrt                       ██             900 ms
+├─ torchspan.import · torch_tensorrt  1 span inside        ██             900 ms
 ├─ torch.export  12 nodes                                     ▏           150 ms
 └─ torch_tensorrt.compile · ConvNet                           ██          801 ms
 
@@ -342,3 +343,58 @@ def test_no_line_is_wider_than_the_terminal(run, show, monkeypatch, width):
 
     assert max(len(line) for line in out.splitlines()) <= width
     assert "more traces" in out
+
+
+NARROW = """\
+trace abc00000000000000000000000000001
+  2026-11-21 10:42:40Z · 7 spans
+…compile · Net        ████████    200 ms
+├─ …lower             ████        100 ms
+│  ├─ …constant_fold  ██         60.0 ms
+│  └─ …replace_fused_rms_norm    40.0 ms
+└─ …convert               ████    100 ms
+   │  _run_on_acc_0
+   └─ …build_engine       ████    100 ms
+      │  4 layers
+      └─ Determinin…t engines     100 ms
+Own time  Determining refit engines
+          100 ms 50 %,
+          constant_fold 60.0 ms 30 %,
+          replace_fused_rms_norm 40.0 ms
+          20 %
+"""
+
+
+def test_a_tree_that_is_deep_for_its_width_has_a_column_for_each_level(run, torchspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    parent = None
+    for number in range(7):
+        parent = run.span(f"level {number}", number, 20 - number, {s.NODES_COUNT: 9 - number}, parent=parent)
+
+    assert torchspan("show", run.path)[1].splitlines()[2:9] == [
+        "level 0  9 nodes                      ████████████   20.0 ms",
+        "└ level 1  8 nodes                    ███████████    18.0 ms",
+        " └ level 2  7 nodes                    ██████████    16.0 ms",
+        "  └ level 3  6 nodes                   ████████      14.0 ms",
+        "   └ level 4  5 nodes                   ███████      12.0 ms",
+        "    └ level 5  4 nodes                   ██████      10.0 ms",
+        "     └ level 6  3 nodes                  █████       8.00 ms",
+    ]
+
+
+def test_at_40_columns_names_and_the_tree_can_still_be_read(run, torchspan, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    compiled = run.start("torch_tensorrt.compile", 0, {s.MODEL_CLASS: "Net"})
+    lower = run.start("torch_tensorrt.lower", 0, parent=compiled)
+    for name, start_ms, end_ms in (("constant_fold", 0, 60), ("replace_fused_rms_norm", 60, 100)):
+        run.span(f"torch_tensorrt.pass {name}", start_ms, end_ms, {s.PASS_NAME: name}, parent=lower)
+    run.end(lower, 100)
+    convert = run.start("torch_tensorrt.convert", 100, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=compiled)
+    build = run.start("tensorrt.build_engine", 100, {s.NETWORK_LAYERS: 4}, parent=convert)
+    name = "Determining refit engines"
+    run.span(f"tensorrt.build_phase {name}", 100, 200, {s.BUILD_PHASE_NAME: name}, parent=build)
+    run.end(build, 200)
+    run.end(convert, 200)
+    run.end(compiled, 200)
+
+    assert torchspan("show", run.path)[1] == NARROW

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from support.run_recording import START_NS, RunRecording, as_process, write_run
+from torchspan import cli, traces
 from torchspan import semconv as s
-from torchspan import traces
 from torchspan.traces import Running, UnfinishedSpan
 
 
@@ -191,12 +191,20 @@ def with_attribute(path, key, value):
 @pytest.mark.parametrize("key", ["ids", "names", "starts"])
 @pytest.mark.parametrize(
     "value",
-    [{"stringValue": "x"}, {"arrayValue": {"values": []}}, {"arrayValue": {"values": [{"boolValue": True}] * 9}}, {}],
+    [
+        {"stringValue": "x"},
+        {"arrayValue": {"values": []}},
+        {"arrayValue": {"values": [{"boolValue": True}] * 2}},
+        {"arrayValue": {"values": [{"intValue": "9" * 30}] * 2}},
+        {"arrayValue": {"values": [{"stringValue": ""}] * 2}},
+        {},
+    ],
 )
 def test_lists_that_are_not_what_they_should_be_are_left_out(killed, tmp_path, key, value):
     path = tmp_path / "changed.jsonl"
     path.write_text(with_attribute(killed, f"torchspan.open_ancestors.{key}", value))
     assert any(line.strip() == "torch_tensorrt.lower 20 120" for line in tree(path))
+    assert cli.main(["show", str(path)]) == 0
 
 
 def test_ancestors_that_are_each_others_parents_make_a_tree(run, tmp_path):

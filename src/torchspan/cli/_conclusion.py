@@ -62,7 +62,7 @@ class Conclusion:
             streams.say("")
             terminal = Terminal(sys.stderr)
             write_traces(every, terminal, limit=MOST_TRACES)
-            terminal.write(program_line(run_span, trees(printable_spans(spans)), reports, terminal.width))
+            terminal.write(program_line(run_span, trees(printable_spans(every)), reports, terminal.width))
         for problem in problems(reports):
             say(problem)
         crashes = read_crashes(self.settings.reports)

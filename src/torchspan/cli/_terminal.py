@@ -78,11 +78,15 @@ def cut(text: str, width: int, start: int = 0) -> int:
 
 
 def broken(text: str, width: int) -> list[str]:
-    """The text in pieces of at most `width` columns, broken between words where that is possible."""
+    """The text in pieces of at most `width` columns, broken between words where that is possible.
+
+    A number stays with the word after it, which may be its unit.
+    """
     pieces, start = [], 0
     while (end := cut(text, width, start)) < len(text):
         space = text.rfind(" ", start + 1, end + 1)
-        end = space if space > 0 else end
+        before = text.rfind(" ", start + 1, space) if space > 0 and text[space - 1].isdigit() else -1
+        end = before if before > 0 else space if space > 0 else end
         pieces.append(text[start:end])
         start = end
         while text.startswith(" ", start):

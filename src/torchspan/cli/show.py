@@ -8,7 +8,7 @@ import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from torchspan import semconv
+from torchspan import phase, semconv
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Line, Style, Terminal, printable
 from torchspan.cli.waterfall import Scene, answers, overview, printable_spans, program, waterfall
@@ -82,7 +82,12 @@ def _drawings(
 
 
 def _is_more(member: Trace) -> bool:
-    """Whether a waterfall of it says more than its line in the drawing of the program."""
+    """Whether a waterfall of it says more than its line in the drawing of the program.
+
+    An import is told by its time, whatever else it imports.
+    """
+    if all(node.span.name == phase.IMPORT.name for node in member.nodes()):
+        return False
     return len(member.roots) > 1 or bool(member.roots[0].children) or bool(answers(member))
 
 

@@ -47,7 +47,10 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
     for request in requests:
         for resource_spans in mappings(_requested(request)):
             attributes = mapping(resource_spans.get("resource")).get("attributes")
-            resource = resources.setdefault(repr(attributes), _attributes(attributes))
+            key = repr(attributes)
+            resource = resources.get(key)
+            if resource is None:
+                resource = resources[key] = _attributes(attributes)
             for scope_spans in mappings(_get(resource_spans, "scopeSpans")):
                 scope = sys.intern(_text(mapping(scope_spans.get("scope")).get("name")))
                 spans = scope_spans.get("spans")

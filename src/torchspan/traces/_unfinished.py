@@ -84,7 +84,8 @@ def _ancestors(span: Span) -> Iterator[tuple[str, str, int, str]]:
         return
     parents = [*ids[1:], ""]
     for span_id, name, start_ns, parent_id in zip(ids, names, starts, parents, strict=True):
-        if isinstance(span_id, str) and isinstance(name, str) and isinstance(start_ns, int):
+        is_time = isinstance(start_ns, int) and 0 <= start_ns < 2**64
+        if is_time and isinstance(span_id, str) and span_id and isinstance(name, str):
             yield span_id, name, start_ns, parent_id if isinstance(parent_id, str) else ""
 
 
@@ -111,7 +112,7 @@ def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
 
 
 def _is_run(span: Span) -> bool:
-    return span.name == "torchspan.run" and span.scope == semconv.SCOPE_NAME
+    return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
 
 def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ HEAD = 10
 
 _JOINTS = ("/.,", "_")
 """After one of these a piece is broken that is longer than a line: the first group that it has."""
+
+_WORD = re.compile(r"\d[\d.]* \S+|\S+")
+"""A word, or a number with the word after it, which may be its unit."""
 
 
 class Code(str):
@@ -74,10 +78,19 @@ def _flowed(pieces: Iterable[str], room: int) -> Iterator[str]:
             continue
         if line:
             yield line
-        *whole, line = [piece] if isinstance(piece, Code) else _broken(piece, room)
+        *whole, line = [piece] if isinstance(piece, Code) else _pieces(piece, room)
         yield from whole
     if line:
         yield line
+
+
+def _pieces(text: str, room: int) -> list[str]:
+    """The text in pieces of at most `room` columns, broken between words, and inside one that is longer."""
+    lines = [""]
+    for word in _WORD.findall(text):
+        together = f"{lines[-1]} {word}".lstrip()
+        lines[-1:] = [together] if cells(together) <= room else [*filter(None, lines[-1:]), *_broken(word, room)]
+    return lines
 
 
 def _broken(text: str, room: int) -> list[str]:

@@ -46,6 +46,10 @@ class Row:
         """Spans inside those of this line that no line shows."""
         return 0 if self.rows else sum(1 for node in self.nodes for _ in node.below()) - len(self.nodes)
 
+    def depth(self) -> int:
+        """Levels of rows below this one."""
+        return 1 + max(row.depth() for row in self.rows) if self.rows else 0
+
     def count(self) -> int:
         return 1 + sum(row.count() for row in self.rows)
 

@@ -26,12 +26,16 @@ _LABEL = 24
 
 @dataclass(frozen=True)
 class _Scale:
-    """Columns of a line, and the time that the bars stand for."""
+    """Columns of a line, and the time that the bars stand for. levels: how deep the tree is.
+
+    A tree that is too deep for three columns a level has one for each, in all of its lines.
+    """
 
     width: int
     start_ns: int
     total_ns: int
     scene: Scene
+    levels: int
 
     @property
     def bar(self) -> int:
@@ -42,17 +46,26 @@ class _Scale:
         return self.width - self.bar - _DURATION - 2
 
     @property
-    def label(self) -> int:
-        """Columns that a label has however deep it stands."""
-        return min(_LABEL, self.left * 3 // 5)
+    def most_guide(self) -> int:
+        """Columns that a guide may take, so that there are some for the label however deep it stands."""
+        return self.left - min(_LABEL, self.left * 3 // 5)
+
+    def guide(self, text: str) -> str:
+        """The lines of the tree before a label; `text` has three columns for each level."""
+        if self.levels * 3 <= self.most_guide or not text:
+            return text
+        narrow = text[::3] + " "
+        return narrow if cells(narrow) <= self.most_guide else "…" + narrow[1 - self.most_guide :]
 
 
 def waterfall(trace: Trace, width: int, scene: Scene) -> Iterator[Line]:
     """The lines of one trace: a title, the tree, and under it what it comes to. scene: all that is drawn with it."""
-    scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene)
+    shown = rows(trace)
+    levels = max(row.depth() for row in shown)
+    scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene, levels)
     spans = [node.span for node in trace.nodes()]
     yield from _title(trace.trace_id, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
-    for row in rows(trace):
+    for row in shown:
         yield from _row(row, scale, "", "")
     for answer in answers(trace):
         yield from lines(answer, width)
@@ -64,7 +77,7 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
     drawn: ids of the members of which a waterfall follows, so that their lines leave the details to it.
     """
     end_ns = max([run.span.end_ns, *(member.end_ns for member in run.members)])
-    scale = _Scale(width, run.span.start_ns, max(end_ns - run.span.start_ns, 1), scene)
+    scale = _Scale(width, run.span.start_ns, max(end_ns - run.span.start_ns, 1), scene, levels=1)
     resource = next((member.roots[0].span.resource for member in run.members), run.span.resource)
     count = 1 + sum(1 for member in run.members for _ in member.nodes())
     traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
@@ -170,14 +183,18 @@ def _row(row: Row, scale: _Scale, guide: str, guide_below: str) -> Iterator[Line
 def _line(entry: _Entry, scale: _Scale, guide: str, guide_below: str, *, has_rows: bool) -> Iterator[Line]:
     nodes = entry.nodes
     is_stand_in = all(node.is_stand_in for node in nodes)
-    first, rest = _left(entry, guide, scale)
+    first, rest = _left(entry, scale.guide(guide), scale)
     bar, time = _bar(nodes, scale), _STAND_IN if is_stand_in else _labels.lasted(nodes)
     used = sum(cells(text) for text, _ in first)
     style = Style.STAND_IN if is_stand_in else Style.ERROR if entry.failed else Style.BAR
     if is_stand_in:
         bar = bar.replace("█", "░")
-    yield [*first, (" " * (scale.left - used + 1), Style.PLAIN), (bar, style), (_fitting(time), Style.PLAIN)]
-    yield from _wrapped(rest, guide_below + ("│  " if has_rows else "   "), scale)
+    if used > scale.left:  # the name needs the place of the bar
+        bar = " " * (scale.left + 1 + scale.bar - used)
+    else:
+        first.append((" " * (scale.left - used + 1), Style.PLAIN))
+    yield [*first, (bar, style), (_fitting(time), Style.PLAIN)]
+    yield from _wrapped(rest, scale.guide(guide_below + ("│  " if has_rows else "   ")), scale)
 
 
 def _fitting(time: str) -> str:
@@ -187,9 +204,8 @@ def _fitting(time: str) -> str:
 
 def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
     """The left part of a line, and the facts that found no room in it."""
-    guide = _short_guide(guide, scale)
     room = scale.left - cells(guide)
-    name = _short_name(entry.name, room)
+    name = _short_name(entry.name, room, scale.left + scale.bar - cells(guide))
     line: Line = [(guide, Style.DIM), (name, Style.ERROR if entry.failed else Style.STRONG)]
     room -= cells(name)
     rest = list(entry.facts)
@@ -205,20 +221,22 @@ def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
     return line, rest
 
 
-def _short_name(name: str, room: int) -> str:
-    """The name, or the end of it that follows the library's, or both of its ends."""
+def _short_name(name: str, room: int, whole_room: int) -> str:
+    """The name, or the end of it that follows the library's; where there is little room, in the place of the bar.
+
+    whole_room: columns with those of the bar. A name that is longer still keeps both its ends.
+    """
     own = _labels.without_library(name)
-    endings = () if own == name else (f"…{own}", f"…{own.rpartition('.')[2]}")
-    return next((each for each in (name, *endings) if cells(each) <= room), shorten(own, room))
-
-
-def _short_guide(guide: str, scale: _Scale) -> str:
-    """The guide, or the part of it next to the label; deeper rows never begin further left than others."""
-    width = scale.left - scale.label
-    if cells(guide) <= width:
-        return guide
-    kept = (width - 2) // 3 * 3
-    return "…".ljust(max(width // 3 * 3 - kept, 2)) + guide[-kept:]
+    forms = [name]
+    if own != name:
+        last = own.rpartition(".")[2]
+        forms += [f"…{each}" for each in (own, last, last.partition(" ")[2]) if each]
+    most = whole_room if room < _LABEL else room
+    for columns in (room, most):
+        for form in forms:
+            if cells(form) <= columns:
+                return form
+    return shorten(forms[-1].lstrip("…"), most)
 
 
 def _joined(facts: list[Fact]) -> Line:
@@ -230,7 +248,6 @@ def _joined(facts: list[Fact]) -> Line:
 
 def _wrapped(facts: list[Fact], guide: str, scale: _Scale) -> Iterator[Line]:
     """The facts on lines of their own, whole ones together where they fit, a long one broken between words."""
-    guide = _short_guide(guide, scale)
     room = scale.width - cells(guide)
     line: list[Fact] = []
     for fact in facts:
