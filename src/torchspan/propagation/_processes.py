@@ -41,20 +41,22 @@ class ProcessPayload:
 
     carrier: the context as text. liveness: says whether its span is still open; None where that cannot be known.
     resume: pickled function that enables torchspan with the settings of the starting process.
+    as_parent: whether the span in which the process is started is the parent of its roots.
     """
 
-    def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes) -> None:
+    def __init__(self, carrier: dict[str, str], liveness: Liveness | None, resume: bytes, *, as_parent: bool) -> None:
         self.carrier = carrier
         self.liveness = liveness
         self.resume = resume
+        self.as_parent = as_parent
 
-    def __reduce__(self) -> tuple[Callable[..., ProcessPayload], tuple[dict[str, str], Liveness | None, bytes]]:
-        return _unpickled, (self.carrier, self.liveness, self.resume)
+    def __reduce__(self) -> tuple[Callable[..., ProcessPayload], tuple[dict[str, str], Liveness | None, bytes, bool]]:
+        return _unpickled, (self.carrier, self.liveness, self.resume, self.as_parent)
 
-    def context(self, *, as_parent: bool) -> Context | None:
+    def context(self) -> Context | None:
         """The context in which the process was started, as it sees it."""
         liveness = self.liveness
-        if not as_parent:
+        if not self.as_parent:
             return from_elsewhere(_carrier.unpack(self.carrier), _yes)
         return from_elsewhere(_carrier.unpack(self.carrier), _no if liveness is None else liveness.is_over)
 
@@ -75,12 +77,10 @@ def install(
     def payload() -> ProcessPayload:
         context = context_api.get_current() if carries() else Context()
         liveness = boundary.attempt(table.of, trace.get_current_span(context))
-        return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume))
+        return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume), as_parent=as_parent)
 
     patches.replace_shared(process.BaseProcess, "start", lambda original: _start(boundary, payload, original))
-    patches.replace_shared(
-        process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, flush, original, as_parent=as_parent)
-    )
+    patches.replace_shared(process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, flush, original))
 
     def undo() -> None:
         patches.undo()
@@ -113,14 +113,13 @@ def _same_interpreter() -> bool:
     return executable in (None, sys.executable)
 
 
-def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Function, *, as_parent: bool) -> Function:
+def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Function) -> Function:
     """Runs in the started process, around everything that `multiprocessing` does in it."""
 
     def arrive(self: Any) -> None:
         payload = getattr(self, "_config", {}).pop(KEY, None)
-        context = payload.context(as_parent=as_parent) if isinstance(payload, ProcessPayload) else None
-        if context is not None:
-            context_api.attach(context)  # for the process's whole life
+        if isinstance(payload, ProcessPayload):
+            _attach(payload)
 
     def bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:
         boundary.attempt(arrive, self)
@@ -142,13 +141,25 @@ def _flush_within_limit(flush: Callable[[], None]) -> None:
     thread.join(FLUSH_LIMIT_S)
 
 
-def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes) -> ProcessPayload:
-    """In a spawned process, before its `_bootstrap`: torchspan is enabled from here on."""
+def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
+    """In a spawned process, before its `_bootstrap`: torchspan is enabled from here on.
+
+    What the target needs is imported after this and before `_bootstrap`: the context is attached here as well.
+    """
+    payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
     try:
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
+        _attach(payload)
     except Exception:
         logger.exception("Failed to enable torchspan in child process; continuing untraced.")
-    return ProcessPayload(carrier, liveness, resume)
+    return payload
+
+
+def _attach(payload: ProcessPayload) -> None:
+    """Make the context in which the process was started the current one, for the process's whole life."""
+    context = payload.context()
+    if context is not None:
+        context_api.attach(context)
 
 
 def _yes() -> bool:
