@@ -189,6 +189,23 @@ def test_a_signal_handler_that_ends_a_span_while_another_is_written_does_not_wai
     assert names(path) == ["interrupted", "in the handler"]
 
 
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_span_whose_writing_control_c_interrupts_is_in_the_file_with_the_next(user, path, monkeypatch, is_written):
+    real = os.write
+
+    def interrupted(descriptor, data):
+        monkeypatch.undo()
+        if is_written:
+            real(descriptor, data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        user.start_span("interrupted").end()
+    user.start_span("next").end()
+    assert names(path) == ["interrupted"] * is_written + ["interrupted", "next"]
+
+
 def test_a_clock_that_is_set_back_changes_nothing(user, path, monkeypatch):
     monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: 2_000_000_000)
     with user.start_as_current_span("outer"):

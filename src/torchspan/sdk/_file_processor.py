@@ -190,6 +190,10 @@ class RunFileProcessor(SpanProcessor):
                 self._is_writing = True
                 try:
                     reason = self._append(spans)
+                except BaseException:
+                    # Ctrl-C, perhaps after the write. A reader takes what is there twice once.
+                    self._waiting.extendleft(reversed(spans))
+                    raise
                 finally:
                     self._is_writing = False
                 if reason is not None:
