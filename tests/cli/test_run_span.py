@@ -179,7 +179,7 @@ def test_processes_below_the_program_have_a_line_each_up_to_three():
         "SIGABRT at worker.py:21 in main",
         "SIGABRT in torch_tensorrt.compile at worker.py:22 in main",
         "SIGABRT at worker.py:23 in main",
-        "1 more processes crashed",
+        "1 more process crashed",
     ]
 
 

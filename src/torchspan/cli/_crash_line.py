@@ -40,8 +40,9 @@ def crash_lines(ended: Ended, crashes: Sequence[Crash], traces: Iterable[Trace],
         yield from _line(name, open_work.get(crash.pid), crash, width)
     if is_killed and ended.pid not in {crash.pid for crash in crashes}:
         yield from _line(signal_name(-ended.status), open_work.get(ended.pid), None, width)
-    if len(crashes) > _MOST:
-        yield f"{len(crashes) - _MOST} more processes crashed"
+    more = len(crashes) - _MOST
+    if more > 0:
+        yield f"{more} more process{'es' * (more > 1)} crashed"
 
 
 def _line(name: str, node: Node | None, crash: Crash | None, width: int | None) -> Iterator[str]:

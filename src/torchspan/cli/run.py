@@ -42,7 +42,8 @@ class RunCommand:
             "--output",
             metavar="FILE",
             help="append the traces to FILE (%%p: process id, %%t: time); "
-            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl",
+            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl here, or in the temporary folder where "
+            "this one cannot be written",
         )
         add_options(parser)
         parser.add_argument("--quiet", action="store_true", help="write the file, draw no waterfall")
