@@ -200,6 +200,8 @@ def test_converting_to_the_bytes_of_an_engine_tells_their_number(instrument, exp
     assert span.attributes["torch_tensorrt.entry_point"] == "torch_tensorrt.convert_method_to_trt_engine"
     assert span.attributes["torch_tensorrt.model.class"] == "Mlp"
     assert span.attributes["torch_tensorrt.settings.min_block_size"] == 1
+    assert span.attributes["torch_tensorrt.inputs.shapes"] == ("[2, 16]",)
+    assert span.attributes["torch_tensorrt.inputs.dtypes"] == ("float32",)
 
 
 @converts_methods

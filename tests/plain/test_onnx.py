@@ -184,7 +184,15 @@ def test_a_model_is_parsed_and_built_below_the_span_of_the_user(result):
                 ),
                 S(
                     "tensorrt.build_engine",
-                    {**VERSIONS, **KEEP, **BUILDER, **ENGINE, "tensorrt.network.layers": 2},
+                    {
+                        **VERSIONS,
+                        **KEEP,
+                        **BUILDER,
+                        **ENGINE,
+                        "tensorrt.network.layers": 2,
+                        "tensorrt.inputs.shapes": ("[2, 4]",),
+                        "tensorrt.inputs.dtypes": ("float32",),
+                    },
                 ),
             )
         ],
@@ -279,6 +287,13 @@ def test_an_engine_that_is_written_while_it_is_built_is_told_as_well(result):
     good, bad = below(result.spans, "to a stream")[1:]
     assert (good.name, error(good)) == ("tensorrt.build_engine", (None, "UNSET"))
     assert (bad.name, error(bad)) == ("tensorrt.build_engine", ("engine_build_failed", "ERROR"))
+
+
+def test_a_dynamic_dimension_of_a_plain_build_reads_minus_one(result):
+    shapes = {
+        span.attributes["tensorrt.inputs.shapes"] for span in result.spans if span.name == "tensorrt.build_engine"
+    }
+    assert shapes == {("[2, 4]",), ("[-1, 4]",), ()}  # the last one has no inputs
 
 
 def test_bytes_that_are_no_engine_are_an_error(result):

@@ -293,7 +293,9 @@ RUN_PROFILE = Attribute(
 RUN_SHAPES = Attribute(
     "tensorrt.inputs.shapes",
     "string[]",
-    "Shape of each input, as set on the context (at most 20).",
+    "Shape of each input (at most 20): of a run as set on the context; of a build outside every other work of torchspan "
+    "as in the network, where a dynamic dimension reads `-1`.",
+    phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
 )
@@ -301,6 +303,7 @@ RUN_DTYPES = Attribute(
     "tensorrt.inputs.dtypes",
     "string[]",
     "Data type of each input (at most 20).",
+    phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
 )

@@ -137,7 +137,7 @@ NODES_BEFORE = Attribute(
 NODES_AFTER = Attribute(
     "torch_tensorrt.graph.nodes.after", "int", "Nodes of the graph after the transformation.", *_TRANSFORMS
 )
-_TAKES_INPUTS = (phase.TRACE, phase.CONVERT, phase.EXECUTE)
+_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.CONVERT, phase.EXECUTE)
 INPUT_SHAPES = Attribute(
     "torch_tensorrt.inputs.shapes",
     "string[]",

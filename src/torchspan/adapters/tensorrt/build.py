@@ -6,12 +6,14 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt.phases import monitor_for
 from torchspan.engine import Event
 from torchspan.probes import Call, Record, Target
+from torchspan.probes.describe.build import network_inputs
 
 
 def wrap_build(
@@ -31,12 +33,18 @@ def wrap_build(
     that one again afterwards. Without them the configuration is not touched.
     """
 
+    def of_program(call: Call) -> dict[str, Any]:
+        """Of a build outside every other event: its inputs are said nowhere else."""
+        return {**(action.start(call) if action.start else {}), **network_inputs(call)}
+
+    programs = replace(action, start=of_program)
+
     @functools.wraps(original)
     def observed_build(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         if args and factory.engine.active:
             factory.engine.guard.call("following the program's logger", follow_logger, args[0])
-        event = factory.open(target, action, call, original)
+        event = factory.open(target, action if factory.engine.current else programs, call, original)
         if event is None:
             return original(*args, **kwargs)
         config = call.get("config", position=2) if phases else None

@@ -35,6 +35,17 @@ _WHY = {
 }
 
 
+_RELEASE = "release_host_and_device_memory"
+_NOTABLE = 0.2
+_COLLECTING = (
+    words(
+        f"{_RELEASE}: Torch-TensorRT collects garbage after each engine, among all objects of the process; call "
+        "gc.freeze() after the imports to leave theirs out"
+    ),
+)
+"""What is said of the step from this share of the time on."""
+
+
 def answers(trace: Trace) -> list[Answer]:
     """At most five, none of them empty: time, fallback (a line for each reason), cache, error."""
     nodes = list(trace.nodes())
@@ -61,7 +72,8 @@ def _time(nodes: list[Node]) -> list[Answer]:
     if len(nodes) < 2 or not total or all(node.span.name == phase.IMPORT.name for node in nodes):
         return []  # or the lines above say it
     largest = listed(f"{name} {duration(ns)} {share(ns, total)}" for name, ns in spent.most_common(_LARGEST) if ns)
-    return [Answer("Own time", (largest,), note="; stand-in left out" if left_out else "")]
+    collecting = _COLLECTING if spent[_RELEASE] >= _NOTABLE * total else ()
+    return [Answer("Own time", (largest, *collecting), note="; stand-in left out" if left_out else "")]
 
 
 def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:

@@ -9,7 +9,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import known
+from torchspan.probes.describe._values import LIST_LIMIT, known, tensorrt_dtype
 from torchspan.probes.describe.identity import engine_id
 from torchspan.probes.describe.log import LAST_ERROR
 
@@ -31,6 +31,16 @@ def builder_config(call: Call) -> Facts:
             semconv.TIMING_CACHE_SIZE_BEFORE: _timing_cache_size(config),
         }
     )
+
+
+def network_inputs(call: Call) -> Facts:
+    """The inputs of the network that is built, read only; a conversion of Torch-TensorRT says its own."""
+    network = call.get("network", position=1)
+    found = [network.get_input(index) for index in range(min(getattr(network, "num_inputs", 0), LIST_LIMIT))]
+    return {
+        semconv.RUN_SHAPES: [f"[{', '.join(map(str, each.shape))}]" for each in found],
+        semconv.RUN_DTYPES: [tensorrt_dtype(each.dtype) for each in found],
+    }
 
 
 def _flags(config: Any) -> list[str]:

@@ -91,6 +91,16 @@ def of_module(entry_point: str) -> Callable[[Call], Facts]:
     return describe
 
 
+def with_inputs(describe: Callable[[Call], Facts]) -> Callable[[Call], Facts]:
+    """The description, and the shapes and data types of the inputs that the call was given."""
+
+    def describe_with_inputs(call: Call) -> Facts:
+        shapes, dtypes = inputs(call.get("inputs"), call.get("arg_inputs"), call.get("kwarg_inputs"))
+        return {**describe(call), semconv.INPUT_SHAPES: shapes, semconv.INPUT_DTYPES: dtypes}
+
+    return describe_with_inputs
+
+
 def mutable_compile(call: Call) -> Facts:
     """`MutableTorchTensorRTModule.compile(self)`: at its first call, for a new shape, after a refit that failed."""
     return known(

@@ -77,7 +77,8 @@ _OTHER_ENTRIES = (
     row(
         target=Function("torch_tensorrt._compile:convert_method_to_trt_engine"),
         action=Record(
-            phase.CONVERT_TO_ENGINE, start=compilation.of_module("torch_tensorrt.convert_method_to_trt_engine")
+            phase.CONVERT_TO_ENGINE,
+            start=compilation.with_inputs(compilation.of_module("torch_tensorrt.convert_method_to_trt_engine")),
         ),
         why="a module becomes the bytes of one engine",
     ),
@@ -85,8 +86,10 @@ _OTHER_ENTRIES = (
         target=Function("torch_tensorrt.dynamo._compiler:convert_exported_program_to_serialized_trt_engine"),
         action=Record(
             phase.CONVERT_TO_ENGINE,
-            start=compilation.of_exported_program(
-                "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
+            start=compilation.with_inputs(
+                compilation.of_exported_program(
+                    "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine"
+                )
             ),
             links_to=compilation.program_given("exported_program"),
         ),
