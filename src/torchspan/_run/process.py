@@ -47,6 +47,7 @@ class RunProcess:
         self._lock = threading.RLock()
         self._is_making = False
         self._own: OwnTracers | None = None
+        self._own_route: OwnRoute | None = None
         self._separate: TracerProvider | None = None
         self._failed = False
         self._file: RunFileProcessor | None = None
@@ -128,8 +129,10 @@ class RunProcess:
         a provider of `run`'s. None where there is no way.
         """
         if isinstance(provider, ProxyTracerProvider):
-            lent = self._lend(name, version, schema_url, None)
-            return None if lent is None else OwnRoute(lent)
+            if self._own_route is None:  # asked for at each span
+                lent = self._lend(name, version, schema_url, None)
+                self._own_route = None if lent is None else OwnRoute(lent)
+            return self._own_route
         if provider is otel_private.tracer_provider():
             self.attach_global(provider)
         elif self.attach(provider):
