@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that sets a tracer provider: its exporter receives below `run` what it receives without, and so does the file."""
 
+import importlib.util
+import os
 import sys
 
 import pytest
@@ -193,7 +195,7 @@ def test_a_provider_that_takes_no_processor_is_left_alone_and_torchspans_spans_a
 
 
 PROXIED = """
-# As logfire's: a proxy of its own around the SDK's provider, which it replaces at each configuration.
+# As logfire's (5.4, with which the same was seen): a proxy of its own, with another provider after each configuration.
 from receiver import *
 from opentelemetry.sdk.trace import SpanProcessor
 
@@ -208,10 +210,21 @@ class Proxied(trace.TracerProvider):
         self.provider.add_span_processor(processor)
 
 tracer = trace.get_tracer("early")
-trace.set_tracer_provider(Proxied(receiving()))
+proxied = Proxied(receiving())
+trace.set_tracer_provider(proxied)
 with tracer.start_as_current_span("root"):
     with trace.get_tracer("app").start_as_current_span("child"):
         pass
+proxied.provider = receiving()
+import torchspan
+torchspan.instrument()
+from torchspan import observers
+@observers.observable()
+def work():
+    pass
+work()
+with trace.get_tracer("later").start_as_current_span("configured again"):
+    pass
 """
 
 
@@ -220,7 +233,79 @@ def test_a_provider_that_stands_for_another_gets_the_file_too(program):
     alone, below = app.alone(), app.below_run()
 
     assert below.received == alone.received
+    assert below.filed == [
+        ("child", "root"),
+        ("configured again", None),
+        ("root", None),
+        ("torchspan.observed work", None),
+    ]
+
+
+CONFIGURED = """
+from opentelemetry import trace
+with trace.get_tracer("app").start_as_current_span("root"):
+    with trace.get_tracer("app").start_as_current_span("child"):
+        pass
+print(type(trace.get_tracer_provider()).__name__)
+"""
+
+
+@pytest.fixture
+def configuration(tmp_path):
+    """The variables for a package `opentelemetry.configuration`: two functions of the real one's names, which is no
+    dependency. With the real one (0.66b1) the same was seen.
+    """
+    package = tmp_path / "installed" / "opentelemetry" / "configuration"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(
+        "def load_config_file(path):\n"
+        "    with open(path) as file:\n"
+        "        return file.read()\n"
+        "def configure_sdk(text):\n"
+        "    from receiver import receiving, trace\n"
+        "    if text != 'valid': raise ValueError(text)\n"
+        "    trace.set_tracer_provider(receiving())\n"
+    )
+    (tmp_path / "valid.yaml").write_text("valid")
+    (tmp_path / "broken.yaml").write_text("broken")
+    entries = [str(tmp_path / "installed"), str(tmp_path), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, entries))}
+
+
+def test_a_configuration_file_sets_the_provider_and_the_file_goes_along(program, configuration):
+    app = program(CONFIGURED)
+    python = app.command
+    run = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+    app.command = [sys.executable, "-c", run, *python]
+    alone = app.alone(OTEL_CONFIG_FILE="valid.yaml", **configuration)
+    app.command = python
+    below = app.below_run(OTEL_CONFIG_FILE="valid.yaml", **configuration)
+
+    assert below.received == alone.received
+    assert alone.received
+    assert below.out == alone.out == "TracerProvider\n"
     assert below.filed == [("child", "root"), ("root", None)]
+    assert [(report.provider, report.errors) for report in below.reports] == [("program", [])]
+
+
+def test_a_configurator_that_fails_is_reported_and_the_file_is_written(program, configuration):
+    below = program(CONFIGURED).below_run(OTEL_CONFIG_FILE="broken.yaml", **configuration)
+
+    assert below.filed == [("child", "root"), ("root", "torchspan.run")]
+    assert [report.errors for report in below.reports] == [
+        ["OTEL_CONFIG_FILE is set, and OpenTelemetry's configurator failed: ValueError: broken"]
+    ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("opentelemetry.configuration") is not None, reason="it is installed")
+def test_a_configuration_file_without_its_package_is_reported_and_the_file_is_written(program):
+    below = program(CONFIGURED).below_run(OTEL_CONFIG_FILE="valid.yaml")
+
+    assert (below.out, below.err) == ("ProxyTracerProvider\n", "")
+    assert below.filed == [("child", "root"), ("root", "torchspan.run")]
+    assert [report.errors for report in below.reports] == [
+        ["OTEL_CONFIG_FILE is set, and the package opentelemetry-configuration that reads it is not installed"]
+    ]
 
 
 REFUSES = """

@@ -8,7 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
@@ -47,6 +47,7 @@ class RunProcess:
         self._lock = threading.RLock()
         self._is_making = False
         self._own: OwnTracers | None = None
+        self._own_route: OwnRoute | None = None
         self._separate: TracerProvider | None = None
         self._failed = False
         self._file: RunFileProcessor | None = None
@@ -54,8 +55,8 @@ class RunProcess:
         self._ends = Ends()
         self._meters: MeterProvider | None = None
         self._names_metrics = _names_exporters("OTEL_METRICS_EXPORTER")
-        self._known: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
-        self._last: TracerProvider | None = None
+        self._known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+        self._last: tuple[TracerProvider | None, object] = (None, None)
         self._undo: list[Undo] = []
         self.is_alone = False
         """Whether torchspan is switched on by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
@@ -96,16 +97,18 @@ class RunProcess:
     # --- providers of the program -----------------------------------------------------------------------------
     def attach_global(self, provider: TracerProvider) -> None:
         """The program has set its provider: the file goes along."""
-        if provider is not self._last:
-            self._last = provider
+        last, inner = self._last
+        if provider is not last or _behind(provider) is not inner:
+            self._last = (provider, _behind(provider))
             self.report.provider = "program" if self.attach(provider) else "separate"
 
     def attach(self, provider: TracerProvider) -> bool:
         """Add the file to a provider of the program's, once. False where the provider takes no processor."""
         with self._lock:
             with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
-                if provider in self._known:
-                    return self._known[provider]
+                known = self._known.get(provider)
+                if known is not None and known.behind is _behind(provider):
+                    return known.takes
             add = getattr(provider, "add_span_processor", None)
             file = self._file_processor() if callable(add) else None
             taken = False
@@ -116,7 +119,7 @@ class RunProcess:
                 except Exception as error:
                     self.fail(f"the program's {type(provider).__name__} took no span processor: {error!r}")
             with contextlib.suppress(TypeError):
-                self._known[provider] = taken
+                self._known[provider] = _Known(taken, _behind(provider))
             return taken
 
     def route(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Route | None:
@@ -126,8 +129,10 @@ class RunProcess:
         a provider of `run`'s. None where there is no way.
         """
         if isinstance(provider, ProxyTracerProvider):
-            lent = self._lend(name, version, schema_url, None)
-            return None if lent is None else OwnRoute(lent)
+            if self._own_route is None:  # asked for at each span
+                lent = self._lend(name, version, schema_url, None)
+                self._own_route = None if lent is None else OwnRoute(lent)
+            return self._own_route
         if provider is otel_private.tracer_provider():
             self.attach_global(provider)
         elif self.attach(provider):
@@ -239,6 +244,18 @@ class RunProcess:
     def _after_fork(self) -> None:
         self._lock = threading.RLock()
         self._is_making = False
+
+
+class _Known(NamedTuple):
+    """A provider of the program's: whether it takes the file, and what it stood for when it was asked."""
+
+    takes: bool
+    behind: object
+
+
+def _behind(provider: Any) -> object:
+    """The provider that another one stands for; logfire's stands for a new one after each `configure`."""
+    return getattr(provider, "provider", None)
 
 
 def _names_exporters(variable: str) -> bool:
