@@ -255,6 +255,16 @@ def test_lists_are_cut_at_twenty_and_say_how_much_was_left_out(instrument, expor
     assert 20 < kinds <= left
 
 
+def test_of_what_is_in_the_way_of_a_full_compilation_twenty_kinds_are_named(instrument, exporter):
+    instrument()
+    with pytest.raises(AssertionError, match="not fully supported"):
+        compiled(ManyKinds().eval(), torch.ones(2, 8), require_full_compilation=True)
+    for name in ("torch_tensorrt.partition", "torch_tensorrt.compile"):
+        attributes = named(exporter.get_finished_spans(), name).attributes
+        assert len(attributes["torch_tensorrt.unsupported.operators.names"]) == 20
+        assert attributes["torch_tensorrt.unsupported.operators.omitted"] > 0
+
+
 def test_a_dry_run_plans_and_builds_nothing(instrument, exporter, capsys):
     instrument()
     compiled(models.seeded(models.Fallback), models.image(), dryrun=True)
