@@ -197,6 +197,7 @@ class RunProcess:
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
                     made = provider.own_provider(processors)
+                    self._undo.append(provider.hide_from_other_tracers())
                     self._own = provider.OwnTracers(self.settings, made)
                 except Exception as error:
                     self._failed = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any, cast
 
@@ -19,9 +19,10 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind
 
 from torchspan._base.ids import IDS
+from torchspan._base.patching import Function, Patches
 from torchspan._run import sdk_private
 from torchspan._run.settings import RunSettings, parse_traceparent
-from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, owned, remote, visible
+from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, is_owned, owned, remote, visible
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """The samplers under which a parent changes no decision."""
@@ -135,6 +136,25 @@ def _owned(span: Span, parent: SpanContext, start_parent: StartParent) -> Span:
         span.__class__ = RunSpan
         return span
     return UnrecordedRunSpan(owned(context, local_root))
+
+
+def hide_from_other_tracers() -> Callable[[], None]:
+    """From now on no tracer of the SDK but `RunTracer` sees spans of `run`'s own provider as parents. Returns the undo.
+
+    A program may use a provider that it sets nowhere, inside a span that it makes without one.
+    """
+    patches = Patches()
+    patches.replace_shared(Tracer, "start_span", _not_seeing_owned)
+    return patches.undo
+
+
+def _not_seeing_owned(original: Function) -> Function:
+    def start_span(self: Any, name: str, context: Context | None = None, *args: Any, **kwargs: Any) -> Span:
+        if type(self) is not RunTracer and is_owned(trace.get_current_span(context).get_span_context()):
+            context = trace.set_span_in_context(trace.INVALID_SPAN, context)
+        return cast("Span", original(self, name, context, *args, **kwargs))
+
+    return start_span
 
 
 class OwnTracers:
