@@ -180,7 +180,9 @@ def test_the_program_ignores_and_blocks_the_signals_that_it_would_without_run(tm
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_to_the_group_that_ends_the_program_ends_run_alike(tmp_path, number):
-    with started(tmp_path, *RUN, "--output", "x", "--", "sh", "-c", "echo ready; exec sleep 60") as process:
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    program = ["sh", "-c", "echo ready; exec sleep 60"]
+    with started(tmp_path, *RUN, "--output", "x", "--", *program, env=environ) as process:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, number)
 

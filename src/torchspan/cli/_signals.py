@@ -60,7 +60,9 @@ class Signals:
 
     def __init__(self, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
         self._waiting: deque[tuple[int, float]] = deque()
-        self._reached_many: dict[int, float] = {}
+        # When each signal was last reported: between the two readings of the reports.
+        self._reached_many: dict[int, tuple[float, float]] = {}
+        self._last_reading = time.monotonic()
         self._ended: float | None = None
         self._wakeup, wakeup = os.pipe()
         os.set_blocking(self._wakeup, False)
@@ -132,8 +134,10 @@ class Signals:
         with contextlib.suppress(BlockingIOError):
             os.read(self._wakeup, 4096)
         if self._sibling is not None:
-            for number in self._sibling.received():
-                self._reached_many[number] = time.monotonic()
+            reports, now = self._sibling.received(), time.monotonic()
+            for number in reports:
+                self._reached_many[number] = (self._last_reading, now)
+            self._last_reading = now
 
     def _pass_on(self, pid: int) -> None:
         """Pass on what was not seen to reach many processes in time."""
@@ -143,7 +147,7 @@ class Signals:
         for number, at in waiting:
             if has_left:
                 _send(pid, number)
-            elif abs(self._reached_many.get(number, _NEVER) - at) <= _GRACE_S:
+            elif self._has_reached_many(number, at):
                 continue
             elif now - at < _GRACE_S:
                 self._waiting.append((number, at))
@@ -151,6 +155,15 @@ class Signals:
                 _send(pid, number)
                 if number == signal.SIGCONT and self._sibling is not None:
                     self._sibling.go_on()
+
+    def _has_reached_many(self, number: int, at: float) -> bool:
+        """Whether the sibling got the signal as well, at the same time."""
+        # SIGCONT takes away a stop signal that the sibling had no time to report, and the other way round.
+        for same in _JOB_CONTROL if number in _JOB_CONTROL else (number,):
+            earliest, latest = self._reached_many.get(same, (_NEVER, _NEVER))
+            if earliest - _GRACE_S <= at <= latest + _GRACE_S:
+                return True
+        return False
 
     def _stop_like(self, pid: int, number: int) -> None:
         """Stop by the signal that stopped the program, unless that has been continued or has ended since."""
