@@ -293,7 +293,7 @@ RUN_PROFILE = Attribute(
 RUN_SHAPES = Attribute(
     "tensorrt.inputs.shapes",
     "string[]",
-    "Shape of each input (at most 20): of a run as set on the context; of a build outside every other work of "
+    "Shape of each input (at most 20): of a run as set on the context; of a build outside every other span of "
     "torchspan as in the network, where a dynamic dimension reads `-1`.",
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
