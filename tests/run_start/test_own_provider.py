@@ -310,6 +310,14 @@ print([(each.log_record.body, each.log_record.trace_id) for each in exporter.get
     assert below.out == "[('said', 0)]\n"
 
 
+def test_the_sdk_is_not_imported_before_the_first_span(program):
+    text = (
+        "import sys\nloaded = lambda: sorted(each for each in sys.modules if each.startswith('opentelemetry.sdk'))[:1]\n"
+        "print(loaded())\n" + SPANS + "print(loaded())\n"
+    )
+    assert program(text).below_run().out == "[]\n['opentelemetry.sdk']\n"
+
+
 def test_python_is_the_interpreter_that_was_asked_for(program):
     app = program("import sys\nprint(sys.executable, sys.argv)\n", "app.py", "x")
     assert app.below_run().out == f"{sys.executable} ['app.py', 'x']\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torchspan.environment_variables import TORCHSPAN_RUN
 
@@ -92,9 +92,26 @@ def _load_instrumentations(process: RunProcess) -> None:
     from torchspan._run.report import NOT_LOADED
 
     try:
-        _load._load_instrumentors(_load._load_distro())  # type: ignore[no-untyped-call]
+        _load._load_instrumentors(_distro())  # type: ignore[no-untyped-call]
     except Exception as error:
         process.fail(f"{NOT_LOADED}: {_first_line(error)}")
+
+
+def _distro() -> Any:
+    """The distro that OpenTelemetry's start would choose.
+
+    OpenTelemetry's own adds nothing but its defaults of `OTEL_*`, which are not wanted, and imports the whole SDK.
+    """
+    from importlib.metadata import entry_points
+
+    from opentelemetry.instrumentation.auto_instrumentation import _load
+    from opentelemetry.instrumentation.distro import DefaultDistro  # type: ignore[attr-defined]
+
+    name = os.environ.get("OTEL_PYTHON_DISTRO")
+    candidates = [each for each in entry_points(group="opentelemetry_distro") if name in (None, each.name)]
+    if candidates and candidates[0].value == "opentelemetry.distro:OpenTelemetryDistro":
+        return DefaultDistro()
+    return _load._load_distro()
 
 
 def _first_line(error: Exception) -> str:

@@ -97,10 +97,19 @@ def install(
 
 
 def _replace_popen(boundary: ErrorBoundary, run: RunProcess, module: ModuleType) -> Undo:
-    from torchspan.propagation import _below_run
+    def popen(original: Function) -> Function:
+        def start(*args: Any, **kwargs: Any) -> None:
+            if not boundary.is_open or not context_api.get_current():
+                original(*args, **kwargs)
+                return
+            from torchspan.propagation import _below_run
+
+            _below_run.popen(boundary, run, original)(*args, **kwargs)
+
+        return start
 
     patches = Patches()
-    patches.replace_shared(module.Popen, "__init__", lambda original: _below_run.popen(boundary, run, original))
+    patches.replace_shared(module.Popen, "__init__", popen)
     return patches.undo
 
 
