@@ -105,13 +105,16 @@ def test_traces_go_to_the_users_exporter_too(shell, program):
     assert drawn(result.stderr) == WATERFALL
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGSEGV", "SIGTERM"])
-def test_a_program_that_died_of_a_signal_is_shown_and_the_caller_sees_the_signal(shell, program, name):
+@pytest.mark.parametrize(
+    ("name", "crash_line"),
+    [("SIGKILL", ""), ("SIGSEGV", "torchspan: SIGSEGV at app.py:6 in <module>\n"), ("SIGTERM", "")],
+)
+def test_a_program_that_died_of_a_signal_is_shown_and_the_caller_sees_the_signal(shell, program, name, crash_line):
     command = program(f"import signal; os.kill(os.getpid(), signal.{name})")
     result = shell("run", "--output", "x", "--", *command)
 
     assert result.returncode == -getattr(signal, name)
-    assert drawn(result.stderr) == waterfall(f"died of {name}")
+    assert drawn(result.stderr) == waterfall(f"died of {name}") + crash_line
 
 
 WAITS = """
