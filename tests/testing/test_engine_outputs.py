@@ -10,7 +10,7 @@ from torch_tensorrt.dynamo.conversion import convert_module
 
 import torchspan.testing
 from testing.models import Mlp, ReturnsOneTensorTwice, WritesToItsBuffers, WritesToItsInput, engines, seeded
-from torchspan.testing import _engines
+from torchspan.testing._engine_folder import EngineFolder
 from torchspan.testing._reference import Binding, Reference
 from torchspan.testing._runtime import Engine
 
@@ -98,8 +98,9 @@ def test_a_refitted_engine_writes_to_its_input_with_the_new_weights():
 @KV_CACHE
 def test_a_file_of_an_engine_keeps_what_it_writes_and_where(writing, tmp_path):
     kept = engines(writing)[0].engine.cuda_engine.reference
-    _engines._write(tmp_path / "engine.pt", kept)
-    read = _engines._read(tmp_path / "engine.pt")
+    folder, key = EngineFolder(tmp_path, is_chosen=True), "0" * 64
+    folder.write(key, kept)
+    read = folder.read(key)
     assert (read.bindings, read.profiles, read.outputs) == (kept.bindings, kept.profiles, [0, "slice_scatter"])
     _, written = read.run([UPDATE, empty_cache()])
     assert written[:, :, 3].all() and not written[:, :, 4].any()
