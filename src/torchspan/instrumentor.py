@@ -301,13 +301,18 @@ class _Arrivals:
         return _nothing
 
     def imported(self, ended: Import) -> None:
-        """A library's first import has ended. Without an observed library there is no bridge, unless the import failed."""
-        if ended.has_failed:
+        """A library's first import has ended.
+
+        Without an observed library there is no bridge, unless the import failed, or `torchspan run` splits the time of a
+        program that imports torch alone.
+        """
+        needs_bridge = ended.has_failed or self._how[-1] is not None
+        if needs_bridge:
             from torchspan._bridge import Bridge
 
         with self._lock:
             self._imports.append(ended)
-            if self._bridge is None and ended.has_failed:
+            if self._bridge is None and needs_bridge:
                 self._bridge = Bridge(*self._how)
             if self._bridge is not None:
                 self._hand_over_imports(self._bridge)

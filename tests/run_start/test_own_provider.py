@@ -49,6 +49,15 @@ def test_the_environment_is_the_programs_own_but_for_two_variables(program):
     assert alone.out.splitlines()[1] == below.out.splitlines()[1]
 
 
+def test_a_first_import_of_torch_alone_is_a_span(program):
+    app = program("import torch")
+    (app.folder / "torch.py").write_text("__version__ = '2.14.0'")  # the name is all that counts here
+
+    below = app.below_run()
+
+    assert (below.filed, below.err) == ([("torchspan.import", "torchspan.run")], "")
+
+
 def test_scopes_are_those_that_the_program_asked_for(program):
     app = program(SPANS)
     app.below_run()
