@@ -104,6 +104,16 @@ torchspan.run · app.py  exit 0                        ████████�
     )
 
 
+def test_a_name_that_the_sdk_gave_for_want_of_one_is_not_drawn(tmp_path, torchspan):
+    unnamed = RunRecording(tmp_path / "unnamed.jsonl", service="unknown_service:python")
+    unnamed.span("work", 100, 200, parent=RUN)
+    write_run(unnamed.path, 0, 400, process_exit_code=0)
+
+    _, out, _ = torchspan("show", unnamed.path)
+
+    assert out.splitlines()[1] == "torchspan.run  exit 0                                 ████████████████    400 ms"
+
+
 def test_the_hundredth_request_is_drawn_as_the_first(run, show):
     traces = []
     for number in range(100):

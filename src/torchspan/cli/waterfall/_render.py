@@ -83,7 +83,7 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
     traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
     what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
     yield from _title(run.span.trace_id, resource, run.span.start_ns, what, width)
-    service = str(resource.get("service.name") or "")
+    service = _service(resource)
     below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
     items = folded([node for member in run.members for node in member.roots])
     yield from _line(_Entry.of_run(run.span, service), scale, "", "", has_rows=bool(items))
@@ -115,11 +115,17 @@ def overview(traces: Sequence[Trace], width: int) -> Iterator[Line]:
         yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
 
 
+def _service(resource: Attributes) -> str:
+    """The service's name; empty where none was given, which the SDK writes as `unknown_service:` and the interpreter."""
+    name = str(resource.get("service.name") or "")
+    return "" if name.startswith("unknown_service") else name
+
+
 def _title(trace_id: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
     """Trace, service, date and number of spans; the service where there is room, the others on more lines if need be."""
     when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
     head, rest = f"trace {trace_id}", [when, what]
-    service = str(resource.get("service.name") or "")
+    service = _service(resource)
     room = width - cells(SEPARATOR.join([head, *rest]))
     if service and room >= 11:
         head += SEPARATOR + shorten(service, room - 3)
