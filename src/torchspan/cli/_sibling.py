@@ -73,7 +73,7 @@ def _wait(reports: int, lifeline: int, command: Sequence[str], on_orphaned: Call
     """The life of that process. Never returns: nothing that the parent has registered for its exit must run here."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
-        for device in _DEVICES:  # whoever reads the program's output waits for the last process that could write to it
+        for device in _DEVICES:  # a reader of the program's output waits for the last process that could write to it
             os.dup2(null, device)
         signal.set_wakeup_fd(reports, warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
