@@ -35,6 +35,20 @@ NAMES = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _give_up_after_two_minutes():
+    """What waits for a line that does not come is a failure, and holds up no other test."""
+
+    def give_up(_number, _frame):
+        raise TimeoutError("no answer for two minutes")
+
+    before = signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
 def as_from_a_shell():
     """What a shell starts in the background ignores SIGINT, `nohup` SIGHUP; children inherit that."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -58,6 +72,16 @@ def started(folder, *command, prepare=as_from_a_shell, **options):
 
 def children(pid):
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def until_it_reads(pid):
+    """Wait until the program below this process, or that process itself, sleeps in its read.
+
+    A signal that finds Python between two of its instructions before the read has its handler called after the read.
+    """
+    while below := children(pid):
+        pid = below[-1]
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S")
 
 
 @pytest.fixture(scope="module")
@@ -127,10 +151,12 @@ def seen(run, send, *names):
     """What the program gets when these signals are sent one after another."""
     lines = []
     for name in names:
+        until_it_reads(run.pid)
         send(run.pid, getattr(signal, name))
         lines.append(run.stdout.readline().strip())
     # What was passed on without need comes before what is passed on afterwards.
     for _ in range(2):  # Python may call the handlers of two signals that it finds together in either order
+        until_it_reads(run.pid)
         run.send_signal(signal.SIGRTMAX)
         lines += [line.strip() for line in iter(run.stdout.readline, "SIGRTMAX\n")]
     return lines
@@ -274,7 +300,13 @@ class Terminal:
     def types(self, text):
         os.write(self._descriptor, text.encode())
 
+    def presses(self, key):
+        """Type a key that is a signal, or the end, for a program that reads."""
+        until_it_reads(self.pid)
+        self.types(key)
+
     def is_resized(self):
+        until_it_reads(self.pid)
         fcntl.ioctl(self._descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
 
     def shows(self, line):
@@ -294,7 +326,7 @@ def test_a_terminal_stops_continues_resizes_interrupts_and_feeds_the_program(tmp
     terminal = Terminal(tmp_path, prefix, PROGRAM, "SIGINT SIGQUIT SIGWINCH SIGCONT")
 
     assert terminal.shows("ready") == []
-    terminal.types("\x1a")
+    terminal.presses("\x1a")
     assert terminal.shows("stopped SIGTSTP") == []
     terminal.types("fg\n")
     assert terminal.shows("SIGCONT") == []
@@ -302,17 +334,17 @@ def test_a_terminal_stops_continues_resizes_interrupts_and_feeds_the_program(tmp
     assert terminal.shows("read hello") == []
     terminal.is_resized()
     assert terminal.shows("SIGWINCH") == []
-    terminal.types("\x03")
+    terminal.presses("\x03")
     assert terminal.shows("SIGINT") == []
-    terminal.types("\x1a")
+    terminal.presses("\x1a")
     assert terminal.shows("stopped SIGTSTP") == []
     terminal.types("bg\n")  # goes on to read, which a job in the background may not
     assert terminal.shows("stopped SIGTTIN") == ["SIGCONT"]
     terminal.types("fg\n")
     assert terminal.shows("SIGCONT") == []
-    terminal.types("\x1c")
+    terminal.presses("\x1c")
     assert terminal.shows("SIGQUIT") == []
-    terminal.types("\x04")
+    terminal.presses("\x04")
     assert [line for line in terminal.shows("ended 0") if not re.match("torchspan: ", line)] == []
     terminal.close()
 
@@ -322,8 +354,8 @@ def test_a_program_that_handles_control_z_is_not_stopped_and_dies_of_control_c(t
     terminal = Terminal(tmp_path, prefix, PROGRAM, "SIGTSTP")
 
     assert terminal.shows("ready") == []
-    terminal.types("\x1a")
+    terminal.presses("\x1a")
     assert terminal.shows("SIGTSTP") == []
-    terminal.types("\x03")
+    terminal.presses("\x03")
     assert "KeyboardInterrupt" in terminal.shows(f"ended {-signal.SIGINT}")
     terminal.close()
