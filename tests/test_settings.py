@@ -105,10 +105,10 @@ def test_a_heartbeat_is_a_number_of_seconds(given, seconds):
 
 def test_the_folder_of_engines_is_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("HOME", "/users/me")
     for given in ("Some/Engines", Path("Some/Engines")):
         assert _settings.load({"engine_dir": given}, {}).engine_dir == str(tmp_path / "Some" / "Engines")
-    assert _settings.load({}, {"TORCHSPAN_ENGINE_DIR": "~/Engines"}).engine_dir == "/home/me/Engines"
+    assert _settings.load({}, {"TORCHSPAN_ENGINE_DIR": "~/Engines"}).engine_dir == "/users/me/Engines"
 
 
 NO_HEARTBEATS = ["often", "-1", "0.05", "86401", "nan", "inf", "5s", "1,5"]

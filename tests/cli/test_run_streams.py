@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of the command line that is closed, full or read by nobody any more."""
+"""Output of the command line that is closed, full, or a pipe without a reader."""
 
 import os
 import subprocess

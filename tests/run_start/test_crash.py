@@ -241,20 +241,20 @@ IN_TORCH = """\
 Fatal Python error: Segmentation fault
 
 Thread 0x00007f10 (most recent call first):
-  File "/home/u/other.py", line 1 in wait
+  File "/srv/u/other.py", line 1 in wait
 
 Current thread 0x00007f11{name} (most recent call first):
-  File "/home/u/.venv/lib/python3.11/site-packages/torch_tensorrt/runtime/_engine.py", line 12 in execute
-  File "/home/u/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1775 in _call_impl
+  File "/srv/u/.venv/lib/python3.11/site-packages/torch_tensorrt/runtime/_engine.py", line 12 in execute
+  File "/srv/u/.venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1775 in _call_impl
   File "<eval_with_key>.3", line 5 in forward
   File "/usr/lib/python3.11/contextlib.py", line 81 in inner
   File "/usr/local/lib/python3.12/dist-packages/tensorrt_rtx/__init__.py", line 3 in run
   File "<frozen runpy>", line 88 in _run_code
-  File "/home/u/app/serve.py", line 41 in predict
-  File "/home/u/app/main.py", line 9 in <module>
+  File "/srv/u/app/serve.py", line 41 in predict
+  File "/srv/u/app/main.py", line 9 in <module>
 
 Thread 0x00007f12 (most recent call first):
-  File "/home/u/other.py", line 1 in wait
+  File "/srv/u/other.py", line 1 in wait
 
 Extension modules: numpy.core._multiarray_umath (total: 1)
 """

@@ -183,16 +183,16 @@ def test_those_who_write_and_remove_the_same_engine_at_once_never_leave_a_torn_o
     ("platform", "environment", "expected"),
     [
         ("linux", {"XDG_CACHE_HOME": "/caches"}, "/caches/torchspan"),
-        ("linux", {"XDG_CACHE_HOME": "relative"}, "/home/me/.cache/torchspan"),
-        ("linux", {}, "/home/me/.cache/torchspan"),
-        ("darwin", {}, "/home/me/Library/Caches/torchspan"),
-        ("win32", {}, "/home/me/AppData/Local/torchspan"),
+        ("linux", {"XDG_CACHE_HOME": "relative"}, "/users/me/.cache/torchspan"),
+        ("linux", {}, "/users/me/.cache/torchspan"),
+        ("darwin", {}, "/users/me/Library/Caches/torchspan"),
+        ("win32", {}, "/users/me/AppData/Local/torchspan"),
         ("win32", {"LOCALAPPDATA": "/local"}, "/local/torchspan"),
     ],
 )
 def test_the_default_is_in_the_users_folder_for_caches(platform, environment, expected, monkeypatch):
     monkeypatch.setattr("sys.platform", platform)
-    monkeypatch.setattr(Path, "home", lambda: Path("/home/me"))
+    monkeypatch.setattr(Path, "home", lambda: Path("/users/me"))
     for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():

@@ -217,7 +217,7 @@ def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_o
     assert listener.elapsed() == [0.5]
     listener.may_return.set()
     time.settle()
-    assert listener.elapsed() == [0.5, 10.0], "the first has ended, the second is told of once, late"
+    assert listener.elapsed() == [0.5, 10.0], "the first has ended, the second is reported once, late"
     time.advance(0.5)
     assert listener.elapsed() == [0.5, 10.0, 10.5]
     engine.close(second)

@@ -18,23 +18,14 @@ from torchspan._run.process import RunProcess
 from torchspan._run.settings import RunSettings
 from torchspan._run.spans import traceparent
 from torchspan.environment_variables import TORCHSPAN_RUN
-from torchspan.propagation._environment import ENV_PLACE, _own
+from torchspan.propagation._environment import own_environment, with_environment
 
 
 def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Function:
     """What replaces `subprocess.Popen.__init__`."""
-
-    def start(self: Any, *args: Any, **kwargs: Any) -> None:
-        by_position = len(args) > ENV_PLACE
-        given = args[ENV_PLACE] if by_position else kwargs.get("env")
-        environment = boundary.attempt(of_child, given, run.settings) if boundary.is_open else None
-        if environment is not None and by_position:
-            args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
-        elif environment is not None:
-            kwargs["env"] = environment
-        original(self, *args, **kwargs)
-
-    return start
+    return with_environment(
+        original, lambda given: boundary.attempt(of_child, given, run.settings) if boundary.is_open else None
+    )
 
 
 def of_child(given: Any, settings: RunSettings) -> dict[Any, Any] | None:
@@ -45,7 +36,7 @@ def of_child(given: Any, settings: RunSettings) -> dict[Any, Any] | None:
     context = trace.get_current_span().get_span_context()
     if not context.is_valid or not (given is None or isinstance(given, Mapping)):
         return None
-    environment = dict(_own() if given is None else given)
+    environment = dict(own_environment() if given is None else given)
     name = next((each for each in (TORCHSPAN_RUN, os.fsencode(TORCHSPAN_RUN)) if each in environment), None)
     if name is None:  # the program starts it outside of the run
         return None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -20,11 +20,18 @@ ENV_PLACE = 10
 
 def popen(boundary: ErrorBoundary, original: Function) -> Function:
     """What replaces `subprocess.Popen.__init__`, and with it run, call, check_output, os.popen and asyncio's."""
+    return with_environment(original, lambda given: boundary.attempt(of_child, given, INHERITED))
+
+
+def with_environment(original: Function, environment_of: Callable[[Any], dict[Any, Any] | None]) -> Function:
+    """`subprocess.Popen.__init__` with another environment for the child.
+
+    environment_of: takes what the program passed as `env`, and returns what the child gets; None to leave it as it is.
+    """
 
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
         by_position = len(args) > ENV_PLACE
-        given = args[ENV_PLACE] if by_position else kwargs.get("env")
-        environment = boundary.attempt(of_child, given, INHERITED)
+        environment = environment_of(args[ENV_PLACE] if by_position else kwargs.get("env"))
         if environment is not None and by_position:
             args = (*args[:ENV_PLACE], environment, *args[ENV_PLACE + 1 :])
         elif environment is not None:
@@ -45,7 +52,7 @@ def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
         return None
     if not carrier or not (given is None or isinstance(given, Mapping)):
         return None
-    environment = dict(_own() if given is None else given)
+    environment = dict(own_environment() if given is None else given)
     fields = _carrier.fields()
     found = {name: _value(environment, name) for name in fields}
     set_by_program = {name for name in fields if found[name] is not None and found[name] != inherited.get(name)}
@@ -64,7 +71,7 @@ def _value(environment: Mapping[Any, Any], name: str) -> str | None:
     return value if value is None else os.fsdecode(value)
 
 
-def _own() -> Mapping[str, str]:
+def own_environment() -> Mapping[str, str]:
     """What a child gets when nothing is passed: this process's environment as the C library knows it.
 
     `os.environ` was read when Python started. A library that has set a variable since (MPI and CUDA libraries do) counts
