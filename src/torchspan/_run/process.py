@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
-from torchspan._base.routes import PlainRoute
 from torchspan._run import otel_private
 from torchspan._run.ends import Ends
 from torchspan._run.report import RunReport
-from torchspan._run.routes import ProgramRoute, SeparateRoute
+from torchspan._run.routes import OwnRoute, ProgramRoute, SeparateRoute
 from torchspan._run.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from torchspan._run.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
 
-Route = PlainRoute | ProgramRoute | SeparateRoute
+Route = OwnRoute | ProgramRoute | SeparateRoute
 WAITING = 0.9
 """The share of a program's time to end that exporters have; the rest is for what Python itself does at an end."""
 
@@ -48,7 +47,7 @@ class RunProcess:
         self._lock = threading.RLock()
         self._is_making = False
         self._own: OwnTracers | None = None
-        self._own_route: PlainRoute | None = None
+        self._own_route: OwnRoute | None = None
         self._separate: TracerProvider | None = None
         self._failed = False
         self._file: RunFileProcessor | None = None
@@ -132,7 +131,7 @@ class RunProcess:
         if isinstance(provider, ProxyTracerProvider):
             if self._own_route is None:  # asked for at each span
                 lent = self._lend(name, version, schema_url, None)
-                self._own_route = None if lent is None else PlainRoute(lent)
+                self._own_route = None if lent is None else OwnRoute(lent)
             return self._own_route
         if provider is otel_private.tracer_provider():
             self.attach_global(provider)

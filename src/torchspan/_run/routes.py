@@ -8,13 +8,27 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
-from torchspan._base.routes import PlainRoute
 from torchspan._run.spans import is_owned
 
 _SEPARATE = context_api.create_key("torchspan-separate-span")
 
 
-class ProgramRoute(PlainRoute):
+class OwnRoute:
+    """Through `run`'s own provider, among the spans that the program makes without one."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def current(self, context: Context) -> Span:
+        """OpenTelemetry's current span."""
+        return trace.get_current_span(context)
+
+    def inside(self, span: Span, context: Context) -> Context:
+        """OpenTelemetry's current span is `span`."""
+        return trace.set_span_in_context(span, context)
+
+
+class ProgramRoute(OwnRoute):
     """Through a provider of the program's, among its spans: those of `run`'s own provider are not there without `run`."""
 
     def current(self, context: Context) -> Span:

@@ -12,7 +12,6 @@ from opentelemetry.trace import ProxyTracerProvider, Span, Tracer, TracerProvide
 
 from torchspan import semconv
 from torchspan._base.ids import IDS
-from torchspan._base.routes import PlainRoute
 from torchspan._version import __version__
 from torchspan.writer._otel_private import is_provider_set
 
@@ -31,6 +30,21 @@ class Route(Protocol):
 
     def inside(self, span: Span, context: Context) -> Context:
         """`context` with `span` as the one that further spans on this route see."""
+
+
+class Plain:
+    """The spans around are those of the program: OpenTelemetry's current span."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self.tracer = tracer
+
+    def current(self, context: Context) -> Span:
+        """See `Route`."""
+        return trace.get_current_span(context)
+
+    def inside(self, span: Span, context: Context) -> Context:
+        """See `Route`."""
+        return trace.set_span_in_context(span, context)
 
 
 RouteOf = Callable[[TracerProvider, str, str, str], Route | None]
@@ -76,4 +90,4 @@ class TracerSource:
     def _made(self, provider: TracerProvider) -> Route:
         named = (semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
         chosen = None if self._route_of is None else self._route_of(provider, *named)
-        return chosen or PlainRoute(provider.get_tracer(*named))
+        return chosen or Plain(provider.get_tracer(*named))
