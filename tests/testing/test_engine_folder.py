@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder in which the stand-in keeps engines: what is read from it, what is not, and how much stays."""
 
+import concurrent.futures
 import logging
 import os
+import sys
 import threading
 from pathlib import Path
 
@@ -177,6 +179,21 @@ def test_those_who_write_and_remove_the_same_engine_at_once_never_leave_a_torn_o
         thread.join()
     assert not any("Ignoring" in message for message in caplog.messages)
     assert files(folder) == [*entries(folder).values()]
+
+
+def test_threads_that_read_at_once_leave_torch_as_it_was(folder, reference):
+    # Reading a graph traces it, and torch.fx replaces this method meanwhile: in two threads at once, one stays.
+    call = torch.nn.Module.__call__
+    folder.write(KEY, reference)
+    switch_interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: EngineFolder(folder.path, is_chosen=False).read(KEY), range(40)))
+    finally:
+        sys.setswitchinterval(switch_interval)
+        left, torch.nn.Module.__call__ = torch.nn.Module.__call__, call
+    assert left is call and None not in found
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ class EngineFolder:
             with os.fdopen(os.open(path, os.O_RDONLY | _NO_LINK | _BINARY), "rb") as file, _disable_current_modes():
                 if not _is_own(os.fstat(file.fileno())):
                     return None
-                graph, bindings, profiles, outputs = torch.load(file, weights_only=False)
+                with _lock:
+                    graph, bindings, profiles, outputs = torch.load(file, weights_only=False)
             os.utime(path)
         except FileNotFoundError:
             return None
@@ -156,6 +157,19 @@ def _is_own(status: os.stat_result) -> bool:
         return True
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
+
+_lock = threading.Lock()
+"""Held while a graph is read: torch.fx traces it and replaces `torch.nn.Module.__call__` meanwhile. Two threads that do so
+at once put back each other's replacements, and one stays for good."""
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)  # another thread of the parent may have held it
 
 _NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
 _BINARY: int = getattr(os, "O_BINARY", 0)
