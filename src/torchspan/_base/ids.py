@@ -3,12 +3,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import secrets
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 INVALID_ID = 0
 """Neither a span's nor a trace's id (W3C Trace Context, all zeros)."""
+
+RANDOMNESS_BITS = 56
+"""How many bits of a trace id are its randomness, the last ones: https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
+
+
+@dataclass(frozen=True, slots=True)
+class SameTrace:
+    """The trace id that is there already. is_random: whether its bits are random, as far as is known."""
+
+    trace_id: int
+    is_random: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRange:
+    """A trace id with a randomness of at least `threshold`: one that samplers with this rejection threshold keep.
+
+    https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/
+    """
+
+    threshold: int
+
+
+class _NextTrace(threading.local):
+    wanted: SameTrace | KeptRange | None = None
+    given: SameTrace | KeptRange | None = None
 
 
 class IdGenerator:
@@ -19,8 +49,12 @@ class IdGenerator:
     ids. A forked child starts from a new seed.
     """
 
+    hands_out_wanted = True
+    """Whether `next_trace` has an effect on this generator's ids."""
+
     def __init__(self) -> None:
         self._random = random.Random()  # noqa: S311 - ids are no secrets
+        self._next = _NextTrace()
         self._seed()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._seed)
@@ -30,21 +64,39 @@ class IdGenerator:
 
     def generate_span_id(self) -> int:
         """A random 64-bit number, never 0."""
-        number = INVALID_ID
-        while number == INVALID_ID:
-            number = self._random.getrandbits(64)
-        return number
+        return self._number(64)
 
     def generate_trace_id(self) -> int:
-        """A random 128-bit number, never 0."""
-        number = INVALID_ID
-        while number == INVALID_ID:
-            number = self._random.getrandbits(128)
-        return number
+        """A random 128-bit number, never 0, unless `next_trace` wants another one here."""
+        mine = self._next
+        wanted, mine.wanted, mine.given = mine.wanted, None, mine.wanted
+        if wanted is None:
+            return self._number(128)
+        if isinstance(wanted, SameTrace):
+            return wanted.trace_id
+        kept = wanted.threshold + self._random.randrange((1 << RANDOMNESS_BITS) - wanted.threshold)
+        return self._number(128 - RANDOMNESS_BITS) << RANDOMNESS_BITS | kept
 
     def is_trace_id_random(self) -> bool:
-        """All bits are random: samplers may use any of them (W3C Trace Context, level 2)."""
-        return True
+        """Whether samplers may use the bits of the last trace id (W3C Trace Context, level 2): all are random."""
+        given = self._next.given
+        return given.is_random if isinstance(given, SameTrace) else True
+
+    @contextlib.contextmanager
+    def next_trace(self, wanted: SameTrace | KeptRange) -> Iterator[None]:
+        """Inside, the calling thread's next trace id is as `wanted`; further ones are as ever."""
+        mine = self._next
+        mine.wanted = wanted
+        try:
+            yield
+        finally:
+            mine.wanted = mine.given = None
+
+    def _number(self, bits: int) -> int:
+        number = INVALID_ID
+        while number == INVALID_ID:
+            number = self._random.getrandbits(bits)
+        return number
 
 
 IDS = IdGenerator()

@@ -3,5 +3,6 @@
 
 from torchspan.sdk._file_exporter import FileSpanExporter
 from torchspan.sdk._file_processor import RunFileProcessor
+from torchspan.sdk._id_generator import TorchspanIdGenerator
 
-__all__ = ["FileSpanExporter", "RunFileProcessor"]
+__all__ = ["FileSpanExporter", "RunFileProcessor", "TorchspanIdGenerator"]

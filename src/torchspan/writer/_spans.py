@@ -25,6 +25,7 @@ from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._otel_private import flush_files
 from torchspan.writer._parents import SpanParents
+from torchspan.writer._repeats import RepeatedIds
 from torchspan.writer._tracer import Route, RouteOf, TracerSource
 
 STEPS_LIMIT = 20
@@ -71,6 +72,7 @@ class SpanWriter:
         self.unsampled = 0
         """Spans started that the sampler refused, imports apart."""
         self._budget = Budget(spans_per_trace)
+        self._repeated_ids = RepeatedIds()
         self._folding = Folding(parents, capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
@@ -121,6 +123,7 @@ class SpanWriter:
         current = route.current(context)
         if current is not trace.get_current_span(context):
             context = trace.set_span_in_context(current, context)
+        self._repeated_ids.see(current, self._tracers.provider())
         ended_ns = getattr(current, "end_time", None)
         if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported later than it was
             links.append(Link(current.get_span_context()))
