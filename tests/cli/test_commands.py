@@ -105,6 +105,9 @@ def test_the_summary_says_how_many_resolved_and_whether_the_version_is_supported
         (3_600_000_000_000, "1 h 00 m"),
         (99 * 3_600_000_000_000, "99 h 00 m"),
         (1_800_000_000_000_000_000, "20833 d"),
+        (9_999_998 * 86_400_000_000_000, "9999998 d"),
+        (60_000 * 2**64, "1e+10 d"),
+        (float("inf"), "inf d"),
     ],
 )
 def test_durations_have_three_digits_and_a_unit(ns, expected):
@@ -121,6 +124,7 @@ def test_texts_are_measured_and_shortened_in_columns():
 
 def test_what_could_act_on_a_terminal_is_written_out():
     assert printable("a\x1b[2J\u202e\udc80\tä推") == "a\\x1b[2J\\u202e\\udc80\\tä推"
+    assert printable("e\u0301\u3164") == "e\\u0301\\u3164"
 
 
 def test_an_unknown_option_is_refused_with_the_usage_of_its_command_and_a_suggestion(capsys):

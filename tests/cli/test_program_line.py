@@ -42,6 +42,11 @@ def test_imports_compilations_runs_and_the_rest_are_the_whole(split):
     assert line == "program 6.00 s: imports 2.90, Torch-TensorRT 0.95, runs 1.20, rest 0.95"
 
 
+@pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300, 2.0**32])
+def test_seconds_of_runs_that_cannot_be_are_left_out(split, seconds):
+    assert split(2.0, runs=[seconds, 0.5]) == "program 2.00 s: runs 0.50, rest 1.50"
+
+
 def test_what_is_inside_other_work_is_counted_once(split):
     line = split(
         2.0,

@@ -51,6 +51,24 @@ def long_text(count):
     return [span(1, None, [{"key": "error.type", "value": {"stringValue": "é" * count}}])]
 
 
+def long_place(count):
+    """A path of so many folders, where an exception was raised."""
+    place = [{"key": "code.file.path", "value": {"stringValue": "a/" * count}}]
+    return [
+        {**span(1), "status": {"code": 2}, "events": [{"name": "exception", "attributes": place}]},
+        span(2, 1, place),
+    ]
+
+
+def links(count):
+    return [{**span(1), "links": [{"traceId": f"{n:032x}", "spanId": f"{n:016x}"} for n in range(1, count)]}]
+
+
+def names(count):
+    """Traces of one span, each with a name of its own."""
+    return [{**each, "name": f"job {number}"} for number, each in enumerate(one_span_each(count))]
+
+
 def kinds_of_fallback(count):
     kinds = [
         strings("torch_tensorrt.fallback.operators.names", [f"operator {number}" for number in range(count)]),
@@ -108,7 +126,9 @@ def lines_run(function, *arguments):
     return count
 
 
-@pytest.mark.parametrize("shape", [chain, siblings, long_text, kinds_of_fallback, one_span_each])
+@pytest.mark.parametrize(
+    "shape", [chain, siblings, long_text, long_place, links, names, kinds_of_fallback, one_span_each]
+)
 def test_four_times_as_much_takes_about_four_times_as_many_steps(written, shape):
     small, large = (lines_run(shown, written(shape(count))) for count in (300, 1_200))
     assert large < 4.5 * small

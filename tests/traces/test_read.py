@@ -288,6 +288,33 @@ def test_texts_are_those_of_the_file(file):
     assert read.name == "a\x1b[2J\nb"
 
 
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ({"intValue": str(2**63 - 1)}, 2**63 - 1),
+        ({"intValue": -(2**63)}, -(2**63)),
+        ({"intValue": str(2**63)}, None),
+        ({"intValue": "9" * 4000}, None),
+        ({"intValue": 1e999}, None),
+        ({"doubleValue": int("9" * 4000)}, None),
+        ({"doubleValue": "Infinity"}, float("inf")),
+    ],
+)
+def test_an_integer_has_at_most_64_bits_and_a_double_is_one(file, value, expected):
+    path = file(json.dumps(request(span(attributes=[{"key": "number", "value": value}]))))
+    assert traces.read(path).spans[0].attributes == {"number": expected}
+
+
+def test_an_id_that_is_longer_than_any_costs_its_span_alone(file):
+    path = file(json.dumps(request(span("a"), span("b", "a" * 34))))
+    assert names(path) == (["a"], ["line 1, span 2: spanId is longer than 32 digits"])
+
+
+def test_a_time_that_is_infinite_costs_its_span_alone(file):
+    path = file(json.dumps(request(span("a"), span("b", startTimeUnixNano=1e999))))
+    assert names(path) == (["a"], ["line 1, span 2: no startTimeUnixNano"])
+
+
 def test_a_link_that_cannot_be_read_costs_no_span(file):
     links = [{"traceId": "x", "spanId": "y"}, 3, {"traceId": "12" * 16, "spanId": "34" * 8}]
     (read,) = traces.read(file(json.dumps(request(span(links=links))))).spans

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
 _NARROWEST, _WIDEST = 40, 200
+_UNSEEN = re.compile("[\u115f-\u11ff\u2800\u3164\ud7b0-\ud7ff\uffa0\U0001d159\U00013441\U00013442]")
+"""What `str.isprintable` accepts and a terminal draws as nothing or into the character before it.
+
+Fillers and the parts of Hangul syllables that follow the first, the empty Braille pattern, an empty note head, empty
+hieroglyphs. Marks (categories Mn, Mc and Me) are looked up.
+"""
 _ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ", "|`|-#:|-~x>>u")
 
 
@@ -35,13 +42,25 @@ Line = list[tuple[str, Style]]
 
 
 def printable(text: str) -> str:
-    r"""The text with everything that could act on a terminal written out.
+    r"""The text with everything written out that could act on a terminal, or that is not seen as a character.
 
-    Control characters, escape sequences, line breaks, direction marks and lone surrogates read `\x1b`, `\u202e`.
+    Control characters, escape sequences, line breaks, direction marks, lone surrogates, marks that combine with the
+    character before them and characters without a glyph read `\x1b`, `\u202e`, `\u0301`.
     """
-    if text.isprintable():
+    if is_printable(text):
         return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return "".join(char if _is_seen(char) else ascii(char)[1:-1] for char in text)
+
+
+def is_printable(text: str) -> bool:
+    """Whether `printable` leaves the text as it is."""
+    return text.isprintable() and (text.isascii() or all(map(_is_seen, text)))
+
+
+def _is_seen(char: str) -> bool:
+    if char.isascii():
+        return char.isprintable()
+    return char.isprintable() and unicodedata.category(char)[0] != "M" and _UNSEEN.match(char) is None
 
 
 def cells(text: str) -> int:

@@ -23,7 +23,7 @@ LONGEST_DOCUMENT = 256 * 1024 * 1024
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _REQUEST = b'{"resource'
 _CHUNK = 1024 * 1024
 
@@ -145,9 +145,10 @@ class _Lines:
 
 def _depth(line: bytes) -> int:
     """How many brackets the line opens and does not close; 0 where a string is cut off, which only a torn line is."""
-    rest = _STRING.sub(b"", line)
-    if b'"' in rest:
+    pieces = _ESCAPED.sub(b"", line).split(b'"')  # outside and inside of strings by turns
+    if len(pieces) % 2 == 0:
         return 0
+    rest = b"".join(pieces[::2])
     return rest.count(b"{") + rest.count(b"[") - rest.count(b"}") - rest.count(b"]")
 
 

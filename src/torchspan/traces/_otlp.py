@@ -24,8 +24,8 @@ _KINDS = {
 }
 _BASE64 = {22: 16, 24: 16, 11: 8, 12: 8}
 """Length of an id in base64, with padding or without, and its bytes."""
-
-
+_LONGEST_ID = 32
+"""Hexadecimal digits of a trace id."""
 _STANDARD_ALPHABET = str.maketrans("-_", "+/")
 
 
@@ -122,6 +122,8 @@ def _id(raw: Mapping[str, Any], key: str) -> str:
         decoded = _from_base64(value)
         if len(decoded) == _BASE64[len(value)]:
             return sys.intern(decoded.hex())
+    if len(value) > _LONGEST_ID:
+        raise UnreadableError(f"{key} is longer than {_LONGEST_ID} digits")
     try:
         return sys.intern(bytes.fromhex(value).hex())
     except ValueError:
@@ -140,7 +142,7 @@ def _from_base64(value: str) -> bytes:
 def _time(raw: Mapping[str, Any], key: str) -> int:
     try:
         value = int(_get(raw, key))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise UnreadableError(f"no {key}") from None
     if not 0 <= value < 2**64:
         raise UnreadableError(f"{key} is not a time")
@@ -156,9 +158,17 @@ def _value(value: Mapping[str, Any]) -> Any:
     for kind, raw in value.items():
         try:
             return _READERS[kind](raw)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             return None
     return None
+
+
+def _integer(raw: Any) -> int:
+    """Raises OverflowError for what OTLP's 64 bits do not hold, so that computing with it cannot fail."""
+    value = int(raw)
+    if not -(2**63) <= value < 2**63:
+        raise OverflowError
+    return value
 
 
 def _bytes(raw: str) -> str:
@@ -214,7 +224,7 @@ _IN_SCHEMA = {
 _READERS: dict[str, Callable[[Any], Any]] = {
     "stringValue": _text,
     "boolValue": bool,
-    "intValue": int,
+    "intValue": _integer,
     "doubleValue": float,
     "bytesValue": _bytes,
     "arrayValue": lambda raw: [_value(item) for item in mappings(mapping(raw).get("values"))],

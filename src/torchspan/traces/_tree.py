@@ -6,6 +6,7 @@ Nothing here recurses: a file may hold a chain of thousands of spans.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -49,23 +50,26 @@ class Node:
 
 @dataclass
 class Trace:
-    """The trees of one trace id, in the order of their start."""
+    """The trees of one trace id, in the order of their start. They do not change once one of them was asked for."""
 
     trace_id: str
     roots: list[Node]
 
     def nodes(self) -> Iterator[Node]:
         """Every node, parents first."""
-        for root in self.roots:
-            yield from root.below()
+        return iter(self._nodes)
 
-    @property
+    @functools.cached_property
     def start_ns(self) -> int:
-        return min(node.span.start_ns for node in self.nodes())
+        return min(node.span.start_ns for node in self._nodes)
 
-    @property
+    @functools.cached_property
     def end_ns(self) -> int:
-        return max(node.span.start_ns + node.span.duration_ns for node in self.nodes())
+        return max(node.span.start_ns + node.span.duration_ns for node in self._nodes)
+
+    @functools.cached_property
+    def _nodes(self) -> list[Node]:
+        return [node for root in self.roots for node in root.below()]
 
 
 def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[int]:

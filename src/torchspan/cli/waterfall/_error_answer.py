@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,17 +96,16 @@ def _place(attributes: Attributes) -> Paragraph:
     )
     if not file:
         return ()
-    path = Path(str(file))
-    folder = _current_folder()
-    shown = path.relative_to(folder) if folder is not None and path.is_relative_to(folder) else path
-    return (f"{shown}:{line}" if line is not None else str(shown), *(("in", str(function)) if function else ()))
+    shown = str(file).removeprefix(_current_folder())
+    return (f"{shown}:{line}" if line is not None else shown, *(("in", str(function)) if function else ()))
 
 
-def _current_folder() -> Path | None:
+def _current_folder() -> str:
+    """What the paths below the current folder begin with; empty where there is none."""
     try:
-        return Path.cwd()
+        return str(Path.cwd()).rstrip(os.sep) + os.sep
     except OSError:  # it was deleted
-        return None
+        return ""
 
 
 def _blocking(attributes: Attributes) -> Paragraph:

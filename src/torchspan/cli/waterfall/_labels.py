@@ -129,7 +129,7 @@ def strings(attributes: Attributes, key: str) -> list[str]:
 
 
 def numbers(attributes: Attributes, key: str) -> list[float]:
-    """The attribute as a list of finite, non-negative numbers; empty where it is something else."""
+    """The attribute as a list of numbers from 0 to 2**64; empty where it is something else."""
     value = attributes.get(key)
     if not isinstance(value, list) or not all(_is_number(item) for item in value):
         return []
@@ -137,7 +137,7 @@ def numbers(attributes: Attributes, key: str) -> list[float]:
 
 
 def number(attributes: Attributes, key: str) -> float | None:
-    """The attribute as a finite, non-negative number; None where it is something else."""
+    """The attribute as a number from 0 to 2**64; None where it is something else."""
     value = attributes.get(key)
     return value if _is_number(value) else None
 
@@ -148,7 +148,7 @@ def operator(name: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 2**64
 
 
 def _facts(node: Node) -> list[Fact]:

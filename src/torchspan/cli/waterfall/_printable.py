@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans whose texts can be given to a terminal: nothing in a file acts on it."""
+"""Spans whose texts can be given to a terminal: nothing in a file acts on it, and no text fills it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchspan import semconv
-from torchspan.cli._terminal import printable
+from torchspan.cli._terminal import is_printable, printable
 from torchspan.traces import Attributes, Event, Span, UnfinishedSpan
+
+LONGEST = 4_096
+"""Characters of a text that are drawn: twice what torchspan records of one, since nothing bounds those of a program."""
 
 
 def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
-    """The spans with their texts written out (`printable`), and of each message the first line alone.
+    """The spans with their texts written out (`printable`), cut off at LONGEST, and of each message the first line alone.
 
-    A span whose texts are printable as they are is the same object.
+    A span whose texts can be drawn as they are is the same object.
     """
     resources: dict[int, tuple[Attributes, Attributes]] = {}
     for span in spans:
@@ -28,7 +31,7 @@ def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _printable(span: Span, resource: Attributes) -> Span:
-    name, message, scope = printable(span.name), _first_line(span.status_message), printable(span.scope)
+    name, message, scope = _text(span.name), _first_line(span.status_message), _text(span.scope)
     attributes = _mapping(span.attributes)
     events = tuple(map(_event, span.events)) if span.events else ()
     is_same = (
@@ -40,10 +43,10 @@ def _printable(span: Span, resource: Attributes) -> Span:
         and all(map(operator.is_, events, span.events))
     )
     running = span.running if isinstance(span, UnfinishedSpan) else None
-    if is_same and (running is None or running.name.isprintable()):
+    if is_same and (running is None or _is_text(running.name)):
         return span
     if isinstance(span, UnfinishedSpan) and running is not None:
-        span = dataclasses.replace(span, running=dataclasses.replace(running, name=printable(running.name)))
+        span = dataclasses.replace(span, running=dataclasses.replace(running, name=_text(running.name)))
     return dataclasses.replace(
         span,
         name=name,
@@ -56,7 +59,7 @@ def _printable(span: Span, resource: Attributes) -> Span:
 
 
 def _event(event: Event) -> Event:
-    name, attributes = printable(event.name), event.attributes
+    name, attributes = _text(event.name), event.attributes
     message = attributes.get(semconv.EXCEPTION_MESSAGE)
     if isinstance(message, str) and "\n" in message:
         attributes = {**attributes, str(semconv.EXCEPTION_MESSAGE): _first_line(message)}
@@ -67,29 +70,37 @@ def _event(event: Event) -> Event:
 
 
 def _first_line(text: str) -> str:
-    if text.isprintable():
+    if _is_text(text):
         return text
-    return printable(next((line for line in text.splitlines() if line.strip()), ""))
+    return _text(next((line for line in text.splitlines() if line.strip()), ""))
+
+
+def _text(text: str) -> str:
+    return printable(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
+
+
+def _is_text(text: str) -> bool:
+    return len(text) <= LONGEST and is_printable(text)
 
 
 def _mapping(attributes: Attributes) -> Attributes:
     for key, value in attributes.items():  # plain loops: this looks at every value of a file
-        if not key.isprintable() or not _is_printable(value):
-            return {printable(key): _value(value) for key, value in attributes.items()}
+        if not _is_text(key) or not _is_value(value):
+            return {_text(key): _value(value) for key, value in attributes.items()}
     return attributes
 
 
-def _is_printable(value: Any) -> bool:
+def _is_value(value: Any) -> bool:
     if isinstance(value, str):
-        return value.isprintable()
+        return _is_text(value)
     if isinstance(value, list):
-        return all(_is_printable(item) for item in value)
+        return all(map(_is_value, value))
     return not isinstance(value, dict)
 
 
 def _value(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return _text(value)
     if isinstance(value, list):
         return [_value(item) for item in value]
     return _mapping(value) if isinstance(value, dict) else value

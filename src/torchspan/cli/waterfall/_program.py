@@ -14,6 +14,8 @@ IMPORT = phase.IMPORT.name
 """Name of the spans of a library's first import."""
 
 _NOT_WORK = {IMPORT, phase.RUN.name, phase.PROGRESS.name}
+_MOST_S = 2.0**32
+"""Seconds of runs beyond which a report says nothing: more than a century of one thread."""
 _NOTABLE = 1.01
 """How many times as long as its union a sum is that the line mentions."""
 
@@ -40,7 +42,8 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], wi
     imports, work, is_plain = _found(run, traces)
     import_ns, import_sum = _length(_union(imports)), _length(imports)
     work_ns, work_sum = _length(_union([*imports, *work])) - import_ns, _length(work)
-    runs_sum = round(sum(max(report.runs_s, 0.0) for report in reports) * 1e9)
+    # A report is a file of the program's: its numbers may be any.
+    runs_sum = round(sum(report.runs_s for report in reports if 0 <= report.runs_s < _MOST_S) * 1e9)
     left_ns = run.duration_ns - import_ns - work_ns
     runs_ns = min(runs_sum, left_ns)
     named = {"imports": import_ns, "TensorRT" if is_plain else "Torch-TensorRT": work_ns, "runs": runs_ns}

@@ -22,6 +22,8 @@ from torchspan.traces import Attributes, Node, Run, Span, Trace
 _DURATION = 9
 _STAND_IN = "stand-in"
 _LABEL = 24
+_MOST_NAMES = 40
+"""Names of traces that are not drawn, each with a line of its own."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def overview(traces: Sequence[Trace], width: int) -> Iterator[Line]:
     for trace in traces:
         groups.setdefault(trace.roots[0].span.name, []).append(trace)
     yield [(f"{plural(len(traces), 'more trace')}; --trace ID shows one:", Style.STRONG)]
-    for name, group in groups.items():
+    for name, group in list(groups.items())[:_MOST_NAMES]:
         shortest, longest = (f(trace.end_ns - trace.start_ns for trace in group) for f in (min, max))
         if len(group) == 1:
             numbers = f"  {duration(longest)}  {group[0].trace_id}"
@@ -113,6 +115,9 @@ def overview(traces: Sequence[Trace], width: int) -> Iterator[Line]:
             continue
         yield [(shorten(f"  {name}", width), Style.PLAIN)]
         yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
+    if len(groups) > _MOST_NAMES:
+        rest = sum(len(group) for group in list(groups.values())[_MOST_NAMES:])
+        yield [(f"  … {plural(rest, 'trace')} with {plural(len(groups) - _MOST_NAMES, 'other name')}", Style.PLAIN)]
 
 
 def _service(resource: Attributes) -> str:

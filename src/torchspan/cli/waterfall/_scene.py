@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
 from torchspan.cli.waterfall._labels import Fact
-from torchspan.cli.waterfall._units import duration
+from torchspan.cli.waterfall._units import duration, plural
 from torchspan.traces import Node, Run, Span
 
 _THREADS = ("thread.name", "thread.id")
+_MOST_LINKS = 10
+"""Links of a span that are told; a consumer of messages may have one for each."""
 _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 
 
@@ -46,8 +48,11 @@ class Scene:
             own = name(span)
             if several and own and (above is None or name(above) != own):
                 found.append(f"{what} {own}")
-        links = dict.fromkeys((link.trace_id, link.span_id) for link in span.links)
-        return [Fact(text) for text in (*found, *(self._link(span, key) for key in links)) if text]
+        links = list(dict.fromkeys((link.trace_id, link.span_id) for link in span.links))
+        found += [self._link(span, key) for key in links[:_MOST_LINKS]]
+        if len(links) > _MOST_LINKS:
+            found.append(plural(len(links) - _MOST_LINKS, "more link"))
+        return [Fact(text) for text in found if text]
 
     def _link(self, span: Span, key: tuple[str, str]) -> str:
         """What the link means, by what it leads to; empty where the drawing shows it."""

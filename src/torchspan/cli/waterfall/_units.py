@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 _TIMES = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+_MOST_DAYS = 9_999_999
+"""Days that nine columns hold in full."""
 _SIZES = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"), (1, "B"))
 
 
 def duration(ns: float) -> str:
-    """`850 ns`, `12.3 ms`, `2 m 05 s`, `27 h 03 m`, `20 d`: at most nine columns."""
+    """`850 ns`, `12.3 ms`, `2 m 05 s`, `27 h 03 m`, `20 d`, `2e+08 d`: at most nine columns."""
     if ns >= 360_000_000_000_000:
-        return f"{ns / 86_400e9:.0f} d"
+        days = ns / 86_400e9
+        return f"{days:.0f} d" if days < _MOST_DAYS else f"{days:.0e} d"
     if ns >= 3_599_500_000_000:
         minutes = round(ns / 60e9)
         return f"{minutes // 60} h {minutes % 60:02} m"
