@@ -108,6 +108,25 @@ def test_the_service_of_a_module_is_its_name_and_of_a_shell_word_none(program):
         assert {resource["service.name"].rstrip("0123456789.") for resource in resources(app)} == {name}
 
 
+def test_no_word_of_a_command_line_becomes_the_service_but_a_plain_name(program):
+    app = program(SPANS)
+    names = ("OPENAI_API_KEY=sk-live-4711 python run.py", "TOKEN=sk-live.py", "acme merger.py")
+    for name in names:
+        (app.folder / name).write_text(SPANS)
+    for words, expected in (
+        (["sh", "-c", f"HF_TOKEN=hf_SECRETsecret DB_PASSWORD=hunter2 {sys.executable} app.py"], "app.py"),
+        (["sh", "-c", f"{sys.executable} - hunter2.py < app.py"], "python"),
+        (["env", "TOKEN=sk-live.py", sys.executable, "app.py", "-m", "SECRET message"], "app.py"),
+        ([sys.executable, names[0]], "python"),
+        ([sys.executable, names[1]], "python"),
+        ([sys.executable, "-m", "acme merger"], "python"),
+    ):
+        app.command = words
+        app.below_run()
+        assert {resource["service.name"].rstrip("0123456789.") for resource in resources(app)} == {expected}
+        (app.folder / "run.jsonl").unlink()
+
+
 def test_a_service_name_and_resource_attributes_of_the_programs_are_kept(program):
     app = program(SPANS)
     app.below_run(OTEL_SERVICE_NAME="mine", OTEL_RESOURCE_ATTRIBUTES="team=ml")

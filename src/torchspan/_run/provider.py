@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
 from pathlib import PurePath
+from types import ModuleType
 from typing import Any, cast
 
 from opentelemetry import trace
@@ -26,6 +29,8 @@ from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, is_owned, ow
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """The samplers under which a parent changes no decision."""
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+"""What a name of a script, a module or an interpreter may be to become a `service.name`."""
 
 
 def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
@@ -58,16 +63,41 @@ def resource() -> Resource:
 
 
 def service_name() -> str:
-    """`train.py` of `python train.py` and of torchrun's workers, `app.main` of `python -m app.main`, else `python`."""
-    main = sys.modules.get("__main__")
-    spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name != "__main__":
-        return str(spec.name).removesuffix(".__main__")
-    file = getattr(main, "__file__", None)
-    if not file:
-        return PurePath(sys.executable).name or "python"
-    path = PurePath(file)
+    """`train.py` of `python train.py` and of torchrun's workers, `app.main` of `python -m app.main`, else `python`.
+
+    It is the whole name of a script, or of the folder or archive that is one, of a module, or of the interpreter: ASCII
+    letters, digits, `_`, `.` and `-`, at most 64. What is anything else is left out, whatever part of it is a name.
+    Nothing is read from a command line, and no code of the program's runs.
+    """
+    return _module_name() or _plain(_script()) or _plain(PurePath(sys.executable or "").name) or "python"
+
+
+def _module_name() -> str:
+    """The module of `python -m`; empty where none was run, or where its name is not plain."""
+    spec = _of_main("__spec__")
+    name = spec.name if type(spec) is ModuleSpec else ""
+    if type(name) is not str or name == "__main__":
+        return ""
+    name = name.removesuffix(".__main__")
+    return _plain(name) if all(map(str.isidentifier, name.split("."))) else ""
+
+
+def _script() -> str:
+    """The last part of the script's path, or of the folder or archive whose `__main__.py` runs; empty without one."""
+    file = _of_main("__file__")
+    path = PurePath(file if type(file) is str else "")
     return path.parent.name if path.name == "__main__.py" and path.parent.name else path.name
+
+
+def _of_main(name: str) -> object:
+    """What the program's main module has under the name. It may have put anything there, or in the module's place."""
+    main = sys.modules.get("__main__")
+    return main.__dict__.get(name) if type(main) is ModuleType else None
+
+
+def _plain(name: str) -> str:
+    """The name, or nothing where it is not plain as a whole."""
+    return name if _PLAIN_NAME.fullmatch(name) else ""
 
 
 class StartParent:
