@@ -30,7 +30,7 @@ ALLOWED = {
     "sdk": VOCABULARY | {"_base", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base", "_run", "environment_variables"},
-    "callbacks": {"_dynamo_safety", "subscribers"},
+    "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "subscribers", "writer"},

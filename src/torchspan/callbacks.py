@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan import _dynamo_safety
+from torchspan._base import reading
+from torchspan._base.errors import Guarded
 from torchspan.subscribers import sampling
 from torchspan.subscribers.checks import check_bool, check_callable, checked_scopes
 from torchspan.subscribers.entry import Entry
@@ -151,7 +153,7 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     handle = REGISTRY.new_handle()
     entry = Entry(
         handle,
-        f"callback {handle} ({getattr(callback.start, '__qualname__', type(callback.start).__qualname__)})",
+        Guarded(f"callback {handle} ({reading.function_name(callback.start)})"),
         callback.start,
         callback.end or _nothing,
         scopes,

@@ -297,7 +297,9 @@ class _Arrivals:
                 self._bridge.hook(library, late=late)
                 self._hand_over_imports(self._bridge)
         except Exception:
-            logger.exception("torchspan failed to instrument %s; continuing without tracing it.", library)
+            from torchspan._base.errors import log_failure
+
+            log_failure("torchspan failed to instrument %s; continuing without tracing it.", library)
         return _nothing
 
     def imported(self, ended: Import) -> None:

@@ -1,13 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that catches what an observer raises."""
+"""The one place that catches what an observer raises, and the one that logs it.
+
+What torchspan's own code raises is logged at WARNING by the class of the exception and the place in torchspan, and at DEBUG
+with its text and traceback: they may hold values of the program, and log records may be exported.
+"""
 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
+
+from torchspan._base import reading
 
 logger = logging.getLogger("torchspan")
 
@@ -18,6 +26,12 @@ FAILED: Any = object()
 
 FAILURES_BEFORE_DISABLING = 3
 """An observer that failed this often is not called again: it would go on failing, and cost time."""
+
+NAMES_LIMIT = 1_000
+"""Names whose failures a `Guard` counts; beyond that the one that failed longest ago is forgotten."""
+
+NAME_LENGTH_LIMIT = 256
+"""Characters of the name of a callback, which has the name of a function of the program in it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +65,35 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def log_failure(message: str, *args: Any) -> None:
+    """Log the exception that is being handled, which torchspan's own code raised.
+
+    message, args: the consequence, as `logging` takes them. It is logged at WARNING with the class of the exception and the
+    place; at DEBUG with the text and the traceback.
+    """
+    error = sys.exc_info()[1]
+    if error is not None:
+        consequence = message % args
+        logger.warning("%s Cause: %s.", consequence, cause(error))
+        logger.debug("%s", consequence, exc_info=error)
+
+
+def cause(error: BaseException) -> str:
+    """The class of an exception and the innermost place in torchspan that it passed: `ValueError in torchspan.phase, line 3`."""
+    kind = reading.class_name(type(error))
+    return f"{kind if reading.is_identifier(kind) else '?'} in {_place(error)}"
+
+
+def _place(error: BaseException) -> str:
+    found, entry = "code that torchspan calls", reading.traceback_of(error)
+    while entry is not None:
+        module = entry.tb_frame.f_globals.get("__name__")
+        if type(module) is str and module.startswith("torchspan.") and module != __name__:
+            found = f"{module}, line {entry.tb_lineno}"
+        entry = entry.tb_next
+    return found
+
+
 class ErrorBoundary:
     """Calls torchspan's code so that no exception of it reaches the program. The first one is logged.
 
@@ -76,7 +119,7 @@ class ErrorBoundary:
         except Exception:
             if not self._has_failed:
                 self._has_failed = True
-                logger.exception(self._consequence)
+                log_failure(self._consequence)
             return None
 
     def close(self) -> None:
@@ -85,20 +128,22 @@ class ErrorBoundary:
 
 
 class Guard:
-    """Calls observers so that what they raise never reaches the observed program.
+    """Calls torchspan's own observers so that what they raise never reaches the observed program.
 
-    Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer
-    is known by a `name`; its first failure is logged with the traceback and the consequence, later ones are
-    counted, and after `FAILURES_BEFORE_DISABLING` it is left out. An `ErrorPolicy` says otherwise for one call.
+    Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer is known
+    by a `name`; its first failure is logged with the consequence, later ones are counted, and after
+    `FAILURES_BEFORE_DISABLING` it is left out.
     """
 
     def __init__(self) -> None:
-        self._failures: dict[str, int] = {}
+        self._failures: OrderedDict[str, int] = OrderedDict()
         self._lock = threading.Lock()
+        self.total = 0
+        """How often observers failed, forgotten ones included."""
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often each observer failed, by name."""
+        """How often each observer failed, by name: of the last `NAMES_LIMIT` names."""
         return dict(self._failures)
 
     def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
@@ -119,34 +164,95 @@ class Guard:
         except Exception:
             count = self._count_failure(name)
             if count == 1:
-                logger.exception("%s failed; the program goes on, with less telemetry.", name)
-            self._tell_disabled(name, count, FAILURES_BEFORE_DISABLING)
+                log_failure("%s failed; the program goes on, with less telemetry.", name)
+            _log_disabled(name, count, FAILURES_BEFORE_DISABLING)
             return FAILED
-
-    def call_under(self, policy: ErrorPolicy, name: str, observer: Callable[..., Any], *args: Any) -> Exception | None:
-        """Call `observer(*args)` under a policy of its own. Returns what it raised, if the policy wants that raised again."""
-        limit = None if policy.rethrow else policy.disable_after
-        if limit is not None and self._failures.get(name, 0) >= limit:
-            return None
-        try:
-            observer(*args)
-        except Exception as error:
-            logger.log(policy.level, "%s failed; the program goes on.", name, exc_info=True)
-            if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
-                return error
-            self._tell_disabled(name, self._count_failure(name), limit)
-        return None
 
     def _count_failure(self, name: str) -> int:
         with self._lock:
-            self._failures[name] = self._failures.get(name, 0) + 1
-            return self._failures[name]
+            self.total += 1
+            count = self._failures[name] = self._failures.pop(name, 0) + 1
+            if len(self._failures) > NAMES_LIMIT:
+                self._failures.popitem(last=False)
+            return count
 
-    @staticmethod
-    def _tell_disabled(name: str, count: int, limit: int | None) -> None:
-        if count == limit:
-            logger.error("%s failed %d times and has been disabled.", name, count)
+
+class Guarded:
+    """A callback of the user as a `CallbackGuard` knows it: it is counted here, so that the count goes with the callback.
+
+    name: for the log, cut to `NAME_LENGTH_LIMIT` characters. failures: how often it failed.
+    """
+
+    __slots__ = ("failures", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name if len(name) <= NAME_LENGTH_LIMIT else f"{name[: NAME_LENGTH_LIMIT - 1]}…"
+        self.failures = 0
+
+
+class CallbackGuard:
+    """Calls callbacks of the user so that what they raise reaches neither the observed call nor another callback.
+
+    It catches what `Guard` catches. A failure is logged with its traceback: it is the user's own code, in the user's own log.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.total = 0
+        """How often callbacks failed."""
+
+    def call(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | None:
+        """What `function(*args)` returns; None when it raised or the callback is disabled."""
+        result = self.begin(callback, function, *args)
+        return None if result is FAILED else result
+
+    def begin(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
+        """What `function(*args)` returns; `FAILED` when it raised or the callback is disabled."""
+        if callback.failures >= FAILURES_BEFORE_DISABLING:
+            return FAILED
+        return self.finish(callback, function, *args)
+
+    def finish(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
+        """As `begin`, also where the callback is disabled: the end of what it began before."""
+        try:
+            return function(*args)
+        except Exception:
+            count = self._count_failure(callback)
+            if count == 1:
+                logger.exception("%s failed; the program goes on, with less telemetry.", callback.name)
+            _log_disabled(callback.name, count, FAILURES_BEFORE_DISABLING)
+            return FAILED
+
+    def call_under(
+        self, policy: ErrorPolicy, callback: Guarded, function: Callable[..., Any], *args: Any
+    ) -> Exception | None:
+        """Call `function(*args)` under a policy of its own. Returns what it raised, if the policy wants that raised again."""
+        limit = None if policy.rethrow else policy.disable_after
+        if limit is not None and callback.failures >= limit:
+            return None
+        try:
+            function(*args)
+        except Exception as error:
+            logger.log(policy.level, "%s failed; the program goes on.", callback.name, exc_info=True)
+            if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
+                return error
+            _log_disabled(callback.name, self._count_failure(callback), limit)
+        return None
+
+    def _count_failure(self, callback: Guarded) -> int:
+        with self._lock:
+            self.total += 1
+            callback.failures += 1
+            return callback.failures
+
+
+def _log_disabled(name: str, count: int, limit: int | None) -> None:
+    if count == limit:
+        logger.error("%s failed %d times and has been disabled.", name, count)
 
 
 PROCESS_GUARD = Guard()
-"""Guards what belongs to the process and not to one engine: user callbacks, observers, and the care taken of Dynamo."""
+"""Guards what torchspan does for the process and not for one engine: the care taken of Dynamo, starts and ends of ranges."""
+
+CALLBACK_GUARD = CallbackGuard()
+"""Guards the user's callbacks and observers, which live as long as the process."""

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from torchspan._base.errors import ErrorPolicy
+from torchspan._base import reading
+from torchspan._base.errors import ErrorPolicy, Guarded
 from torchspan.subscribers.interest import Gate
 from torchspan.subscribers.registry import REGISTRY
 
@@ -27,7 +28,7 @@ class Added:
     does.
     """
 
-    __slots__ = ("__weakref__", "_name", "_policy", "callback", "is_on", "number", "token")
+    __slots__ = ("__weakref__", "_guarded", "_policy", "callback", "is_on", "number", "token")
 
     def __init__(self, callback: Callable[..., Any], policy: ErrorPolicy, observer: str) -> None:
         self.number = next(_numbers)
@@ -35,13 +36,12 @@ class Added:
         self.is_on = True
         self.token: Callable[[], _Token | None] = _no_token
         self._policy = policy
-        named = getattr(callback, "__qualname__", type(callback).__qualname__)
-        self._name = f"callback {self.number} ({named}) of {observer}"
+        self._guarded = Guarded(f"callback {self.number} ({reading.function_name(callback)}) of {observer}")
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Call it. Returns what it raised, if its policy, or that of the module, wants that raised again."""
         policy = _RETHROWING if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION else self._policy
-        return REGISTRY.guard.call_under(policy, self._name, functools.partial(self.callback, *args, **kwargs))
+        return REGISTRY.guard.call_under(policy, self._guarded, functools.partial(self.callback, *args, **kwargs))
 
 
 class _Token:

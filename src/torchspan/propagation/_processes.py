@@ -7,7 +7,6 @@ pickles anyway, and are taken out of it again: neither the program's environment
 
 from __future__ import annotations
 
-import logging
 import pickle
 import sys
 import threading
@@ -19,15 +18,13 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.errors import ErrorBoundary, log_failure
 from torchspan._base.import_hooks import Undo
 from torchspan._base.patching import Function, Patches
 from torchspan._base.span_ends import SpanEnds
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 from torchspan.propagation._liveness import Liveness, LivenessTable
-
-logger = logging.getLogger("torchspan")
 
 KEY = "torchspan"
 """Where it lies in the process object: its `_config` is a dictionary that every start method hands on."""
@@ -151,7 +148,7 @@ def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
         _attach(payload)
     except Exception:
-        logger.exception("Failed to enable torchspan in child process; continuing untraced.")
+        log_failure("Failed to enable torchspan in child process; continuing untraced.")
     return payload
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchspan._base.errors import Guard
+from torchspan._base.errors import CallbackGuard, Guarded
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import Scope
 
@@ -16,16 +16,16 @@ from torchspan.subscribers.scope import Scope
 class Entry:
     """One pair of callbacks as it is registered.
 
-    handle: unique in the process, never given out again. name: how the guard calls it. start, end: the pair. scopes: which
+    handle: unique in the process, never given out again. guarded: how the guard knows it. start, end: the pair. scopes: which
     scopes it runs for; empty means all. is_on: whether it starts for events. is_removed: it never will again.
     """
 
     handle: int
-    name: str
+    guarded: Guarded
     start: Callable[[Any], Any]
     end: Callable[[Any, Any], Any]
     scopes: frozenset[Scope]
-    guard: Guard
+    guard: CallbackGuard
     probability: float = 1.0
     mode: SamplingMode = SamplingMode.PER_EVENT
     should_run: Callable[[], Any] | None = None
@@ -56,8 +56,8 @@ class Entry:
 
     def begin(self, record: Any) -> Any:
         """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
-        return self.guard.begin(self.name, self.start, record)
+        return self.guard.begin(self.guarded, self.start, record)
 
     def finish(self, record: Any, context: Any) -> None:
         """Run the end of a start that ran, whatever became of the callback since."""
-        self.guard.finish(self.name, self.end, record, context)
+        self.guard.finish(self.guarded, self.end, record, context)

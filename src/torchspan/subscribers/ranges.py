@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan.subscribers.checks import check_name, check_record_scope
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Interest
@@ -121,7 +122,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         if _dynamo_safety.is_symbolic((*args, *kwargs.values()) if kwargs else args):
             return None
         begun: RecordFunction | None = _dynamo_safety.undisturbed(
-            REGISTRY.guard.call, _STARTING, self._begin, args, kwargs, resumes
+            PROCESS_GUARD.call, _STARTING, self._begin, args, kwargs, resumes
         )
         return begun
 
@@ -137,7 +138,7 @@ class record_function:  # noqa: N801 - PyTorch's name for it
     @staticmethod
     def _ended(record: RecordFunction, error: BaseException | None = None, outputs: Any = _NONE) -> None:
         """End the range: it raised `error`, or `outputs` came out, unless they have been set."""
-        _dynamo_safety.undisturbed(REGISTRY.guard.finish, _ENDING, _end, record, error, outputs)
+        _dynamo_safety.undisturbed(PROCESS_GUARD.finish, _ENDING, _end, record, error, outputs)
 
 
 def _fired(scope: RecordScope) -> Interest:

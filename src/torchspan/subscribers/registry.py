@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from torchspan._base.errors import PROCESS_GUARD
+from torchspan._base.errors import CALLBACK_GUARD
 from torchspan.subscribers import local_state
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest, Observers
@@ -37,7 +37,7 @@ class Registry(Sources):
 
     def __init__(self) -> None:
         super().__init__()
-        self.guard = PROCESS_GUARD
+        self.guard = CALLBACK_GUARD
         """For the user's callbacks; an engine brings its own."""
         self.busy = _Busy()
         self.has_trees = False
@@ -219,7 +219,7 @@ class Registry(Sources):
 def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
     """Whether an entry runs for an event that is not sampled event by event."""
     if entry.should_run is not None:
-        return bool(entry.guard.call(entry.name, entry.should_run))
+        return bool(entry.guard.call(entry.guarded, entry.should_run))
     return not entry.is_sampled or (tree is not None and tree.includes(entry, countdown))
 
 

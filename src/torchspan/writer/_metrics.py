@@ -11,6 +11,7 @@ from opentelemetry import metrics
 from opentelemetry.metrics import MeterProvider
 
 from torchspan import semconv
+from torchspan._base.errors import PROCESS_GUARD
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import HELD
 from torchspan.semconv import Metric
@@ -161,4 +162,4 @@ class MetricWriter:
 
 def _failures(engine: Engine) -> int:
     """How often callbacks failed: the engine's own, and those of the user in the same registry."""
-    return sum(sum(guard.failures.values()) for guard in {engine.guard, engine.registry.guard})
+    return engine.guard.total + engine.registry.guard.total + PROCESS_GUARD.total

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading objects of the program without running its code.
+
+An ordinary look at an object runs code: `obj.x` runs properties and `__getattr__`, `isinstance` reads `__class__`, `str`,
+`len`, `bool`, `==`, `in` and `for` call methods, and a metaclass has a say in what a class is called. What torchspan wants
+to know of an object of the program is therefore read here: from what Python itself stores (instance dictionaries, slots,
+entries of built-in containers), and through properties only where they are the observed libraries' own or written in C.
+
+What cannot be read in this way is unknown: the functions return a default, and raise nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import weakref
+from collections.abc import Callable, Mapping
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+    TracebackType,
+)
+from typing import Any
+
+import wrapt
+
+LIBRARIES = frozenset(
+    {"torch", "torch_tensorrt", "numpy", "torchspan"}
+    | {f"{name}{end}" for name in ("tensorrt", "tensorrt_rtx", "tensorrt_lean", "tensorrt_dispatch") for end in ("", "_bindings")}
+)  # fmt: skip
+"""Packages whose properties may run: the observed ones, what they are built on, and torchspan's stand-ins for them."""
+
+_BASES = frozenset({"abc", "builtins", "collections", "enum", "pybind11_builtins", "typing"})
+"""Where classes of libraries have their bases."""
+
+IDENTIFIER_LIMIT = 128
+"""Characters of the longest name of a class or function that is taken for one."""
+
+_IDENTIFIER = re.compile(r"[\w.<>]+")
+
+_MISSING: Any = object()
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: Python's `class` statement makes nothing else."""
+
+# The getters of `type` itself: a metaclass may define attributes of these names.
+_DICT: Callable[[type], Mapping[str, Any]] = type.__dict__["__dict__"].__get__
+_MRO: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
+_FLAGS: Callable[[type], int] = type.__dict__["__flags__"].__get__
+_MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
+_QUALNAME: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
+
+_TRACEBACK = BaseException.__dict__["__traceback__"].__get__
+
+_PLAIN_TYPES = frozenset(map(id, (BuiltinFunctionType, FunctionType, SimpleNamespace)))
+"""Types of Python's that only store: asking one of their objects for an attribute runs nothing."""
+
+_PROXIES: tuple[type, ...] = (getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProxy),)
+
+
+# --- objects ---------------------------------------------------------------------------------------------------------
+def is_a(thing: Any, kind: Any) -> bool:
+    """Whether the type of `thing` is `kind` or derived from it; what `thing` says of its class does not matter.
+
+    kind: a class of Python's or of a library's, or a tuple of them; not an abstract one, which asks its subclasses.
+    """
+    return issubclass(type(thing), kind)
+
+
+def attribute(thing: Any, name: str, default: Any = None) -> Any:
+    """What `thing` has under `name`, as far as no code of the program's runs for it; else `default`.
+
+    Raises what a property of a library's raises.
+    """
+    kind = type(thing)
+    if id(kind) in _PLAIN_TYPES or is_of_library(kind):
+        return getattr(thing, name, default)
+    found = _held(thing, kind, name)
+    return default if found is _MISSING else found
+
+
+def has(thing: Any, name: str) -> bool:
+    """Whether `attribute` finds something."""
+    return attribute(thing, name, _MISSING) is not _MISSING
+
+
+def _held(thing: Any, kind: type, name: str) -> Any:
+    """What Python stores of an object whose class may be the program's."""
+    if kind is MethodType:
+        return attribute(thing.__func__, name, _MISSING)
+    if issubclass(kind, type):
+        return _of_class(thing, name)
+    in_class, owner = _looked_up(kind, name)
+    how = type(in_class)
+    if how is MemberDescriptorType or (how is GetSetDescriptorType and _is_ours_to_ask(owner)):
+        return _asked(in_class.__get__, thing, kind)
+    if how is property:
+        getter = in_class.fget
+        return getter(thing) if type(getter) is BuiltinFunctionType and _is_ours_to_ask(owner) else _MISSING
+    held = instance_dict(thing)
+    if name in held:
+        return held[name]
+    if in_class is _MISSING and issubclass(kind, _PROXIES):
+        wrapped = _looked_up(kind, "__wrapped__")[0]
+        return attribute(_asked(wrapped.__get__, thing, kind), name, _MISSING)
+    return in_class if in_class is not _MISSING and _looked_up(how, "__get__")[0] is _MISSING else _MISSING
+
+
+def _of_class(cls: type, name: str) -> Any:
+    if name == "__module__":
+        return _asked(_MODULE, cls)
+    if name in {"__qualname__", "__name__"}:
+        qualname = _QUALNAME(cls)
+        return qualname if name == "__qualname__" or type(qualname) is not str else qualname.rpartition(".")[2]
+    found = next((_DICT(each)[name] for each in _MRO(cls) if name in _DICT(each)), _MISSING)
+    return found if _looked_up(type(found), "__get__")[0] is _MISSING else _MISSING
+
+
+def _looked_up(kind: type, name: str) -> tuple[Any, type]:
+    """What a class has under `name`, as it is, and the class of its bases that has it."""
+    for each in _MRO(kind):
+        held = _DICT(each)
+        if name in held:
+            return held[name], each
+    return _MISSING, kind
+
+
+def _asked(getter: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return getter(*args)
+    except AttributeError:  # an empty slot
+        return _MISSING
+
+
+def _is_ours_to_ask(owner: type) -> bool:
+    """Whether a getter in C of this class reads the object and asks nothing of its class, as a tensor's would."""
+    return _is_known(owner) and not _is_tensor(owner)
+
+
+def instance_dict(thing: Any) -> dict[str, Any]:
+    """The attributes that `thing` itself holds; empty where it has no dictionary of its own."""
+    getter, _ = _looked_up(type(thing), "__dict__")
+    held = getter.__get__(thing) if type(getter) is GetSetDescriptorType else None
+    return held if type(held) is dict else {}
+
+
+# --- what is of a library --------------------------------------------------------------------------------------------
+def is_of_library(kind: type) -> bool:
+    """Whether the class and all of its bases are a library's, and their objects hand no question on to another object.
+
+    Modules of PyTorch do that (a compiled module asks the program's), and so do tensors (`__torch_function__`): they are not.
+    """
+    known = _KINDS.get(id(kind))
+    if known is None:
+        known = all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
+        _remember(kind, known)
+    return known
+
+
+def _is_known(cls: type) -> bool:
+    """Whether the class really is where its module says."""
+    name, path = _MODULE(cls), _QUALNAME(cls)
+    if type(name) is not str or type(path) is not str:
+        return False
+    root = name.partition(".")[0]
+    if root not in LIBRARIES and name not in _BASES:
+        return False
+    if name == "pybind11_builtins" or not _FLAGS(cls) & _HEAP_TYPE:
+        return True
+    holder: Any = sys.modules.get(name)
+    for part in path.split("."):
+        if not (is_a(holder, ModuleType) or is_a(holder, type)):
+            return False
+        holder = (_DICT(holder) if is_a(holder, type) else instance_dict(holder)).get(part)
+    return holder is cls
+
+
+def _is_asking(kind: type) -> bool:
+    own = [_looked_up(kind, name)[0] for name in ("__getattr__", "__getattribute__")]
+    return FunctionType in map(type, own) or _is_tensor(kind) or is_module(kind)
+
+
+def is_module(kind: type) -> bool:
+    """Whether it is a class of modules of PyTorch's."""
+    module = loaded("torch.nn.modules.module", "Module")
+    return module is not None and issubclass(kind, module)
+
+
+def _is_tensor(kind: type) -> bool:
+    tensor = loaded("torch._C", "TensorBase")
+    return tensor is not None and issubclass(kind, tensor)
+
+
+def loaded(module: str, name: str) -> Any:
+    """What a module has under `name`; None where the module has not been imported, or has no such name."""
+    return instance_dict(sys.modules.get(module)).get(name)
+
+
+_KINDS: dict[int, bool] = {}
+"""Whether a class is a library's, by its id: a class may hash as its metaclass likes."""
+
+_REFERENCES: dict[int, weakref.ref[type]] = {}
+
+
+def _remember(kind: type, known: bool) -> None:
+    key = id(kind)
+
+    def forget(_gone: object) -> None:
+        _KINDS.pop(key, None)
+        _REFERENCES.pop(key, None)
+
+    _REFERENCES[key] = weakref.ref(kind, forget)
+    _KINDS[key] = known
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+def text(value: Any) -> str | None:
+    """A text as a plain `str`; None for what is no text."""
+    if type(value) is str:
+        return value
+    return str.__str__(value) if issubclass(type(value), str) else None
+
+
+def whole_number(value: Any) -> int | None:
+    """An `int` that is exactly one, and no `bool`; None for anything else."""
+    return value if type(value) is int else None
+
+
+def switch(value: Any) -> bool | None:
+    """Whether a plain value counts as true; None for an object whose answer would be code of its own."""
+    if value is None or type(value) in _WITH_A_TRUTH:
+        return bool(value)
+    return None
+
+
+_WITH_A_TRUTH = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset)
+
+
+def entries(thing: Any) -> list[Any] | None:
+    """The entries of a list, tuple or set, or the values of a dictionary; None for anything else.
+
+    Classes derived from these are read as what they are derived from, past what they define.
+    """
+    kind = type(thing)
+    for each in _WITH_ENTRIES:
+        if issubclass(kind, each):
+            return list(each.__iter__(thing))
+    return list(dict.values(thing)) if issubclass(kind, dict) else None
+
+
+_WITH_ENTRIES: tuple[Any, ...] = (list, tuple, set, frozenset)
+
+
+def pairs(thing: Any) -> list[tuple[Any, Any]]:
+    """The keys and values of a dictionary; none for anything else."""
+    return list(dict.items(thing)) if issubclass(type(thing), dict) else []
+
+
+def size(thing: Any) -> int | None:
+    """The bytes of a `bytes` object and the like, or of what a library calls `nbytes`; None for anything else."""
+    if type(thing) in (bytes, bytearray):
+        return len(thing)
+    if type(thing) is memoryview:
+        return thing.nbytes
+    return whole_number(attribute(thing, "nbytes")) if is_of_library(type(thing)) else None
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+def class_name(cls: type) -> str:
+    """The qualified name of a class, without its module."""
+    return text(_QUALNAME(cls)) or "?"
+
+
+def module_of(cls: type) -> str:
+    """The module of a class; `?` where that is no text."""
+    return text(_asked(_MODULE, cls)) or "?"
+
+
+def is_identifier(name: str) -> bool:
+    """Whether it reads as the name of a class or function: letters, digits, `_`, `.`, `<` and `>`, not too many."""
+    return len(name) <= IDENTIFIER_LIMIT and _IDENTIFIER.fullmatch(name) is not None
+
+
+def function_name(function: Any) -> str:
+    """The qualified name of a function or of another callable, without its module; of an object without, that of its class."""
+    return text(attribute(function, "__qualname__")) or class_name(type(function))
+
+
+def unwrapped(function: Any) -> Any:
+    """The function below what `functools.wraps` and wrapt put around it."""
+    for _ in range(_WRAPPERS_LIMIT):
+        inside = attribute(function, "__wrapped__", _MISSING)
+        if inside is _MISSING:
+            break
+        function = inside
+    return function
+
+
+_WRAPPERS_LIMIT = 100
+"""What is wrapped by itself has no end."""
+
+
+# --- exceptions ------------------------------------------------------------------------------------------------------
+def traceback_of(error: BaseException) -> TracebackType | None:
+    """Where the exception passed; its class may have an attribute of that name."""
+    found: TracebackType | None = _TRACEBACK(error)
+    return found
