@@ -2,13 +2,16 @@
 """The hot path without a library: what becomes of a run, and the seams beside it."""
 
 import dataclasses
+import gc
 import os
 import threading
+import weakref
 from types import SimpleNamespace
 
 import pytest
 from opentelemetry import context as context_api
 from opentelemetry.instrumentation.utils import suppress_instrumentation
+from opentelemetry.trace import INVALID_SPAN, set_span_in_context
 
 from support.engines import extend
 from torchspan import phase, semconv
@@ -253,6 +256,189 @@ def test_a_forked_child_ends_its_copy_of_a_span_while_a_parents_thread_was_summi
                 tally.close()
                 os._exit(7)
             assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+def test_below_one_span_with_two_contexts_that_take_turns_every_run_is_counted_there(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            runs.run([], trt_engine)
+            token = context_api.attach(context_api.set_value("baggage", "b"))
+            runs.run([], trt_engine)
+            context_api.detach(token)
+    (request,) = exporter.get_finished_spans()
+    assert (len(runs.events), request.attributes[FOLDED]) == (10, 70)
+
+
+# --- what a reader gets -------------------------------------------------------------------------------------------
+
+
+def test_counted_runs_are_timed_as_well_while_a_reader_wants_it(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    runs.engine.run_times.want(lambda: None)
+    with tracer.start_as_current_span("request"):
+        for _ in range(100):
+            runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    held = runs.engine.run_times.take()
+    assert len(held) == request.attributes[FOLDED] == 90
+    assert sum(held) == pytest.approx(request.attributes["torch_tensorrt.execute.folded.duration.sum"])
+    assert max(held) == request.attributes["torch_tensorrt.execute.folded.duration.max"]
+
+
+@pytest.mark.parametrize("is_below_a_span", [False, True], ids=["no span", "a span"])
+def test_the_collector_is_called_when_a_batch_is_held_wherever_the_runs_are(hooked, tracer, is_below_a_span):
+    runs, trt_engine = hooked(), TrtEngine()
+    collected = []
+    runs.engine.run_times.want(lambda: collected.append(len(runs.engine.run_times.take())), batch=64)
+
+    def work():
+        for _ in range(1000):
+            runs.run([], trt_engine)
+
+    if is_below_a_span:
+        with tracer.start_as_current_span("request"):
+            work()
+        assert sum(collected) > 500
+    else:
+        work()
+        assert collected == [64] * 15
+
+
+@pytest.mark.parametrize("is_below_a_span", [False, True], ids=["no span", "a span"])
+def test_each_duration_is_held_once_when_threads_run_and_another_collects(
+    hooked, tracer, frequent_switches, is_below_a_span
+):
+    runs, collected = hooked(), []
+    times = runs.engine.run_times
+    times.want(lambda: collected.extend(times.take()), batch=100)
+    span = tracer.start_span("request") if is_below_a_span else INVALID_SPAN
+
+    def work():
+        trt_engine = TrtEngine()
+        context_api.attach(set_span_in_context(span))
+        for _ in range(1000):
+            runs.run([], trt_engine)
+
+    workers = [threading.Thread(target=work) for _ in range(16)]
+    for each in workers:
+        each.start()
+    while any(each.is_alive() for each in workers):
+        times.collect()
+    for each in workers:
+        each.join()
+    times.collect()
+    assert len(collected) + len(runs.events) == 16 * 1000
+
+
+# --- what is kept alive -------------------------------------------------------------------------------------------
+
+
+def test_an_engine_that_is_gone_is_freed_though_the_span_that_counted_its_runs_goes_on(hooked, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    alive = weakref.ref(trt_engine)
+    with tracer.start_as_current_span("request"):
+        for _ in range(100):
+            runs.run([], trt_engine)
+        del trt_engine
+        gc.collect()
+        assert alive() is None
+
+
+def test_a_context_in_which_runs_were_counted_is_freed_when_its_span_has_ended(hooked, tracer):
+    runs, engines = hooked(), [TrtEngine(), TrtEngine()]
+    with tracer.start_as_current_span("request"):
+        alive = weakref.ref(context_api.get_current())
+        for _ in range(50):
+            for each in engines:
+                runs.run([], each)
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_context_in_which_runs_were_counted_is_freed_when_torchspan_is_switched_off(hooked, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request", end_on_exit=False) as request:
+        alive = weakref.ref(context_api.get_current())
+        for _ in range(50):
+            runs.run([], trt_engine)
+    runs.close()
+    del request
+    gc.collect()
+    assert alive() is None
+
+
+def test_of_spans_that_never_end_the_last_one_alone_is_kept(hooked, tracer):
+    runs, trt_engine, alive = hooked(), TrtEngine(), []
+    for _ in range(5):
+        with tracer.start_as_current_span("request", end_on_exit=False) as request:
+            alive.append(weakref.ref(request))
+            for _ in range(50):
+                runs.run([], trt_engine)
+        del request
+    gc.collect()
+    assert [each() is None for each in alive] == [True, True, True, True, False]
+
+
+def test_a_context_without_a_span_is_not_kept(hooked):
+    runs, trt_engine = hooked(), TrtEngine()
+    token = context_api.attach(context_api.set_value("baggage", "b"))
+    alive = weakref.ref(context_api.get_current())
+    for _ in range(50):
+        runs.run([], trt_engine)
+    context_api.detach(token)
+    gc.collect()
+    assert alive() is None
+
+
+# --- first runs ---------------------------------------------------------------------------------------------------
+
+
+def firsts(runs):
+    return [event.attributes.get(semconv.EXECUTE_FIRST) for event in runs.events]
+
+
+def test_the_first_run_of_an_engine_is_recorded_where_another_ran_unrecorded(hooked):
+    runs, one, other = hooked(), TrtEngine(), TrtEngine()
+    runs.run([], one)
+    runs.provenance.fresh.add(other)
+    for each in (one, other, one, other):
+        runs.run([], each)
+    assert firsts(runs) == [True]
+
+
+def test_an_engine_that_is_made_again_while_its_runs_are_counted_has_a_first_run_again(hooked, exporter, tracer):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(50):
+            runs.run([], trt_engine)
+        runs.provenance.fresh.add(trt_engine)
+        for _ in range(50):
+            runs.run([], trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert firsts(runs) == [False] * 10 + [True]
+    assert request.attributes[FOLDED] == 89
+
+
+def test_while_an_engine_waits_for_its_first_run_others_run_without_a_decision(hooked, exporter, tracer):
+    asked = []
+    policy = LimitedRuns(RateLimits())
+
+    def decide(*args, **kwargs):
+        asked.append(args)
+        return policy.decide(*args, **kwargs)
+
+    runs, trt_engine, waits = hooked(run_policy=SimpleNamespace(decide=decide)), TrtEngine(), TrtEngine()
+    runs.provenance.fresh.add(waits)
+    for _ in range(50):
+        runs.run([], trt_engine)
+    assert asked == []
+    with tracer.start_as_current_span("request"):
+        for _ in range(50):
+            runs.run([], trt_engine)
+    assert len(asked) == 11
+    (request,) = exporter.get_finished_spans()
+    assert request.attributes[FOLDED] == 40
 
 
 # --- suppression --------------------------------------------------------------------------------------------------

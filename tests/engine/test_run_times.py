@@ -51,6 +51,32 @@ def test_a_collector_may_ask_to_be_called_earlier(times):
     assert (taken, len(list(times.take()))) == ([100, 100], 50)
 
 
+def hold(times, duration_s):
+    """As a hot path does."""
+    for append in times.passes:
+        append(duration_s)
+        return
+    times.add(duration_s)
+
+
+def test_a_hot_path_has_the_collector_called_at_the_same_run(times):
+    taken = []
+    times.want(lambda: taken.append(len(times.take())), batch=100)
+    for number in range(250):
+        hold(times, number)
+    assert (taken, times.take()) == ([100, 100], list(range(200, 250)))
+
+
+def test_a_hot_path_that_shares_with_a_reader_holds_no_more_than_a_batch(times):
+    taken = []
+    times.want(lambda: taken.append(len(times.take())), batch=100)
+    for number in range(230):
+        hold(times, number)
+        if number == 150:
+            assert times.take() == list(range(100, 151))
+    assert (taken, times.take()) == ([100], list(range(151, 230)))
+
+
 def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
     def fails():
         raise RuntimeError("ours")

@@ -17,6 +17,7 @@ from torchspan.writer._otel_private import merge_into_histogram
 
 BOUNDS = (0.001, 0.01, 0.1)
 VALUES = sorted([0.001, 0.01, 0.1, 0.0, 5.0, *(random.Random(7).expovariate(20) for _ in range(1000))])
+SHUFFLED = random.Random(8).sample(VALUES, len(VALUES))
 
 
 class Meters:
@@ -56,13 +57,24 @@ def merged(meters, values):
     [AggregationTemporality.DELTA, AggregationTemporality.CUMULATIVE],
     ids=lambda each: each.name.lower(),
 )
-def test_values_added_at_once_are_those_recorded_one_by_one_over_several_collections(temporality):
+@pytest.mark.parametrize("values", [VALUES, SHUFFLED, SHUFFLED[::-1]], ids=["sorted", "shuffled", "reversed"])
+def test_values_added_at_once_are_those_recorded_one_by_one_over_several_collections(temporality, values):
     at_once, one_by_one = Meters(temporality=temporality, readers=2), Meters(temporality=temporality, readers=2)
-    for part in (VALUES[:300], VALUES[300:301], VALUES[301:]):
+    for part in (values[:300], values[300:301], values[301:]):
         assert merged(at_once, part)
         for value in part:
             one_by_one.histogram.record(value)
         assert at_once.points() == one_by_one.points()
+
+
+@pytest.mark.parametrize("values", [[0.5] * 9, [0.02, 0.05, 0.03], [0.0, 9.0, 0.001, 0.001], [9.0, 0.0]], ids=str)
+def test_values_added_to_those_of_the_same_collection_keep_its_extremes(values):
+    at_once, one_by_one = Meters(), Meters()
+    for part in ([0.01, 0.04], values, [0.04], values[::-1]):
+        assert merged(at_once, part)
+        for value in part:
+            one_by_one.histogram.record(value)
+    assert at_once.points() == one_by_one.points()
 
 
 def test_views_with_other_bounds_or_without_extremes_hold():

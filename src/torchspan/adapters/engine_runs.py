@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import functools
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable
+from time import perf_counter
 from types import FunctionType
 from typing import Any
 
@@ -39,10 +39,9 @@ _ENOUGH = (None,)
 _OTHERS = 64
 """Engines and threads that take turns below recording spans without being decided about again at each turn."""
 
-_Recorded = tuple[Callable[[], Any], Callable[[], Any], float, Any, Any, Any, Any, Any]
-"""The last context with a recording span and the last object that ran in it, weakly; until which `time.perf_counter` its runs
-are counted without asking again; and what a counted run needs: the clock, the type of tensors with data, the span's `RunTally` and
-how to add to it, and what receives durations for the metric, or None."""
+_Counted = tuple[Callable[[], Any], float, Any, Any, Any]
+"""What runs of one object below one span need to be counted: the object, weakly; until which `time.perf_counter` nothing is asked
+again; the type of tensors with data; the span's `RunTally`; and what holds durations for the metric, or None."""
 
 
 def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
@@ -69,109 +68,126 @@ class EngineRuns:
     # --- what replaces it -------------------------------------------------------------------------------------
     def of_function(self, arguments: Arguments) -> Any:
         """A function of two arguments, one of them the engine: an operator, or a method of an execution context."""
-        original, excluded, clock = self._original, self._action.excluded_callers, time.perf_counter
+        original, excluded, counted = self._original, self._action.excluded_callers, self._counted
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
-        times, held, callbacks = self._times, self._times.held, self._callbacks
+        times, callbacks = self._times, self._callbacks
         tensor, reference = _tensor_type(), weakref.ref
         is_open = True
         is_timed = counts_at_once = False
         passed: TwoArguments = original
         unmeasured: TwoArguments = original
         quiet: Callable[[], Any] = _no_context
-        """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands."""
-        recorded: _Recorded = _NO_RECORD
-        others: dict[tuple[int, Any], _Recorded] = {}
-        """What `recorded` was for other objects and contexts, which take turns with the last ones."""
+        """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands. There is none
+        while an engine waits for its first run, which is recorded anywhere."""
+        known_quiet = quiet
+        """The same, whatever waits."""
+        last: tuple[Any, _Counted] | None = _NO_RUN
+        """Of the last counted run, the context and what it needed; None: there are no more. The context is kept alive until its span
+        ends, because asking a weak reference at each run costs 25 ns. The object that runs holds the device's memory and is not."""
+        others: dict[tuple[int, Any], tuple[Callable[[], Any], _Counted]] = {}
+        """The same of other objects and contexts, which take turns with the last ones; the contexts weakly."""
 
         # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest. And few names, of
         # its own and of the functions around it: each costs a nanosecond or two at each call. A run that is only counted,
         # where that has been decided already, is counted here: nothing is called that it could do without.
         def observed_run(first: Any, second: Any) -> Any:
-            if not is_open:
+            known = last
+            if known is None:
                 return original(first, second)
             context = context_of()
-            if context is quiet() and not fresh:
+            if context is known[0]:
+                runner, until_s, tensor, tally, hold = known[1]
+                # Stand-ins for data come together: the first of them tells.
+                if runner() is second and type(first) is list and (not first or type(first[0]) is tensor):
+                    start = perf_counter()
+                    if start < until_s:
+                        try:
+                            result = original(first, second)
+                        except BaseException as error:
+                            counted(tally, perf_counter() - start, type(error))
+                            raise
+                        duration_s = perf_counter() - start
+                        for append in tally.passes:
+                            append(duration_s)
+                            if hold is not None:
+                                hold(duration_s)
+                            return result
+                        counted(tally, duration_s, None)
+                        return result
+            elif context is quiet():
                 return passed(first, second)
-            known, runner, until_s, clock, tensor, append, tally, measure = recorded
-            start = clock()
-            # Stand-ins for data come together: the first of them tells.
-            if (
-                known() is not context
-                or runner() is not second
-                or fresh
-                or start >= until_s
-                or type(first) is not list
-                or (first and type(first[0]) is not tensor)
-            ):
-                return elsewhere(first, second, context)
-            try:
-                result = original(first, second)
-            except BaseException as error:
-                self._counted(tally, clock() - start, type(error))
-                raise
-            duration_s = clock() - start
-            append(duration_s)
-            if measure is not None:
-                measure(duration_s)
-            for _ in tally.passes:
-                return result
-            tally.sum_up()
-            return result
+            return elsewhere(first, second, context)
 
         def elsewhere(first: Any, second: Any, context: Any) -> Any:
             """A run that the last one says nothing about: below another span, of another engine, or later."""
-            nonlocal recorded
-            known = known_before(second, context) if others and not fresh else None
-            if known is None or known is recorded:
-                return decide(first, second, context)
-            recorded = known
-            return observed_run(first, second)
+            nonlocal last
+            if not is_open:  # another thread has put back what `close` took away
+                return original(first, second)
+            if context is known_quiet() and id(first if engine_first else second) not in fresh:
+                if excluded and is_called_by(excluded, sys._getframe(2)):  # above this, `observed_run`
+                    return original(first, second)
+                return passed(first, second)
+            if others:
+                try:
+                    before = others.get((id(context), reference(second)))
+                except TypeError:  # without weak references
+                    before = None
+                # Where that is what the last run needed, there is another reason.
+                if before is not None and before[0]() is context and not (last and last[1] is before[1]):
+                    last = context, before[1]
+                    return observed_run(first, second)
+            return decide(first, second, context)
 
         def remember(context: Any, runner: Any, until_s: float, tally: RunTally | None) -> None:
-            nonlocal quiet, recorded
+            nonlocal last
             if tally is None:
-                quiet = reference(context)
+                found_quiet(context)
             elif counts_at_once:
                 try:
                     runs_here = reference(runner)
                 except TypeError:  # without weak references it is decided about each time
                     return
-                recorded = (
-                    reference(context), runs_here, until_s, clock, tensor, tally.held.append, tally,
-                    times.add if is_timed else None,
-                )  # fmt: skip
+                needed = runs_here, until_s, tensor, tally, times.held.append if is_timed else None
+                last = context, needed
                 if len(others) >= _OTHERS:
                     others.clear()
-                others[id(context), runs_here] = recorded
+                others[id(context), runs_here] = reference(context), needed
                 tally.at_close.add(forget)
 
-        def known_before(runner: Any, context: Any) -> _Recorded | None:
-            try:
-                before = others.get((id(context), reference(runner)))
-            except TypeError:  # without weak references
-                return None
-            return before if before is not None and before[0]() is context else None
+        def found_quiet(context: Any) -> None:
+            nonlocal quiet, known_quiet
+            quiet = known_quiet = reference(context)
+            if fresh:  # asked last: an engine may be made meanwhile
+                quiet = _no_context
+
+        def one_waits() -> None:
+            nonlocal quiet
+            quiet = _no_context
+            forget()
 
         def forget() -> None:
-            nonlocal recorded
-            recorded = _NO_RECORD
+            nonlocal last
+            last = _NO_RUN if is_open else None
             others.clear()
 
         def timed_run(first: Any, second: Any) -> Any:
-            if checks_inputs:
-                for each in first if type(first) is list else _values(first):
-                    if type(each) is not tensor and _dynamo_safety.is_symbolic(_values(first)):
-                        return original(first, second)
-            start = clock()
+            if (
+                (type(first) is not list or (first and type(first[0]) is not tensor))
+                and checks_inputs
+                and _dynamo_safety.is_symbolic(_values(first))
+            ):
+                return original(first, second)
+            start = perf_counter()
             try:
                 result = original(first, second)
             except BaseException as error:
-                times.add(clock() - start, type(error))
+                times.add(perf_counter() - start, type(error))
                 raise
-            held.append(clock() - start)
-            if len(held) >= times.due:
-                times.collect()
+            for append in times.passes:
+                append(perf_counter() - start)
+                return result
+            times.add(perf_counter() - start)
             return result
 
         def heard(run: TwoArguments) -> TwoArguments:
@@ -189,18 +205,17 @@ class EngineRuns:
             return heard_run
 
         def decide(first: Any, second: Any, context: Any) -> Any:
-            nonlocal quiet
             surroundings = look(context)
-            passes = surroundings is Surroundings.QUIET and not fresh
-            if passes:
-                quiet = reference(context)
+            runner, inputs = (first, second) if engine_first else (second, first)
+            is_quiet = surroundings is Surroundings.QUIET
+            if is_quiet:
+                found_quiet(context)
             if excluded and is_called_by(excluded, sys._getframe(3)):  # above this, `elsewhere` and `observed_run`
                 return original(first, second)
-            if passes:
+            if is_quiet and id(runner) not in fresh:
                 return passed(first, second)
             if surroundings is Surroundings.SUPPRESSED:
                 return unmeasured(first, second)
-            runner, inputs = (first, second) if engine_first else (second, first)
             return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
@@ -217,10 +232,12 @@ class EngineRuns:
                 passed, unmeasured = heard(passed), heard(unmeasured)
 
         def close() -> None:
-            nonlocal is_open, passed, quiet
-            is_open, passed, quiet = False, original, _no_context
+            nonlocal is_open, passed, quiet, known_quiet
+            is_open, passed = False, original
+            quiet = known_quiet = _no_context
             forget()
 
+        self._fresh.watch(one_waits)
         times.watch(choose)
         self._engine.at_stop(callbacks.watch(choose))
         self._engine.at_stop(close)
@@ -318,13 +335,13 @@ class EngineRuns:
 
     def _timed(self, tally: RunTally | None, /, *args: Any, **kwargs: Any) -> Any:
         """What the original returns; the run is timed where a reader wants it, and counted in `tally`."""
-        start = time.perf_counter()
+        start = perf_counter()
         try:
             result = self._original(*args, **kwargs)
         except BaseException as error:
-            self._counted(tally, time.perf_counter() - start, type(error))
+            self._counted(tally, perf_counter() - start, type(error))
             raise
-        self._counted(tally, time.perf_counter() - start, None)
+        self._counted(tally, perf_counter() - start, None)
         return result
 
     def _counted(self, tally: RunTally | None, duration_s: float, error: type[BaseException] | None) -> None:
@@ -387,4 +404,4 @@ class _Gone:
 _no_context = weakref.ref(_Gone())
 """Refers to nothing: cheaper to call than a function."""
 
-_NO_RECORD: _Recorded = (_no_context, _no_context, 0.0, time.perf_counter, *(None,) * 4)
+_NO_RUN: tuple[Any, _Counted] = (_Gone(), (_no_context, 0.0, None, None, None))

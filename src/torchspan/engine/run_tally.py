@@ -18,9 +18,9 @@ the thread that held the lock is its parent's."""
 class RunTally:
     """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
 
-    A hot path appends to `held`, one step of the interpreter that needs no lock, then takes one of `passes`, and calls `sum_up`
-    when there is none left. So `write` receives the totals whenever the number has doubled: in between, what it has received lags by a
-    factor of two. `close` writes what is left.
+    A hot path takes one of `passes`, which is how to hold a duration: a step of the interpreter that needs no lock. When there is
+    none left, it calls `add`. So `write` receives the totals whenever the number has doubled: in between, what it has received
+    lags by a factor of two. `close` writes what is left.
 
     write: receives number, sum and maximum; called by one thread at a time.
     at_close: called when the span ends, before the last totals are written: what hot paths know of the span is out of date.
@@ -31,7 +31,7 @@ class RunTally:
     def __init__(self, write: Callable[[int, float, float], None]) -> None:
         self.held: list[float] = []
         self.at_close: set[Callable[[], None]] = set()
-        self.passes: Iterator[None] = iter(())
+        self.passes: Iterator[Callable[[float], None]] = iter(())
         self.count = 0
         self.total_s = 0.0
         self.longest_s = 0.0
@@ -40,9 +40,10 @@ class RunTally:
 
     def add(self, duration_s: float) -> None:
         """Count one run."""
-        self.held.append(duration_s)
-        for _ in self.passes:
+        for append in self.passes:
+            append(duration_s)
             return
+        self.held.append(duration_s)
         self.sum_up()
 
     def sum_up(self) -> None:
@@ -73,5 +74,5 @@ class RunTally:
             longest_s = max(durations_s)
             self.longest_s = max(self.longest_s, longest_s)
             # One less than may be held: the run that finds none left is held as well.
-            self.passes = repeat(None, min(self.count, HELD) - 1)
+            self.passes = repeat(held.append, min(self.count, HELD) - 1)
             self._write(self.count, self.total_s, self.longest_s)

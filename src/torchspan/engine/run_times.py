@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Protocol, TypeVar
 
 from torchspan._base.errors import Guard
@@ -38,13 +39,16 @@ class RunTimes:
     Adding takes no lock: appending to a list is one step of the interpreter. Of threads that take durations out at the same
     time one gets them. A forked child starts with none: they are its parent's.
 
-    held: what hot paths append to, in seconds. failed: the runs that failed. due: when that many are held, a hot path calls
-    `collect`. wanted: whether durations are measured. is_collected: whether there is a collector.
+    A hot path takes one of `passes`, which is how to hold a duration. When there is none left, it calls `add`.
+
+    held: durations in seconds. failed: the runs that failed. due: when that many are held, `add` has the collector called.
+    wanted: whether durations are measured. is_collected: whether there is a collector.
     """
 
     def __init__(self, guard: Guard) -> None:
         self.held: list[float] = []
         self.failed: list[RunTime] = []
+        self.passes: Iterator[Callable[[float], None]] = iter(())
         self.due = HELD
         self.wanted = False
         self._guard = guard
@@ -61,6 +65,7 @@ class RunTimes:
         """
         self._collect = collect
         self.due = min(batch, HELD)
+        self.passes = iter(())
         self._look_again()
         if collect is None:
             self.take()
@@ -95,6 +100,7 @@ class RunTimes:
             self.failed.append((duration_s, error))
         if len(self.held) >= self.due or len(self.failed) >= self.due:
             self.collect()
+        self.passes = repeat(self.held.append, max(self.due - len(self.held) - 1, 0))
 
     def collect(self) -> None:
         """Have the collector take what is held."""

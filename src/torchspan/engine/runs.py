@@ -143,6 +143,11 @@ class FreshObjects:
 
     def __init__(self) -> None:
         self.held: dict[int, Any] = {}
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` when an object has been made: what was known of an earlier run of it is out of date."""
+        self._watchers.append(watcher)
 
     def add(self, made: Any) -> None:
         """`made` has been made: its next run is its first."""
@@ -151,6 +156,8 @@ class FreshObjects:
             self.held[key] = weakref.ref(made, lambda _gone: self.held.pop(key, None))
         except TypeError:  # no weak references: if it never runs, its address may be taken for a later object's
             self.held[key] = None
+        for each in self._watchers:
+            each()
 
     def take(self, runner: Any) -> bool:
         """Whether this is the first run of `runner` since it was made; from now on it is not."""

@@ -66,7 +66,7 @@ class Instruments:
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
-        return merge_into_histogram(self._meter, self._made[metric], sorted(values))
+        return merge_into_histogram(self._meter, self._made[metric], values)
 
     def attach(self, source: Source) -> None:
         """Ask `source` when a reader collects."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -66,7 +67,7 @@ def is_read(meter: Any) -> bool:
 
 
 def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bool:
-    """Add all `values`, which are sorted, to a histogram of the SDK at once, without attributes.
+    """Add all `values`, of which there is one at least, to a histogram of the SDK at once, without attributes.
 
     The API takes one value at a time, at some microseconds each. Returns False where that cannot be done, with nothing added:
     another SDK, or a view with an aggregation other than explicit buckets. The result is what `record` gives for each value
@@ -81,13 +82,23 @@ def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bo
             return False
     except Exception:  # another version of the SDK, or no SDK
         return False
-    first, *others = values
-    instrument.record(first, {})  # makes the aggregations where there are none yet
-    for match in matches:
-        for aggregation in list(match._attributes_aggregation.values()):
-            if not aggregation._attributes and others:
-                _add_sorted(aggregation, others)
+    aggregations = _without_attributes(matches)
+    if len(aggregations) < len(matches):
+        instrument.record(values[0], {})  # makes them
+        values = values[1:]
+        aggregations = _without_attributes(matches)
+    for aggregation in aggregations if values else ():
+        _add(aggregation, values)
     return True
+
+
+def _without_attributes(matches: list[Any]) -> list[Any]:
+    return [
+        aggregation
+        for match in matches
+        for aggregation in list(match._attributes_aggregation.values())
+        if not aggregation._attributes
+    ]
 
 
 _EXPLICIT_NAMES = (
@@ -107,17 +118,24 @@ def _is_explicit(aggregation: Any) -> bool:
     return is_class and all(hasattr(aggregation, name) for name in _EXPLICIT_NAMES)
 
 
-def _add_sorted(aggregation: Any, values: list[float]) -> None:
+def _add(aggregation: Any, values: list[float]) -> None:
+    """Add to one aggregation. Most values are in one bucket and set no extreme, and one comparison for each finds these."""
     bounds = aggregation._boundaries
-    ends = [*(bisect_right(values, bound) for bound in bounds), len(values)]
     with aggregation._lock:
         if aggregation._value is None:
             aggregation._value = aggregation._get_empty_bucket_counts()
-        begin = 0
-        for index, end in enumerate(ends):
-            aggregation._value[index] += end - begin
-            begin = end
-        aggregation._sum += sum(values)
+            if aggregation._record_min_max:
+                aggregation._min, aggregation._max = min(values), max(values)
+        bucket = bisect_left(bounds, values[0])
+        above = bounds[bucket - 1] if bucket else -inf
+        up_to = bounds[bucket] if bucket < len(bounds) else inf
         if aggregation._record_min_max:
-            aggregation._min = min(aggregation._min, values[0])
-            aggregation._max = max(aggregation._max, values[-1])
+            above, up_to = max(above, aggregation._min), min(up_to, aggregation._max)
+        others = [each for each in values if not above < each <= up_to]
+        aggregation._value[bucket] += len(values) - len(others)
+        for each in others:
+            aggregation._value[bisect_left(bounds, each)] += 1
+        aggregation._sum += sum(values)
+        if others and aggregation._record_min_max:
+            aggregation._min = min(aggregation._min, *others)
+            aggregation._max = max(aggregation._max, *others)
