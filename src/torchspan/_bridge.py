@@ -10,7 +10,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import adapters
-from torchspan._base.privacy import redactor
+from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings

@@ -16,7 +16,7 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Statu
 from torchspan import semconv
 from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
-from torchspan._base.privacy import redact_log_line
+from torchspan._base.templates import template
 from torchspan.engine import Callback, Event
 from torchspan.phase import IMPORT
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
@@ -174,7 +174,7 @@ class SpanWriter:
         """The attributes; texts are redacted unless they are captured."""
         if self._capture_text:
             return attributes
-        texts = {key: redact_log_line(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
+        texts = {key: template(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
         return {**attributes, **texts}
 
 
