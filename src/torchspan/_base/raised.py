@@ -2,12 +2,11 @@
 """What an exception holds, read without its help.
 
 `str(error)` runs code of the program's: its class may have a `__str__`, and so may an argument. A class may also replace
-`args` and `__traceback__`. All of this is read from `BaseException` itself.
+`args` and `__cause__`. All of this is read from `BaseException` itself.
 """
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 _SLOTS: dict[str, Any] = dict(vars(BaseException))
@@ -17,10 +16,6 @@ def text_of(error: BaseException) -> str:
     """The first argument that is exactly a `str`: the message, for all exceptions that libraries define."""
     arguments = _SLOTS["args"].__get__(error)
     return next((each for each in arguments if type(each) is str), "")
-
-
-def traceback_of(error: BaseException) -> TracebackType | None:
-    return _SLOTS["__traceback__"].__get__(error)  # type: ignore[no-any-return]
 
 
 def causes_of(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

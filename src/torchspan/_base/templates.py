@@ -22,13 +22,13 @@ LENGTH_LIMIT = 256
 _READ = 4 * LENGTH_LIMIT
 """Characters of a line that are looked at."""
 
-_SEPARATORS = re.compile(r"([()\[\]{}<>,;=\"|!?`]+)")
+_SEPARATORS = re.compile(r"([()\[\]{}<>,;=\"|!`]+)")
 _COLON = re.compile(r"(?<!:)(:)(?!:)")
 """A separator too. `::` is part of a word."""
-_AROUND = ".'*+-&^:"
+_AROUND = ".'*+-&^:?…"
 """What may stand around a word without being part of it."""
-_MARKS = 3
-"""Characters of punctuation that are kept in a row."""
+_TOO_MANY = re.compile(r"([.'*+\-&^…]{3})[.'*+\-&^…]+|([()\[\]{}<>,;=\"|!`]{3})[()\[\]{}<>,;=\"|!`]+")
+"""More than three marks in a row. A colon stays, since it separates words."""
 _REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
 
 _SEEN_LIMIT = 4096
@@ -40,24 +40,25 @@ def template(text: str) -> str:
     """The first line, at most `LENGTH_LIMIT` characters: the libraries' own words and operators; all else is `?`.
 
     A word stays if it is in `words` or is a registered operator. It is judged whole, so a path, an address or a number
-    is one `?`. `?` after `?` is one. No more than the first 4,096 characters are read.
+    is one `?`. `?` after `?` is one. No more than the first 4,096 characters are read. A template's template is itself.
     """
     line = text[: 4 * _READ].lstrip().partition("\n")[0]
     chunks = line[:_READ].split()
     if len(line) > _READ:
         chunks[-1] = "?"  # half a word may be another word
-    known, told, length, last = words(), [], 0, ""
+    known, told, length, last, is_cut = words(), [], 0, "", False
     for chunk in chunks:
         piece = chunk if chunk in known or chunk in _seen else _reduced(chunk, known)
-        if piece == last and piece[0] == "?":
+        if piece == last and piece in {"?", "?,"}:
             continue
         last = piece
         told.append(piece)
         length += len(piece) + 1
         if length > LENGTH_LIMIT + 1:
+            is_cut = True
             break
-    whole = _REPEATED.sub("?", " ".join(told))
-    return whole if len(whole) <= LENGTH_LIMIT else whole[: LENGTH_LIMIT - 1] + "…"
+    whole = _REPEATED.sub("?", _TOO_MANY.sub(r"\1\2", " ".join(told)))
+    return f"{whole[: LENGTH_LIMIT - 1].rpartition(' ')[0] or '?'} …" if is_cut else whole
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +78,7 @@ def _reduced(chunk: str, known: frozenset[str]) -> str:
     if chunk.isalnum():
         return "?"
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
-    told = [part[:_MARKS] if index % 2 else _word(part, known) for index, part in enumerate(parts)]
+    told = [part if index % 2 else _word(part, known) for index, part in enumerate(parts)]
     whole = "".join(told)
     if whole == chunk and "?" not in chunk and len(_seen) < _SEEN_LIMIT:
         _seen.add(chunk)
@@ -96,7 +97,7 @@ def _word(part: str, known: frozenset[str]) -> str:
     else:
         told = "?" if word else ""
     before, after = part[: len(part) - len(start)], start[len(word) :]
-    return f"{before[:_MARKS]}{told}{after[:_MARKS]}"
+    return f"{before}{told}{after}"
 
 
 def _is_made_of_known(word: str, known: frozenset[str]) -> bool:

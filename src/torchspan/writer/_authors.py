@@ -11,50 +11,18 @@ import sys
 from types import FrameType
 from typing import Any
 
-from torchspan._base.raised import traceback_of
+from torchspan._base.reading import traceback_of
 
 LIBRARIES = frozenset(("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"))
 """Whose messages are templates with values in them. Other messages may be nothing but a value."""
 
-OWN_NAMESPACES = frozenset(
-    [
-        "aten",
-        "prim",
-        "prims",
-        "inductor_prims",
-        "rngprims",
-        "debugprims",
-        "quantized",
-        "_quantized",
-        "quantization",
-        "quantized_decomposed",
-        "sparse",
-        "mkldnn",
-        "mkldnn_prepacked",
-        "mkl",
-        "onednn",
-        "xnnpack",
-        "prepacked",
-        "cuda",
-        "c10d",
-        "_c10d_functional",
-        "_c10d_functional_autograd",
-        "c10d_functional",
-        "fsdp",
-        "symm_mem",
-        "_dtensor",
-        "inductor",
-        "export",
-        "profiler",
-        "static_runtime",
-        "onnx",
-        "_native",
-        "coor",
-        "debug_mode_ops",
-        "tensorrt",
-        "torch_tensorrt",
-    ]
-)
+_OWN = """
+    aten prim prims inductor_prims rngprims debugprims quantized _quantized quantization quantized_decomposed sparse
+    mkldnn mkldnn_prepacked mkl onednn xnnpack prepacked cuda c10d _c10d_functional _c10d_functional_autograd
+    c10d_functional fsdp symm_mem _dtensor inductor export profiler static_runtime onnx _native coor debug_mode_ops
+    tensorrt torch_tensorrt
+"""
+OWN_NAMESPACES = frozenset(_OWN.split())
 """Namespaces of operators that PyTorch and Torch-TensorRT define. Other namespaces are the program's."""
 
 _PRIMS_CHECK = ("torch._prims_common", "check")

@@ -8,7 +8,8 @@ from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.raised import causes_of, text_of, traceback_of
+from torchspan._base.raised import causes_of, text_of
+from torchspan._base.reading import traceback_of
 from torchspan._base.templates import template
 from torchspan.writer._authors import is_written_by_library
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.raised import text_of
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
@@ -54,7 +55,7 @@ def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     facts: Facts = {} if found is None else found.facts()
     if type(error).__module__.partition(".")[0] == "torch":
         facts[semconv.EXPORT_FAILED_OPERATOR] = _operator(error)
-        facts[semconv.VIOLATED_CONSTRAINTS] = _violated(str(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
+        facts[semconv.VIOLATED_CONSTRAINTS] = _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
     return known(facts)
 
 
