@@ -3,21 +3,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torchspan import phase
+from torchspan.semconv._places import Place
 from torchspan.semconv._table import Attribute
+from torchspan.semconv._values import Identifier, Text
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""
 
 ERROR_TYPE = Attribute(
-    "error.type", "string", "Class of the exception that passed this span, or the kind of failure without one."
+    "error.type",
+    "string",
+    "Class of the exception that passed this span, or the kind of failure without one.",
+    kind=Identifier(),
 )
-EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception")
+EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception", kind=Identifier())
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
     "First line of the message with every literal replaced by `?`; the whole message with `TORCHSPAN_CAPTURE=text`.",
     event="exception",
+    kind=Text(),
 )
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
@@ -31,6 +39,7 @@ CODE_FUNCTION = Attribute(
     *_HAS_PLACE,
     event="exception",
     at_start=True,
+    kind=Identifier(),
 )
 CODE_FILE = Attribute(
     "code.file.path",
@@ -39,6 +48,7 @@ CODE_FILE = Attribute(
     "file in which the cause is: where the model calls the operator that failed.",
     *_HAS_PLACE,
     event="exception",
+    kind=Place(),
 )
 CODE_LINE = Attribute(
     "code.line.number", "int", "The line in the file that `code.file.path` names.", *_HAS_PLACE, event="exception"
@@ -63,4 +73,12 @@ OTHER = "_OTHER"
 
 def class_name(cls: type) -> str:
     """`RuntimeError`, `torch.fx.node.Foo`: the value of `error.type` and `exception.type` for an exception class."""
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    module, name = _MODULE.__get__(cls), _QUALNAME.__get__(cls)
+    if type(module) is not str:  # a class may put anything there
+        module = "?"
+    return name if module == "builtins" else f"{module}.{name}"
+
+
+_MODULE: Any = vars(type)["__module__"]
+_QUALNAME: Any = vars(type)["__qualname__"]
+"""Of `type` itself: a metaclass of the program's may answer with code of its own."""
