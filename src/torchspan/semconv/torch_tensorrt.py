@@ -118,7 +118,7 @@ ENTRY_POINT = Attribute(
 IR = Attribute(
     "torch_tensorrt.ir",
     "string",
-    "The `ir` that the program asked for.",
+    "The `ir` that the program asked for; `other` where Torch-TensorRT has no such.",
     phase.COMPILE,
     phase.CONVERT_TO_ENGINE,
     at_start=True,
@@ -562,7 +562,7 @@ CACHE_NEIGHBOUR_REQUESTED = Attribute(
 CACHE_KEY = Attribute(
     "torch_tensorrt.engine_cache.key",
     "string",
-    "First 16 characters of the engine's hash.",
+    "16 hexadecimal digits of a digest of the hash under which the cache keeps the engine. Equal keys mean equal hashes.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
     at_start=True,
