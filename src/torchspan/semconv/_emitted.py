@@ -13,7 +13,7 @@ from typing import Any
 
 from torchspan._base.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import UNKNOWN, Kind, SpanName
+from torchspan.semconv._values import UNKNOWN, Identifier, Kind, SpanName
 
 _INT_LIMIT = 2**63
 """OTLP has 64 bits for an integer: one that is larger would lose the whole batch."""
@@ -64,6 +64,7 @@ class Gate:
 
 
 _SPAN_NAME = SpanName()
+_IDENTIFIER = Identifier()
 
 
 def span_name(name: str) -> str:
@@ -72,6 +73,15 @@ def span_name(name: str) -> str:
     A target is an identifier, of a build's phase a phrase of TensorRT's; what is neither is `?`.
     """
     return _SPAN_NAME.reduced(name)
+
+
+def identifier(name: Any) -> str:
+    """The name of something that the program made, as it may leave the process; `?` for what is no identifier.
+
+    name: what stands in its place, of any type. None of its methods is called.
+    """
+    text = _exact(name)
+    return UNKNOWN if text is None else _IDENTIFIER.reduced(text)
 
 
 # --- by the type of a row --------------------------------------------------------------------------------------

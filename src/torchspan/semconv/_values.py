@@ -85,7 +85,8 @@ class Enumeration(Kind):
         return text if text in self.values else OTHER_VALUE
 
 
-_PLAIN_NAME = re.compile(r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>)(?:\.(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>))*", re.ASCII)
+_PLAIN_PART = r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>|\?)"
+_PLAIN_NAME = re.compile(rf"{_PLAIN_PART}(?:\.{_PLAIN_PART})*", re.ASCII)
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0")
 """Letters by their category that no font shows."""
 
@@ -98,6 +99,8 @@ def _is_short_name(text: str) -> bool:
 
 
 def _is_word(part: str) -> bool:
+    if part == UNKNOWN:
+        return True
     if part.startswith("<") and part.endswith(">"):
         part = part[1:-1]
     return (
@@ -118,12 +121,12 @@ class Identifier(Kind):
     title = "identifier"
     leaves = (
         f"A name: letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen it. "
-        f"Anything else is `{UNKNOWN}`."
+        f"Anything else is `{UNKNOWN}`, also in a part of the name."
     )
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return is_name(text) or text == UNKNOWN
+        return is_name(text)
 
 
 class Digest(Formed):
@@ -235,7 +238,7 @@ class SpanName(Kind):
         """See `Kind`."""
         phase_name, _, target = text.partition(" ")
         kind = self._TARGETS.get(phase_name) if target else None
-        return is_name(text) or text == UNKNOWN or (kind is not None and kind.accepts(target))
+        return is_name(text) or (kind is not None and kind.accepts(target))
 
     def reduced(self, text: str) -> str:
         """See `Kind`; of a target that is too long nothing is kept."""

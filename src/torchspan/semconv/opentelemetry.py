@@ -23,7 +23,8 @@ EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception."
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
-    "First line of the message with every literal replaced by `?`; the whole message with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the message as a template: every word that is not one of the library's, an operator or a data type "
+    "is `?`. Absent where the program wrote it. The whole message with `TORCHSPAN_CAPTURE=text`.",
     event="exception",
     kind=Text(),
 )
@@ -45,7 +46,8 @@ CODE_FILE = Attribute(
     "code.file.path",
     "string",
     "On the `exception` event, the file that raised the exception. On the span of work that failed, the program's "
-    "file in which the cause is: where the model calls the operator that failed.",
+    "file in which the cause is: where the model calls the operator that failed. From the folder on Python's import "
+    "path on; absolute with `TORCHSPAN_CAPTURE=text`.",
     *_HAS_PLACE,
     event="exception",
     kind=Place(),

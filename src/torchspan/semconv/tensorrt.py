@@ -84,8 +84,8 @@ PARSER_ERRORS = Attribute(
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
-    "The first error that this parse added to the parser's list, with every literal replaced by `?`; TensorRT's own "
-    "text with `TORCHSPAN_CAPTURE=text`.",
+    "The first error that this parse added to the parser's list, as a template: every word that is not one of "
+    "TensorRT's is `?`. TensorRT's own text with `TORCHSPAN_CAPTURE=text`.",
     phase.PARSE,
     kind=Text(),
 )
@@ -247,8 +247,8 @@ LOG_SEVERITY = Attribute(
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the text, with every literal and every name of a layer, node or tensor replaced by `?`, at most 256 "
-    "characters; the text itself with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the text as a template: every word that is not one of TensorRT's is `?`, so that no name of a "
+    "layer, node or tensor stays; at most 256 characters. The text itself with `TORCHSPAN_CAPTURE=text`.",
     event=LOG_EVENT,
     kind=Text(),
 )

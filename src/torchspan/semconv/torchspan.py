@@ -85,7 +85,7 @@ IMPORT_MODULE = Attribute(
     "The module: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`.",
     phase.IMPORT,
     at_start=True,
-    kind=Enumeration("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"),
+    kind=Identifier(),
 )
 IMPORT_VERSION = Attribute(
     "torchspan.import.version",
