@@ -24,6 +24,7 @@ from torchspan.semconv._table import Attribute as Attribute
 from torchspan.semconv._table import AttributeType as AttributeType
 from torchspan.semconv._table import rows as _rows
 from torchspan.semconv._values import OTHER_VALUE as OTHER_VALUE
+from torchspan.semconv._values import Enumeration as Enumeration
 from torchspan.semconv._values import Kind as Kind
 from torchspan.semconv.measures import Metric as Metric
 from torchspan.semconv.metrics import *
