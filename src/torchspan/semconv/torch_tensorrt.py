@@ -562,7 +562,8 @@ CACHE_NEIGHBOUR_REQUESTED = Attribute(
 CACHE_KEY = Attribute(
     "torch_tensorrt.engine_cache.key",
     "string",
-    "16 hexadecimal digits of a digest of the hash under which the cache keeps the engine. Equal keys mean equal hashes.",
+    "16 hexadecimal digits of a digest of the hash under which the cache keeps the engine. Equal keys mean equal "
+    "hashes.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
     at_start=True,
