@@ -33,6 +33,14 @@ def test_each_value_is_reduced_by_the_kind_of_its_row(gate):
     }
 
 
+def test_what_has_passed_the_gate_passes_it_again_unchanged():
+    value = [None, "alice@example.com", "hit", 7]
+    rows = [row for row in semconv.ATTRIBUTES if row.type == "string[]"]
+    once = semconv.emitted(dict.fromkeys(rows, value))
+    assert once.keys() == {str(row) for row in rows}
+    assert semconv.emitted(once) == once
+
+
 def test_a_key_without_a_row_is_left_out_and_noted(gate):
     assert gate.emitted({"b.unknown": 1, "a.number": 2}) == {"a.number": 2}
     assert gate.left_out == {"b.unknown"}

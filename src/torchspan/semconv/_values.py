@@ -82,7 +82,7 @@ class Enumeration(Kind):
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        return text if text in self.values else OTHER_VALUE
+        return text if self.accepts(text) else OTHER_VALUE
 
 
 _PLAIN_PART = r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>|\?)"
