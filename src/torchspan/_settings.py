@@ -204,8 +204,8 @@ SETTINGS = (
         env.TORCHSPAN_CAPTURE,
         Choice(Capture),
         "none",
-        "`text`: exception messages and lines of TensorRT's log are recorded whole. "
-        "`none`: their first line, with `?` for every literal.",
+        "`text`: exception messages and lines of TensorRT's log are recorded whole, paths of source files absolute. "
+        "`none`: their first line, with `?` for every word that is not a library's; paths from the import path on.",
     ),
     Setting(
         "log_correlation",

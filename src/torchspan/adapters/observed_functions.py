@@ -74,7 +74,8 @@ class Observations:
                 return None
             if verdict is Verdict.COUNT and parent is not None:
                 return Begun(None, parent.tally(OBSERVED), time.perf_counter())
-        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
+        name = semconv.identifier(name)
+        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
         if isinstance(code := getattr(call.function, "__code__", None), CodeType):
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
@@ -97,7 +98,7 @@ class Observations:
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: Any, event: Event | None) -> None:
         """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
-        name = str(name)
+        name = semconv.identifier(name)
         if event is None:
             self._ports.annotate_current(
                 semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}

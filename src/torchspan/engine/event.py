@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,6 +55,15 @@ class Steps:
             entry = self._by_name.setdefault(name, [0, 0.0])
             entry[0] += count
             entry[1] += seconds
+
+    def renamed(self, rename: Callable[[str], str]) -> Steps:
+        """The same work under other names; what has one name then is counted together."""
+        renamed = Steps()
+        for name, (count, seconds) in self._by_name.items():
+            entry = renamed._by_name.setdefault(rename(name), [0, 0.0])
+            entry[0] += count
+            entry[1] += seconds
+        return renamed
 
     def seconds(self) -> float:
         """What all of them took."""

@@ -92,7 +92,7 @@ class RunFileProcessor(SpanProcessor):
         self._waiting: deque[Encoded] = deque()
         self._is_writing = False
         self._is_timed = False
-        self._encoder = Encoder({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()})
+        self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()}))
 
     @property
     def path(self) -> str:
@@ -255,15 +255,17 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
         SpanContext(context.trace_id, IDS.generate_span_id(), is_remote=False, trace_flags=context.trace_flags),
         parent=context,
         resource=span.resource,
-        attributes={
-            semconv.KEEP: True,
-            semconv.PROGRESS_WORK: span.name,
-            semconv.PROGRESS_ELAPSED: 0.0,
-            semconv.PROGRESS_RUNNING: span.name,
-            semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
-            semconv.PROGRESS_NUMBER: 0,
-            **facts,
-        },
+        attributes=semconv.emitted(
+            {
+                semconv.KEEP: True,
+                semconv.PROGRESS_WORK: span.name,
+                semconv.PROGRESS_ELAPSED: 0.0,
+                semconv.PROGRESS_RUNNING: span.name,
+                semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
+                semconv.PROGRESS_NUMBER: 0,
+                **facts,
+            }
+        ),
         start_time=span.start_time,
         end_time=span.start_time,
         instrumentation_scope=span.instrumentation_scope,
@@ -273,8 +275,10 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
 def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:
     if not around:
         return {}
-    return {
-        semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
-        semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
-        semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
-    }
+    return semconv.emitted(
+        {
+            semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
+            semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
+            semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
+        }
+    )

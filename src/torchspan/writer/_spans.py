@@ -14,10 +14,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
-from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
-from torchspan._base.templates import template
-from torchspan.engine import Callback, Event
+from torchspan.engine import Attributes, Callback, Event
 from torchspan.phase import IMPORT
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exceptions import exception_attributes
@@ -95,11 +93,13 @@ class SpanWriter:
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None, route)
-        attributes = self._redacted(dict(event.attributes))
-        if event.phase.keep:
-            attributes[semconv.KEEP] = True
+        facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
         span = route.tracer.start_span(
-            event.name, context, attributes=bounded(attributes), links=links, start_time=event.start_ns
+            semconv.span_name(event.name),
+            context,
+            attributes=self._emitted(facts),
+            links=links,
+            start_time=event.start_ns,
         )
         event.handle = span.get_span_context()
         if span.is_recording():
@@ -156,32 +156,30 @@ class SpanWriter:
                 flush_files(self._tracers.provider())
 
     def _describe(self, event: Event, span: Span) -> None:
-        attributes = {**self._redacted(event.additions), **_steps(event)}
+        facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
-            attributes[semconv.INCOMPLETE] = True
+            facts[semconv.INCOMPLETE] = True
         for occurrence in event.occurrences:
-            span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
+            name = semconv.event_name(occurrence.name)
+            span.add_event(name, self._emitted(occurrence.attributes), occurrence.time_ns)
         if event.error is not None:
-            attributes[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+            facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
             if event.innermost:
                 details = exception_attributes(event.error, capture_text=self._capture_text)
-                span.add_event("exception", bounded(details), event.end_ns)
-        span.set_attributes(bounded(attributes))
+                span.add_event("exception", self._emitted(details), event.end_ns)
+        attributes = self._emitted(facts)
+        span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
 
-    def _redacted(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The attributes; texts are redacted unless they are captured."""
-        if self._capture_text:
-            return attributes
-        texts = {key: template(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
-        return {**attributes, **texts}
+    def _emitted(self, facts: Attributes) -> dict[str, Any]:
+        return semconv.emitted(facts, capture_text=self._capture_text)
 
 
 def _steps(event: Event) -> dict[str, Any]:
     if not event.steps:
         return {}
-    rows = event.steps.longest(STEPS_LIMIT)
+    rows = event.steps.renamed(semconv.span_name).longest(STEPS_LIMIT)
     return {
         semconv.STEP_NAMES: [name for name, _, _ in rows],
         semconv.STEP_COUNTS: [count for _, count, _ in rows],

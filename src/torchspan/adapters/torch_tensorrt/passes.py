@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchspan import semconv
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Audience, Observed
 from torchspan.probes import Call, Record, Target
@@ -48,7 +49,7 @@ def _wrap_pass(
     audience: Audience,
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
-    engine, name = factory.engine, getattr(lowering_pass, "__name__", type(lowering_pass).__name__)
+    engine, name = factory.engine, semconv.identifier(getattr(lowering_pass, "__name__", type(lowering_pass).__name__))
 
     @functools.wraps(lowering_pass)
     def observed_pass(*args: Any, **kwargs: Any) -> Any:

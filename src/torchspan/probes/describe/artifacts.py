@@ -23,10 +23,15 @@ def save(call: Call) -> Facts:
     """`torch_tensorrt.save(module, file_path, output_format=, retrace=)`."""
     return {
         semconv.ENTRY_POINT: "torch_tensorrt.save",
-        semconv.FILE_FORMAT: str(call.get("output_format")),
+        semconv.FILE_FORMAT: _format(call.get("output_format")),
         semconv.SAVE_RETRACE: bool(call.get("retrace")),
         **_engines(call.get("module")),
     }
+
+
+def _format(given: Any) -> str:
+    """The text that was given; what is no text is not asked for one."""
+    return given if type(given) is str else semconv.OTHER_VALUE
 
 
 def save_cross_compiled(call: Call) -> Facts:
