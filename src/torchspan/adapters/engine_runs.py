@@ -99,13 +99,17 @@ class EngineRuns:
             if context is known[0]:
                 runner, until_s, tensor, tally, hold = known[1]
                 # Stand-ins for data come together: the first of them tells.
-                if runner() is second and type(first) is list and (not first or type(first[0]) is tensor):
+                try:
+                    kind = type(first[0]) if first else tensor
+                except Exception:  # no list: the call fails in its own way
+                    kind = _Gone
+                if kind is tensor and runner() is second:
                     start = perf_counter()
                     if start < until_s:
                         try:
                             result = original(first, second)
-                        except BaseException as error:
-                            counted(tally, perf_counter() - start, type(error))
+                        except BaseException:
+                            counted(tally, perf_counter() - start, sys.exc_info()[0])
                             raise
                         duration_s = perf_counter() - start
                         for append in tally.passes:
@@ -172,12 +176,13 @@ class EngineRuns:
             others.clear()
 
         def timed_run(first: Any, second: Any) -> Any:
-            if (
-                (type(first) is not list or (first and type(first[0]) is not tensor))
-                and checks_inputs
-                and _dynamo_safety.is_symbolic(_values(first))
-            ):
-                return original(first, second)
+            if checks_inputs:
+                try:
+                    kind = type(first[0]) if first else tensor
+                except Exception:  # no list: the call fails in its own way
+                    kind = _Gone
+                if kind is not tensor and _dynamo_safety.is_symbolic(_values(first)):
+                    return original(first, second)
             start = perf_counter()
             try:
                 result = original(first, second)
