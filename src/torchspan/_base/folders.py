@@ -8,8 +8,9 @@ import errno
 import os
 import stat
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from torchspan._base.descriptors import Descriptor, identity
 from torchspan._base.files import CAREFULLY, PRIVATE, is_own, refused
@@ -59,13 +60,19 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Put a file with this content in the place of what has the name. Raises OSError."""
+        with self.writing(name) as file:
+            file.write(data)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file to be filled, which takes the name when that went well and is removed when it did not. Raises OSError."""
         unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
         with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
             self.unlink(unfinished)
         try:
             with os.fdopen(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
-                file.write(data)
-            self._replace(unfinished, name)
+                yield file
+            self.replace(unfinished, name)
         except BaseException:
             with contextlib.suppress(OSError):
                 self.unlink(unfinished)
@@ -75,6 +82,19 @@ class Folder:
         """Remove a file. Raises OSError."""
         path, where = self._at(name)
         os.unlink(path, **where)
+
+    def replace(self, source: str, target: str) -> None:
+        """Put a file in the place of another one, or of none. Raises OSError."""
+        os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
+
+    def touch(self, name: str) -> None:
+        """Note that a file is used now. Raises OSError."""
+        path, where = self._at(name)
+        os.utime(path, **where)
+
+    def status(self) -> os.stat_result:
+        """Of the folder itself. Raises OSError."""
+        return os.fstat(self.number)
 
     def names(self) -> list[str]:
         """The names of what is in it. Raises OSError."""
@@ -111,9 +131,6 @@ class Folder:
     def _at(self, name: str) -> tuple[str, dict[str, Any]]:
         """What `os` takes to find an entry."""
         return name, {"dir_fd": self.number}
-
-    def _replace(self, source: str, target: str) -> None:
-        os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
 
     def _empty(self) -> None:
         for _, folders, files, inside in os.fwalk(".", topdown=False, dir_fd=self.number):
@@ -160,11 +177,16 @@ class NamedFolder(Folder):
     def close(self) -> None:
         """Nothing."""
 
+    def replace(self, source: str, target: str) -> None:
+        """See `Folder.replace`."""
+        Path(self._at(source)[0]).replace(self._at(target)[0])
+
+    def status(self) -> os.stat_result:
+        """See `Folder.status`."""
+        return Path(self.path).stat()
+
     def _at(self, name: str) -> tuple[str, dict[str, Any]]:
         return str(Path(self.path, name)), {}
-
-    def _replace(self, source: str, target: str) -> None:
-        Path(self._at(source)[0]).replace(self._at(target)[0])
 
 
 def open_folder(path: str) -> Folder:
