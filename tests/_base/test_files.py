@@ -119,7 +119,7 @@ def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(
     ("make", "clause"),
     [
         (os.mkfifo, "is a named pipe, and not a regular file"),
-        (os.mkdir, "is a folder, and not a regular file"),
+        (os.mkdir, "Is a directory"),
         (bind, "is a socket, and not a regular file"),
     ],
 )

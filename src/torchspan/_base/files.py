@@ -23,7 +23,6 @@ _DESCRIPTOR = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/(?:self|thr
 """Names that the system gives to descriptors of this process. They are links, and no other user can place one."""
 
 _KINDS = (
-    (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a named pipe"),
     (stat.S_ISSOCK, "a socket"),
     (stat.S_ISCHR, "a device"),
@@ -41,6 +40,8 @@ def refused(name: str | os.PathLike[str], why: str) -> OSError:
 
 def regular(name: str, status: os.stat_result) -> None:
     """The judge of files that are written and read back: regular, this user's, under one name."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(status.st_mode):
         raise refused(name, f"is {_kind(status)}, and not a regular file")
     if is_descriptor(name):  # the program has it open already
