@@ -34,8 +34,8 @@ TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
 TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
 """Permissions of the files of traces that torchspan makes, in octal digits. Default: `600`, for their owner alone.
 
-`640` lets the group read them, `660` lets processes of the group's other users append to them. Those of a file that is
-there already stay."""
+`640` lets the group read them. Those of a file that is there already stay, and a file of another user's is never written
+to."""
 
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""

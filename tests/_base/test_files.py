@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is opened for writing, what is refused, and that a name which is swapped meanwhile deceives no one."""
+"""What is opened for writing, what is refused, and a name that is swapped while it is opened."""
 
 import os
 import socket
@@ -28,7 +28,7 @@ def victim(tmp_path):
 
 
 def foreign(path):
-    """The name of a file of another user's: only root can give one away, and root's are foreign to everybody else."""
+    """The name of a file of another user's: only root can give one away, and to other users a file of root is foreign."""
     if os.geteuid() != 0:
         return "/etc/passwd"
     with open(path, "w"):

@@ -74,7 +74,7 @@ class AppendFile:
         return self._path(self._mark) if path == self._locked else path
 
     def notice(self) -> str | None:
-        """What a user has to be told since the last call: a sentence without a full stop. Asked for after `append`."""
+        """What happened since the last call that a user should know: a sentence without a full stop."""
         notice, self._notice = self._notice, None
         return notice
 

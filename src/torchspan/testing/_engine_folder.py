@@ -2,7 +2,7 @@
 """A folder in which the engines of one user's processes are kept, each with the graph that it was built from.
 
 Reading an entry runs code (it is a pickle). So an entry begins with a digest under a key that only this user can read, and
-nothing without the right digest is read, whoever owns it. Nor is anything in a folder that others may write to.
+nothing without the right digest is read, even if this user owns it. Nor is anything in a folder that others may write to.
 """
 
 from __future__ import annotations
