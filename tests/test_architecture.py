@@ -36,7 +36,7 @@ ALLOWED = {
     | {"phase", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {"_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"_base", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),

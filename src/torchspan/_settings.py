@@ -251,6 +251,11 @@ VARIABLES = (
     ),
     Variable(env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456"),
     Variable(
+        env.TORCHSPAN_FILE_MODE,
+        "Permissions of the files of traces that torchspan makes, in octal digits: `640` lets the group read them.",
+        "600",
+    ),
+    Variable(
         env.TORCHSPAN_RUN_EXIT_TIMEOUT,
         "Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made.",
         "2",

@@ -31,6 +31,12 @@ TORCHSPAN_FILE = "TORCHSPAN_FILE"
 TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
 """Bytes at which the exporter stops writing to its file. Default: 268435456 (256 MiB)."""
 
+TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
+"""Permissions of the files of traces that torchspan makes, in octal digits. Default: `600`, for their owner alone.
+
+`640` lets the group read them. Those of a file that is there already stay, and a file of another user's is never written
+to."""
+
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 

@@ -41,13 +41,16 @@ class RunSpan:
         A file that cannot be written is no loss to the drawing: the program's spans are what it lacks then.
         """
         from torchspan.sdk._append_file import AppendFile, FileIsFullError
-        from torchspan.sdk._file_exporter import max_size_from_environment
+        from torchspan.sdk._file_exporter import max_size_from_environment, mode_from_environment
         from torchspan.sdk._otlp_json import Encoder, lines
 
         encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()}))
         line = lines([encoder.encode(self._span)])
-        path = _path.expand(self._settings.file, pid=os.getpid(), time="")
-        file = AppendFile(lambda: path, max_size_from_environment())
+
+        def named(mark: str) -> str:
+            return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
+
+        file = AppendFile(named, max_size_from_environment(), mode_from_environment())
         try:
             file.append(line)
         except (OSError, FileIsFullError):
