@@ -19,6 +19,7 @@ from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
 from torchspan.engine import Callback, Event
 from torchspan.phase import IMPORT
+from torchspan.writer import _kept
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
@@ -98,9 +99,11 @@ class SpanWriter:
         attributes = self._redacted(dict(event.attributes))
         if event.phase.keep:
             attributes[semconv.KEEP] = True
-        span = route.tracer.start_span(
-            event.name, context, attributes=bounded(attributes), links=links, start_time=event.start_ns
-        )
+        arguments: dict[str, Any] = {"attributes": bounded(attributes), "links": links, "start_time": event.start_ns}
+        if _kept.rules_of(route.tracer) is None:
+            span = route.tracer.start_span(event.name, context, **arguments)
+        else:
+            span = _kept.start(route.tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT
