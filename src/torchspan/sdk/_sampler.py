@@ -123,7 +123,7 @@ def _kept(attributes: Mapping[str, Any] | None, kept: Kept, parent: SpanContext)
     if kept.parent_sampled is False:
         attributes = {**(attributes or {}), PARENT_SAMPLED: False}
     state = parent.trace_state if parent.is_valid else kept.trace_state
-    if kept.threshold is not None:
+    if kept.threshold is not None and not parent.is_valid:
         state = TraceState([(OT, f"th:{threshold_text(kept.threshold)}")])
     elif kept.parent_sampled is False:
         state = without_threshold(state)

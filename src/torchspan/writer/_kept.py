@@ -12,8 +12,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext, Tracer
 
-from torchspan._base.ids import IDS, SameTrace
-from torchspan._base.kept import Kept
+from torchspan._base.ids import IDS, KeptRange, SameTrace
+from torchspan._base.kept import Kept, threshold_of
 from torchspan._base.keys import KEPT
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine import Event
@@ -34,14 +34,19 @@ def start(tracer: Tracer, event: Event, context: Context, around: SpanContext, a
     around: the span around it. arguments: those of `Tracer.start_span`.
 
     What is kept whatever surrounds it is a root below a span that is not sampled: in the same trace, since that span will
-    not arrive. What would follow that span is left to the sampler, as is what begins a trace by its own choice.
+    not arrive. What would follow that span is left to the sampler, as is what begins a trace by its own choice. Where a run
+    was picked with a known probability, its trace id is one that is kept with this probability, and it says so.
     """
     follows = around.is_valid and around.trace_flags.sampled
-    if not (event.phase.keep or follows):
+    if not (event.phase.keep or event.pick is not None or follows):
         return tracer.start_span(event.name, context, **arguments)
     ids: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     kept = Kept(follows if around.is_valid else None)
-    if around.is_valid and not follows and hands_out_wanted(tracer):
+    probability = None if event.pick is None else event.pick.probability
+    if not around.is_valid and probability is not None and hands_out_wanted(tracer):
+        kept = Kept(threshold=threshold_of(probability))
+        ids = IDS.next_trace(KeptRange(threshold_of(probability)))
+    elif around.is_valid and not follows and hands_out_wanted(tracer):
         kept = Kept(parent_sampled=False, trace_state=around.trace_state)
         context = trace.set_span_in_context(trace.INVALID_SPAN, context)
         ids = IDS.next_trace(SameTrace(around.trace_id, is_random=bool(around.trace_flags & _RANDOM)))

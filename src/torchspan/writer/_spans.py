@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from torchspan import semconv
 from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
 from torchspan._base.privacy import redact_log_line
+from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine import Callback, Event
 from torchspan.phase import IMPORT
 from torchspan.writer import _kept
@@ -53,7 +55,7 @@ class SpanWriter:
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
-    route_of: see `TracerSource`.
+    route_of, holds: see `TracerSource`.
     """
 
     def __init__(
@@ -64,8 +66,9 @@ class SpanWriter:
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
         route_of: RouteOf | None = None,
+        holds: Callable[[SamplingRules | None], None] | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, route_of)
+        self._tracers = TracerSource(tracer_provider, route_of, holds)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
@@ -78,6 +81,11 @@ class SpanWriter:
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+
+    def look_for_provider(self) -> None:
+        """Take note of the provider that holds now, where there is one."""
+        if self._tracers.is_set():
+            self._tracers.route()
 
     def has_destination(self) -> bool:
         """Whether the program has set a tracer provider, or a recording span is current."""
