@@ -8,12 +8,13 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import behind_proxy, is_read, merge_into_histogram
+from torchspan.writer._otel_private import OUTSIDE, behind_proxy, is_read, merge_into_histogram
 
 
 class Source(Protocol):
@@ -55,14 +56,17 @@ class Instruments:
         """Whether anything is ever collected: not before a provider is set, nor from a provider without readers."""
         return is_read(self._meter)
 
-    def write(self, metric: Metric, number: float, facts: Mapping[str, Any]) -> None:
-        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's."""
+    def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
+        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's.
+
+        context: whose span an exemplar refers to, if it is sampled.
+        """
         made = self._made[metric]
         attributes = {str(key): facts[key] for key in metric.attributes if key in facts}
         if metric.instrument == "histogram":
-            made.record(number, attributes)
+            made.record(number, attributes, context)
         else:
-            made.add(number, attributes)
+            made.add(number, attributes, context)
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
