@@ -27,7 +27,7 @@ ALLOWED = {
     "_settings": {"_base", "environment_variables", "exceptions"},
     "_run": {"_base", "environment_variables", "sdk"},
     "testing": {"_base", "environment_variables"},
-    "sdk": VOCABULARY | {"_base", "environment_variables"},
+    "sdk": VOCABULARY | {"_base", "_settings", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},

@@ -124,7 +124,7 @@ class Event:
 
     __slots__ = (
         "additions", "anchor", "attributes", "end_ns", "error", "handle", "innermost", "is_incomplete", "is_open", "links",
-        "observed", "occurrences", "parent", "phase", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
+        "observed", "occurrences", "parent", "phase", "pick", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
         "target", "thread_id",
     )  # fmt: skip
 
@@ -139,6 +139,7 @@ class Event:
         links: tuple[Any, ...] = (),
         observed: Observed | None = None,
         at_ns: int | None = None,
+        pick: Any = None,
     ) -> None:
         self.phase = phase
         self.target = target
@@ -165,6 +166,8 @@ class Event:
         self.error: BaseException | None = None
         self.innermost = True
         """Whether `error` was raised in this event's own work rather than passed on by a child."""
+        self.pick: Any = pick
+        """Why it is an event whatever surrounds it (`torchspan.engine.run_sampling.Pick`); None: it follows what does."""
         self.handle: Any = None
         """What stands for this event outside the process (a span context); the writer of spans sets it."""
         self.state: Any = None

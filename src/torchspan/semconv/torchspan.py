@@ -14,6 +14,15 @@ KEEP = Attribute(
     *(each for each in phase.PHASES if each.keep),
     at_start=True,
 )
+PARENT_SAMPLED = Attribute(
+    "torchspan.parent_sampled",
+    "boolean",
+    "False: the span around this one was not sampled, and torchspan's sampler kept this one. It has no parent then, "
+    "but that span's trace id. Other spans do not carry it.",
+    *(each for each in phase.PHASES if each.keep),
+    phase.EXECUTE,
+    phase.RUN_CONTEXT,
+)
 STAND_IN = Attribute(
     "torchspan.stand_in",
     "boolean",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -15,8 +16,10 @@ from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Statu
 
 from torchspan import semconv
 from torchspan._base.keys import STARTED_BY
+from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event
 from torchspan.phase import IMPORT
+from torchspan.writer import _kept
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
@@ -50,7 +53,7 @@ class SpanWriter:
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
-    route_of: see `TracerSource`.
+    route_of, holds: see `TracerSource`.
     """
 
     def __init__(
@@ -61,8 +64,9 @@ class SpanWriter:
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
         route_of: RouteOf | None = None,
+        holds: Callable[[SamplingRules | None], None] | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, route_of)
+        self._tracers = TracerSource(tracer_provider, route_of, holds)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
@@ -75,6 +79,11 @@ class SpanWriter:
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+
+    def look_for_provider(self) -> None:
+        """Take note of the provider that holds now, where there is one."""
+        if self._tracers.is_set():
+            self._tracers.route()
 
     def has_destination(self) -> bool:
         """Whether the program has set a tracer provider, or a recording span is current."""
@@ -94,13 +103,16 @@ class SpanWriter:
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None, route)
         facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
-        span = route.tracer.start_span(
-            semconv.span_name(event.name),
-            context,
-            attributes=self._emitted(facts),
-            links=links,
-            start_time=event.start_ns,
-        )
+        arguments: dict[str, Any] = {
+            "name": semconv.span_name(event.name),
+            "attributes": self._emitted(facts),
+            "links": links,
+            "start_time": event.start_ns,
+        }
+        if _kept.rules_of(route.tracer) is None:
+            span = route.tracer.start_span(context=context, **arguments)
+        else:
+            span = _kept.start(route.tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT
