@@ -4,6 +4,8 @@
 import threading
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
 from support.engines import extend
@@ -13,6 +15,14 @@ from torchspan.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, Spa
 
 CANARY = "jane doe alice@example.com sk-live-4711"
 """Neither a name nor an operator, a version, a shape or a word of a library's."""
+
+
+@pytest.fixture
+def provider(exporter):
+    """Not held against the table: rows are where they do not belong."""
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return provider
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from torchspan.semconv._values import OTHER_VALUE, UNKNOWN, Enumeration, Formed, Kind
 
@@ -16,6 +17,11 @@ _NOT_TENSORS = frozenset(
 """Types of arguments without a shape."""
 
 
+@lru_cache(maxsize=512)
+def _is_sizes(text: str) -> bool:
+    return re.fullmatch(rf"(?:{_SYMBOL}|\?): \[{_SIZES}\]|\[{_SIZES}\]", text) is not None
+
+
 class Shape(Kind):
     """A shape or a range of sizes: `[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`."""
 
@@ -25,14 +31,10 @@ class Shape(Kind):
         f"`s77: [1, 8]`); of an argument without a shape the name of its type (`int`). Anything else is `{UNKNOWN}`."
     )
     _LIMIT = 512
-    _FORM = re.compile(rf"(?:{_SYMBOL}|\?): \[{_SIZES}\]|\[{_SIZES}\]")
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return text in _NOT_TENSORS or text == UNKNOWN or self._is_sizes(text)
-
-    def _is_sizes(self, text: str) -> bool:
-        return len(text) <= self._LIMIT and self._FORM.fullmatch(text) is not None
+        return text in _NOT_TENSORS or text == UNKNOWN or (len(text) <= self._LIMIT and _is_sizes(text))
 
 
 DATA_TYPES = (
@@ -67,7 +69,7 @@ class Violation(Formed):
         f"specialized to a constant`). Anything else is `{UNKNOWN}`."
     )
     _DIMENSION = r"(?:inputs\[\d{1,4}\]\.shape\[\d{1,4}\]|\?)"
-    form = re.compile(
+    form = (
         rf"{_DIMENSION}: (?:specialized to a constant|not all values of its range are valid"
         rf"|always equal to {_DIMENSION})"
     )
@@ -81,7 +83,7 @@ class SettingValue(Formed):
         "A number, `True`, `False`, `None`, a data type or a word of Torch-TensorRT's own lists "
         f"(`EngineCapability.STANDARD`). Anything else is `{UNKNOWN}`."
     )
-    form = re.compile(
+    form = (
         r"-?\d{1,19}|-?\d{1,19}\.\d{1,19}|-?\d(?:\.\d{1,19})?e[-+]?\d{1,3}|True|False|None|none|fast|moderate|full"
         r"|EngineCapability\.(?:STANDARD|SAFETY|DLA_STANDALONE)"
         rf"|(?:torch\.|dtype\.)(?:{'|'.join(DATA_TYPES)}|[uif]\d{{1,2}}|b|bf16)"

@@ -56,14 +56,15 @@ class Kind:
 class Formed(Kind):
     """A text of one form.
 
-    form: what the whole text matches. No text has two readings: where nothing matches, that is found in one pass.
+    form: an expression for the whole text, compiled when it is first needed. No text has two readings: where nothing
+    matches, that is found in one pass.
     """
 
-    form: ClassVar[re.Pattern[str]]
+    form: ClassVar[str]
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return self.form.fullmatch(text) is not None or text == UNKNOWN
+        return re.fullmatch(self.form, text, re.ASCII) is not None or text == UNKNOWN
 
 
 class Enumeration(Kind):
@@ -137,7 +138,7 @@ class Digest(Formed):
         "Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents; who "
         "knows or guesses the contents can compute it."
     )
-    form = re.compile(r"[0-9a-f]{1,64}")
+    form = r"[0-9a-f]{1,64}"
 
 
 class RandomId(Digest):
@@ -155,7 +156,7 @@ class Version(Formed):
         "A version: it begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else is "
         f"`{UNKNOWN}`."
     )
-    form = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,63}")
+    form = r"[0-9][0-9A-Za-z.+_-]{0,63}"
 
 
 class CompileId(Formed):
@@ -163,7 +164,7 @@ class CompileId(Formed):
 
     title = "compile id"
     leaves = f"Numbers that Dynamo counts: `0/1`. Anything else is `{UNKNOWN}`."
-    form = re.compile(r"!?[0-9]{1,9}(?:/[0-9]{1,9}){0,2}")
+    form = r"!?[0-9]{1,9}(?:/[0-9]{1,9}){0,2}"
 
 
 class Text(Kind):
