@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,7 @@ OUTLIVING = """
 import json, os, sys, time
 folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
 print(folder, flush=True)
+number = os.stat(folder).st_ino
 if os.fork() == 0:
     os.setsid()
     if "closes" in sys.argv:
@@ -95,6 +97,9 @@ if os.fork() == 0:
     while os.path.exists(folder):  # the run goes on
         time.sleep(0.01)
     os.mkdir(folder)  # as another user may, once it is gone
+    while os.stat(folder).st_ino == number:  # reused: here the owner would be the only difference
+        os.rename(folder, f"{folder}.taken")
+        os.mkdir(folder)
     for name in (f"{os.getpid()}.new", f"{os.getpid()}.json", f"{os.getpid()}.crash"):
         os.symlink(os.path.abspath("victim"), os.path.join(folder, name))
     sys.exit()  # writes the report
@@ -108,8 +113,9 @@ def test_a_process_that_outlives_its_run_writes_through_no_link_and_leaves_nothi
     temporary.mkdir()
     command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}\n{OUTLIVING}", *words]
     result = shell(*command, env={**os.environ, "TMPDIR": str(temporary)})  # returns when the last process has ended
-    (folder,) = temporary.iterdir()
-    assert str(folder) == result.stdout.strip()
+    folder = Path(result.stdout.strip())
+    assert {path.name for path in temporary.iterdir()} <= {folder.name, f"{folder.name}.taken"}
+    assert len(list(folder.iterdir())) == 3
     assert all(path.is_symlink() for path in folder.iterdir())
     assert (shell.folder / "victim").read_text() == "precious"
 

@@ -23,7 +23,8 @@ class Folder:
     """A folder of this user's, reached through a descriptor that is kept from here on.
 
     Names are those of entries, without a path. No link is followed, neither in the place of the folder nor of an
-    entry. Where the program has closed the descriptor the folder is opened again if it is still the same one.
+    entry. Where the program has closed the descriptor the folder is opened again if it is still the same one: this user's,
+    with the same device and inode.
 
     path: where it is now. Raises OSError where there is none, and where it belongs to another user.
     """
