@@ -55,6 +55,7 @@ _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _QUALNAME: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
 
 _TRACEBACK = BaseException.__dict__["__traceback__"].__get__
+_ARGUMENTS: Callable[[BaseException], tuple[Any, ...]] = BaseException.__dict__["args"].__get__
 
 _PLAIN_TYPES = frozenset(map(id, (BuiltinFunctionType, FunctionType, SimpleNamespace)))
 """Types of Python's that only store: asking one of their objects for an attribute runs nothing."""
@@ -77,7 +78,7 @@ def attribute(thing: Any, name: str, default: Any = None) -> Any:
     Raises what a property of a library's raises.
     """
     kind = type(thing)
-    if id(kind) in _PLAIN_TYPES or is_of_library(kind):
+    if only_stores(kind):
         return getattr(thing, name, default)
     found = _held(thing, kind, name)
     return default if found is _MISSING else found
@@ -144,8 +145,20 @@ def _is_ours_to_ask(owner: type) -> bool:
 def instance_dict(thing: Any) -> dict[str, Any]:
     """The attributes that `thing` itself holds; empty where it has no dictionary of its own."""
     getter, _ = _looked_up(type(thing), "__dict__")
-    held = getter.__get__(thing) if type(getter) is GetSetDescriptorType else None
+    held = getter.__get__(thing) if type(getter) in (GetSetDescriptorType, MemberDescriptorType) else None
     return held if type(held) is dict else {}
+
+
+def method(kind: type, name: str) -> Any:
+    """The function that a class has under `name`; None where there is none, or something else."""
+    found, _ = _looked_up(kind, name)
+    return found if type(found) is FunctionType else None
+
+
+def definer(kind: type, name: str) -> type | None:
+    """The class, among `kind` and its bases, that defines `name`; None where there is none."""
+    found, owner = _looked_up(kind, name)
+    return None if found is _MISSING else owner
 
 
 # --- what is of a library --------------------------------------------------------------------------------------------
@@ -156,18 +169,24 @@ def is_of_library(kind: type) -> bool:
     """
     known = _KINDS.get(id(kind))
     if known is None:
-        known = all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
+        known = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
         _remember(kind, known)
     return known
 
 
+def only_stores(kind: type) -> bool:
+    """Whether asking objects of this class for an attribute runs no code of the program's."""
+    return id(kind) in _PLAIN_TYPES or is_of_library(kind)
+
+
+def _root(cls: type) -> str:
+    return module_of(cls).partition(".")[0]
+
+
 def _is_known(cls: type) -> bool:
     """Whether the class really is where its module says."""
-    name, path = _MODULE(cls), _QUALNAME(cls)
-    if type(name) is not str or type(path) is not str:
-        return False
-    root = name.partition(".")[0]
-    if root not in LIBRARIES and name not in _BASES:
+    name, path = module_of(cls), _QUALNAME(cls)
+    if type(path) is not str or (_root(cls) not in LIBRARIES and name not in _BASES):
         return False
     if name == "pybind11_builtins" or not _FLAGS(cls) & _HEAP_TYPE:
         return True
@@ -180,8 +199,11 @@ def _is_known(cls: type) -> bool:
 
 
 def _is_asking(kind: type) -> bool:
-    own = [_looked_up(kind, name)[0] for name in ("__getattr__", "__getattribute__")]
-    return FunctionType in map(type, own) or _is_tensor(kind) or is_module(kind)
+    for name in ("__getattr__", "__getattribute__"):
+        found, owner = _looked_up(kind, name)
+        if type(found) is FunctionType and _root(owner) != "torchspan":  # stand-ins refuse what they do not have
+            return True
+    return issubclass(kind, (type, ModuleType)) or _is_tensor(kind) or is_module(kind)
 
 
 def is_module(kind: type) -> bool:
@@ -197,7 +219,9 @@ def _is_tensor(kind: type) -> bool:
 
 def loaded(module: str, name: str) -> Any:
     """What a module has under `name`; None where the module has not been imported, or has no such name."""
-    return instance_dict(sys.modules.get(module)).get(name)
+    found = sys.modules.get(module)
+    held = found.__dict__ if type(found) is ModuleType else instance_dict(found)
+    return held.get(name)
 
 
 _KINDS: dict[int, bool] = {}
@@ -305,6 +329,14 @@ _WRAPPERS_LIMIT = 100
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------
+def message_of(error: BaseException) -> str:
+    """The text of an exception of a library's; empty where making it would run code of an argument's."""
+    arguments = _ARGUMENTS(error)
+    if is_of_library(type(error)) and all(each is None or type(each) in (str, int, float, bool) for each in arguments):
+        return str(error)
+    return ""
+
+
 def traceback_of(error: BaseException) -> TracebackType | None:
     """Where the exception passed; its class may have an attribute of that name."""
     found: TracebackType | None = _TRACEBACK(error)
