@@ -16,7 +16,7 @@ VOCABULARY = {"phase", "semconv"}
 ALLOWED = {
     "_base": set(),
     "phase": set(),
-    "semconv": {"phase"},
+    "semconv": {"_base", "phase"},
     "_dynamo_safety": {"_base"},
     "_server_span": {"_base"},
     "subscribers": {"_base", "_dynamo_safety", "engine", "phase"},

@@ -72,6 +72,12 @@ def is_a(thing: Any, kind: Any) -> bool:
     return issubclass(type(thing), kind)
 
 
+def exactly(thing: Any, *kinds: type) -> bool:
+    """Whether the type of `thing` is one of these. (`type(thing) in kinds` would ask its metaclass what is equal.)"""
+    kind = type(thing)
+    return any(each is kind for each in kinds)
+
+
 def attribute(thing: Any, name: str, default: Any = None) -> Any:
     """What `thing` has under `name`, as far as no code of the program's runs for it; else `default`.
 
@@ -145,7 +151,7 @@ def _is_ours_to_ask(owner: type) -> bool:
 def instance_dict(thing: Any) -> dict[str, Any]:
     """The attributes that `thing` itself holds; empty where it has no dictionary of its own."""
     getter, _ = _looked_up(type(thing), "__dict__")
-    held = getter.__get__(thing) if type(getter) in (GetSetDescriptorType, MemberDescriptorType) else None
+    held = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
     return held if type(held) is dict else {}
 
 
@@ -256,7 +262,7 @@ def whole_number(value: Any) -> int | None:
 
 def switch(value: Any) -> bool | None:
     """Whether a plain value counts as true; None for an object whose answer would be code of its own."""
-    if value is None or type(value) in _WITH_A_TRUTH:
+    if value is None or exactly(value, *_WITH_A_TRUTH):
         return bool(value)
     return None
 
@@ -286,7 +292,7 @@ def pairs(thing: Any) -> list[tuple[Any, Any]]:
 
 def size(thing: Any) -> int | None:
     """The bytes of a `bytes` object and the like, or of what a library calls `nbytes`; None for anything else."""
-    if type(thing) in (bytes, bytearray):
+    if exactly(thing, bytes, bytearray):
         return len(thing)
     if type(thing) is memoryview:
         return thing.nbytes
@@ -332,7 +338,7 @@ _WRAPPERS_LIMIT = 100
 def message_of(error: BaseException) -> str:
     """The text of an exception of a library's; empty where making it would run code of an argument's."""
     arguments = _ARGUMENTS(error)
-    if is_of_library(type(error)) and all(each is None or type(each) in (str, int, float, bool) for each in arguments):
+    if is_of_library(type(error)) and all(each is None or exactly(each, str, int, float, bool) for each in arguments):
         return str(error)
     return ""
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.errors import FAILED
+from torchspan._base.reading import IDENTIFIER_LIMIT, attribute, text
 from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import (
@@ -75,7 +76,7 @@ class Observations:
             if verdict is Verdict.COUNT and parent is not None:
                 return Begun(None, parent.tally(OBSERVED), time.perf_counter())
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
-        if isinstance(code := getattr(call.function, "__code__", None), CodeType):
+        if type(code := attribute(call.function, "__code__")) is CodeType:
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
         return None if event is None else Begun(event)
@@ -90,14 +91,14 @@ class Observations:
             begun.tally.add(time.perf_counter() - begun.start_s)
 
     def _bounded(self, name: str) -> str | None:
-        if name not in self._names and len(self._names) < NAMES_LIMIT:
+        if name not in self._names and len(self._names) < NAMES_LIMIT and len(name) <= IDENTIFIER_LIMIT:
             self._names.add(name)
         return name if name in self._names else None
 
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: Any, event: Event | None) -> None:
         """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
-        name = str(name)
+        name = text(name) or "?"
         if event is None:
             self._ports.annotate_current(
                 semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}

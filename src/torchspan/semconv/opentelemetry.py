@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan._base import reading
 from torchspan.semconv._table import Attribute
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
@@ -63,4 +64,5 @@ OTHER = "_OTHER"
 
 def class_name(cls: type) -> str:
     """`RuntimeError`, `torch.fx.node.Foo`: the value of `error.type` and `exception.type` for an exception class."""
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    module, name = reading.module_of(cls), reading.class_name(cls)
+    return name if module == "builtins" else f"{module}.{name}"

@@ -7,6 +7,7 @@ graph being compiled. Of objects of the program no code runs: see `torchspan._ba
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 from collections.abc import Iterator, Mapping
@@ -63,6 +64,9 @@ def _of_tensor(value: Any, name: str) -> Any:
 def dimensions(shape: Any) -> list[str] | None:
     """Each dimension as text; a symbolic size shows its expression and guards nothing. None for what is no shape."""
     found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
+    if found is None and reading.is_of_library(type(shape)):  # TensorRT has a class of its own for sizes
+        with contextlib.suppress(TypeError):
+            found = list(shape)
     return None if found is None else [_dimension(each) for each in found]
 
 
@@ -165,7 +169,7 @@ def node_count(value: Any) -> int | None:
     nodes = nodes_of(value)
     if nodes is None:
         return None
-    return len(nodes) if reading.is_of_library(type(nodes)) or type(nodes) in (list, tuple) else None
+    return len(nodes) if reading.is_of_library(type(nodes)) or reading.exactly(nodes, list, tuple) else None
 
 
 def calls(graph_module: Any) -> Iterator[Any]:
@@ -176,14 +180,15 @@ def calls(graph_module: Any) -> Iterator[Any]:
 def nodes(graph_module: Any) -> Iterator[Any]:
     """The nodes of a graph, as far as they are PyTorch's: what they store may be read."""
     found = nodes_of(graph_module)
-    if found is None or not (reading.is_of_library(type(found)) or type(found) in (list, tuple)):
+    if found is None or not (reading.is_of_library(type(found)) or reading.exactly(found, list, tuple)):
         return iter(())
     return (node for node in found if is_node(node))
 
 
 def is_node(value: Any) -> bool:
     """Whether it is a node of a graph, whose attributes only store."""
-    return reading.only_stores(type(value)) and type(attribute(value, "op")) is str
+    stored = (attribute(value, "op"), attribute(value, "name")) if reading.only_stores(type(value)) else (None, None)
+    return all(type(each) is str for each in stored)
 
 
 def meta(node: Any, key: str) -> Any:

@@ -99,7 +99,7 @@ def _size(call: Call) -> Facts:
 
 def file_size(path: Any) -> int | None:
     """Bytes of the file at a path, a text or one of `pathlib`'s; None where there is none."""
-    if type(path) not in (str, PosixPath, WindowsPath):
+    if not reading.exactly(path, str, PosixPath, WindowsPath):
         return None
     try:
         found = os.stat(path)  # noqa: PTH116

@@ -38,9 +38,9 @@ def builder_config(call: Call) -> Facts:
 def network_inputs(call: Call) -> Facts:
     """The inputs of the network that is built, read only; a conversion of Torch-TensorRT says its own."""
     network = call.get("network", position=1)
-    if not reading.only_stores(type(network)):
+    if not reading.is_of_library(type(network)):
         return {}
-    found = [network.get_input(index) for index in range(min(attribute(network, "num_inputs", 0), LIST_LIMIT))]
+    found = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
     return {
         semconv.RUN_SHAPES: [shape_list(each.shape) or UNKNOWN for each in found],
         semconv.RUN_DTYPES: [tensorrt_dtype(each.dtype) for each in found],
@@ -49,14 +49,14 @@ def network_inputs(call: Call) -> Facts:
 
 def _flags(config: Any) -> list[str] | None:
     """Names of the flags set in the configuration's bit mask, from TensorRT's own enumeration."""
-    if not reading.only_stores(type(config)):
+    if not reading.is_of_library(type(config)):
         return None
     members = getattr(_enumeration(config, "BuilderFlag"), "__members__", {})
     return sorted(name for name, flag in members.items() if config.flags & (1 << int(flag)))
 
 
 def _workspace(config: Any) -> int | None:
-    if not reading.only_stores(type(config)):
+    if not reading.is_of_library(type(config)):
         return None
     pool = getattr(_enumeration(config, "MemoryPoolType"), "WORKSPACE", None)
     return None if pool is None else int(config.get_memory_pool_limit(pool))

@@ -107,7 +107,7 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
     names = sorted(getattr(library, "_SETTINGS_TO_BE_ENGINE_INVARIANT", ()))
     text = getattr(library, "_canonicalize_setting_value", str)
     digest = getattr(library, "sha256_hash", None)
-    if not others or not names or digest is None or not reading.only_stores(type(settings)):
+    if not others or not names or digest is None or not reading.is_of_library(type(settings)):
         return
     values = {name: attribute(settings, name) for name in names}
     if not all(map(_is_plain, values.values())):  # the library's text of it would be the program's
@@ -131,7 +131,7 @@ def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
         yield not value
         return
     kind: Any = type(value)
-    kinds = list(kind) if is_a(value, enum.Enum) else ()
+    kinds = list(kind) if is_a(value, enum.Enum) and reading.is_of_library(kind) else ()
     candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
     by_text = {str(each): each for each in candidates}  # the hash is made from texts
     yield from (each for text, each in by_text.items() if text != str(value))
@@ -147,7 +147,8 @@ def _precisions(name: str) -> tuple[Any, ...]:
 
 
 def _default(settings: Any, name: str) -> tuple[Any, ...]:
-    for field in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+    is_known = reading.is_of_library(type(settings)) and dataclasses.is_dataclass(settings)
+    for field in dataclasses.fields(settings) if is_known else ():
         if field.name == name and field.default is not dataclasses.MISSING:
             return (field.default,)
         if field.name == name and field.default_factory is not dataclasses.MISSING:
@@ -158,13 +159,13 @@ def _default(settings: Any, name: str) -> tuple[Any, ...]:
 def _told(name: str, value: Any) -> str:
     """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which is the program's."""
     is_listed = reading.is_of_library(type(value)) or (name in _TEXTS and type(value) is str)
-    return str(value) if value is None or type(value) in (bool, int, float) or is_listed else "?"
+    return str(value) if value is None or reading.exactly(value, bool, int, float) or is_listed else "?"
 
 
 def _is_plain(value: Any) -> bool:
     """Whether making a text of it, as the library does for its hash, runs no code of the program's."""
-    if type(value) in (list, tuple, set, frozenset):
+    if reading.exactly(value, list, tuple, set, frozenset):
         return all(map(_is_plain, value))
     if type(value) is dict:
         return all(map(_is_plain, (*value.keys(), *value.values())))
-    return value is None or type(value) in (bool, int, float, str, bytes) or reading.is_of_library(type(value))
+    return value is None or reading.exactly(value, bool, int, float, str, bytes) or reading.is_of_library(type(value))

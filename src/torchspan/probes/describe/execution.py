@@ -43,7 +43,7 @@ def _handle(engine: Any) -> Any:
 def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
     """`context` is an IExecutionContext: it knows its inputs by name, and their shapes as they are set."""
     engine = attribute(context, "engine")
-    if not (reading.only_stores(type(context)) and reading.only_stores(type(engine))):
+    if not (reading.is_of_library(type(context)) and reading.is_of_library(type(engine))):
         return {semconv.RUN_FIRST: first}
     tensors = (engine.get_tensor_name(index) for index in range(engine.num_io_tensors))
     names = [name for name in tensors if engine.get_tensor_mode(name).name == "INPUT"][:LIST_LIMIT]

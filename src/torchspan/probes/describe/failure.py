@@ -49,7 +49,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
 
 def _generated_name(node: Any) -> str | None:
     """The node's name where torch.fx made it from the operator: `add`, `add_1`, `add_tensor_1`; else None."""
-    if node.op != "call_function":
+    if not is_node(node) or node.op != "call_function":
         return None
     words = operator_name(node.target).lower().split(".")
     made = {_plain(words[-1]), _plain("_".join(words[-2:])), _plain(words[-2]) if len(words) > 1 else ""}

@@ -77,9 +77,9 @@ def reason_of(node: Any, torch_executed_ops: Any) -> str:
     """The class of reason why a node is not supported, in the order in which upstream decides."""
     if any(_is_complex(each) for each in (node, *refusal.inputs_of(node))):
         return FallbackReason.COMPLEX_DTYPE
-    if _is_among(node.target, reading.entries(torch_executed_ops) or ()):
+    if _is_among(attribute(node, "target"), reading.entries(torch_executed_ops) or ()):
         return FallbackReason.USER_EXCLUDED
-    candidates = list(_converters(node.target))
+    candidates = list(_converters(attribute(node, "target")))
     if not candidates:
         return FallbackReason.NO_CONVERTER
     if _data_dependent_fallback() and any(
@@ -114,7 +114,7 @@ def _converters(target: Any) -> Iterator[Any]:
         return
     for registry in reading.entries(attribute(_registry(), "registries")) or ():
         found = registry.get(target, ()) if type(registry) is dict else ()
-        yield from found if type(found) in (list, tuple) else (found,)
+        yield from found if reading.exactly(found, list, tuple) else (found,)
 
 
 def _data_dependent_fallback() -> bool:
@@ -135,7 +135,10 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
     splitting added (they unpack what an engine returns) have no verdict and are no operators of the model.
     """
-    found = ((operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED)) for node in nodes)
+    found = (
+        (operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED))
+        for node in filter(is_node, nodes)
+    )
     return [
         (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
         for name, verdict in found

@@ -25,7 +25,7 @@ def engine_id(serialized: Any) -> str | None:
     serialized: bytes, TensorRT's IHostMemory, or another contiguous buffer of Python's or of a library's. (Since Python 3.12 a
     class may define `__buffer__`.)
     """
-    if type(serialized) not in _BUFFERS and not reading.is_of_library(type(serialized)):
+    if not reading.exactly(serialized, *_BUFFERS) and not reading.is_of_library(type(serialized)):
         return None
     try:
         with memoryview(serialized) as held, held.cast("B") as view:

@@ -41,7 +41,7 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Whether it succeeded; if not, why, from the errors that this parse added."""
     before = call.before
     failed = reading.switch(result) is False
-    if before is None or not call.args or not reading.only_stores(type(call.args[0])):
+    if before is None or not call.args or not reading.is_of_library(type(call.args[0])):
         return {semconv.ERROR_TYPE: PARSE_FAILED} if failed else {}
     parser = call.args[0]
     errors = [parser.get_error(index) for index in range(before.errors, parser.num_errors)]
@@ -52,7 +52,8 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     return known({**facts, **_failure(errors, call)} if failed else facts)
 
 
-def _failure(errors: list[Any], call: Call) -> Facts:
+def _failure(found: list[Any], call: Call) -> Facts:
+    errors = [each for each in found if reading.is_of_library(type(each))]
     if not errors:
         return {semconv.ERROR_TYPE: PARSE_FAILED}
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())

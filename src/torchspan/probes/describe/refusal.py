@@ -55,7 +55,7 @@ REFUSALS: Key[dict[str, Refusal]] = Key("refusals")
 def note(scratch: Scratch, node: Any, candidates: Iterable[Any], *, assume_dynamic: bool) -> None:
     """Take note of a node that none of the candidates (`ConverterSupport`) takes, the first of its operator alone."""
     refusals = scratch.setdefault(REFUSALS, {})
-    name = operator_name(node.target)
+    name = operator_name(attribute(node, "target"))
     if name in refusals or len(refusals) >= LIST_LIMIT:
         return
     is_dynamic = not assume_dynamic and any(_is_dynamic(each) for each in (node, *inputs_of(node)))
@@ -99,11 +99,11 @@ def _names(validator: Any) -> Iterator[str]:
 
 def _arguments(node: Any) -> Iterator[str]:
     """`self: float32`, `dim`: names from the operator's schema; of a tensor its data type, of other values nothing."""
-    schema = reading.entries(attribute(attribute(node.target, "_schema"), "arguments")) or []
+    schema = reading.entries(attribute(attribute(attribute(node, "target"), "_schema"), "arguments")) or []
     names = [reading.text(attribute(each, "name")) for each in schema]
-    for index, value in enumerate(reading.entries(node.args) or ()):
+    for index, value in enumerate(reading.entries(attribute(node, "args")) or ()):
         yield _argument((names[index] if index < len(names) else None) or f"argument {index}", value)
-    for name, value in reading.pairs(node.kwargs):
+    for name, value in reading.pairs(attribute(node, "kwargs")):
         yield _argument(reading.text(name) or "?", value)
 
 
