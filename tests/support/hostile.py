@@ -50,6 +50,20 @@ _READ = ("__class__", "__dict__", "__module__", "__name__", "__qualname__", "__w
 """Attributes that are asked for by name."""
 
 
+_OF_METACLASSES = frozenset(
+    {
+        "__eq__",
+        "__getattribute__",
+        "__hash__",
+        "__instancecheck__",
+        "__iter__",
+        "__len__",
+        "__repr__",
+        "__subclasscheck__",
+    }
+)
+
+
 def exits(name):
     raise SystemExit(name)
 
@@ -81,16 +95,9 @@ def hostile_class(harm, *bases, name="Hostile"):
     own = {each: method(each, name) for each in _DUNDERS if each not in _MAKING and each not in _READ}
     own |= {each: property(method(each, name)) for each in (*_READ, *_ORDINARY) if each not in _OF_THE_CLASS}
     cls = meta(name, bases, own)
-    for dunder in (
-        "__eq__",
-        "__getattribute__",
-        "__hash__",
-        "__instancecheck__",
-        "__iter__",
-        "__len__",
-        "__repr__",
-        "__subclasscheck__",
-    ):
+    # Python itself asks the class of an exception that is raised whether it is one of its subclasses.
+    raised = {"__subclasscheck__"} if any(issubclass(each, BaseException) for each in bases) else set()
+    for dunder in sorted(_OF_METACLASSES - raised):
         setattr(meta, dunder, method(dunder, "Meta"))
     return cls
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from typing import Any
 
@@ -53,7 +54,8 @@ class Provenance:
     # --- parsers ----------------------------------------------------------------------------------------------
     def fills(self, parser: Any, network: Any) -> None:
         """`parser` parses into `network`, which TensorRT's parser does not tell."""
-        self._networks[parser] = weakref.ref(network)
+        with contextlib.suppress(TypeError):  # not TensorRT's own, if it cannot be referred to weakly
+            self._networks[parser] = weakref.ref(network)
 
     def network_of(self, parser: Any) -> Any:
         """The network that `parser` fills; None where that was not seen."""
