@@ -37,6 +37,7 @@ types: setup  ## type check, strict
 
 docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_semantic_conventions.py
+	@$(BIN)/python tools/generate_privacy_page.py
 	@$(BIN)/python tools/generate_settings_table.py
 
 bench: setup  ## what tracing costs, figure beside target

@@ -27,7 +27,7 @@ ALLOWED = {
     "_settings": {"_base", "environment_variables", "exceptions"},
     "_run": {"_base", "environment_variables", "sdk"},
     "testing": {"_base", "environment_variables"},
-    "sdk": VOCABULARY | {"_base", "environment_variables"},
+    "sdk": VOCABULARY | {"_base", "_settings", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
@@ -36,7 +36,7 @@ ALLOWED = {
     | {"phase", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {"_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"_base", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "instrumentor"},
     "_version": set(),

@@ -27,6 +27,10 @@ def test_variables_are_read():
         "TORCHSPAN_WITHOUT_GPU": "1",
         "TORCHSPAN_ENGINE_DIR": " /Engines",
         "TORCHSPAN_LOG_CORRELATION": "true",
+        "TORCHSPAN_SAMPLE_OTHER": "0.25",
+        "TORCHSPAN_SAMPLE_EXECUTE": " 1e-3 ",
+        "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND": "20",
+        "TORCHSPAN_SAMPLE_EXECUTE_TARGET": "0.5",
     }
     assert _settings.load({}, environment) == Settings(
         detail="passes",
@@ -37,6 +41,10 @@ def test_variables_are_read():
         without_gpu=True,
         engine_dir="/Engines",
         log_correlation=True,
+        sample_other=0.25,
+        sample_execute=0.001,
+        sample_execute_per_second=20,
+        sample_execute_target=0.5,
     )
 
 
@@ -68,6 +76,16 @@ INVALID = {
     "without_gpu": ("yes", "invalid value for without_gpu: 'yes' (expected one of 0, 1, false, true)"),
     "engine_dir": (7, "invalid value for engine_dir: 7 (expected the path of a folder)"),
     "log_correlation": (2, "invalid value for log_correlation: 2 (expected one of 0, 1, false, true)"),
+    "sample_other": (1.5, "invalid value for sample_other: 1.5 (expected 0 to 1)"),
+    "sample_execute": (True, "invalid value for sample_execute: True (expected 0 to 1)"),
+    "sample_execute_per_second": (
+        0,
+        "invalid value for sample_execute_per_second: 0 (expected more than 0, at most 1000000)",
+    ),
+    "sample_execute_target": (
+        "many",
+        "invalid value for sample_execute_target: 'many' (expected more than 0, at most 1000000)",
+    ),
     "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
     "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
 }
@@ -101,6 +119,22 @@ def test_a_switch_is_a_bool_or_what_its_variable_may_be(given, on):
 def test_a_heartbeat_is_a_number_of_seconds(given, seconds):
     assert _settings.load({"heartbeat": given}, {}).heartbeat == seconds
     assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": str(given)}).heartbeat == seconds
+
+
+NO_SHARES = ["some", "-0.1", "1.01", "nan", "inf", "1%", "0,5"]
+
+
+@pytest.mark.parametrize("value", NO_SHARES)
+def test_a_share_that_means_nothing_is_named_and_ignored(value, caplog):
+    assert _settings.load({}, {"TORCHSPAN_SAMPLE_EXECUTE": value}) == Settings()
+    assert caplog.messages == [
+        f"Invalid TORCHSPAN_SAMPLE_EXECUTE={value!r}, using default `0` (expected 0 to 1)",
+    ]
+
+
+@pytest.mark.parametrize("share", [0, 1, 0.5, 1e-9])
+def test_a_share_is_a_number_from_0_to_1(share):
+    assert _settings.load({}, {"TORCHSPAN_SAMPLE_OTHER": str(share)}).sample_other == share
 
 
 def test_the_folder_of_engines_is_absolute(tmp_path, monkeypatch):
@@ -170,6 +204,10 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "without_gpu": bool,
         "engine_dir": str | None,
         "log_correlation": bool,
+        "sample_other": float | None,
+        "sample_execute": float | None,
+        "sample_execute_per_second": float | None,
+        "sample_execute_target": float | None,
     }
 
 
@@ -203,5 +241,9 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         without_gpu=None,
         engine_dir=None,
         log_correlation=None,
+        sample_other=None,
+        sample_execute=None,
+        sample_execute_per_second=None,
+        sample_execute_target=None,
     )
     assert typing.get_type_hints(_settings.options())["detail"] == typing.Literal["stages", "passes"] | None

@@ -36,6 +36,7 @@ def commands(name, *, everything):
         "types": [(*PYTHON, "mypy", "--strict", "src")],
         "docs": [
             (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
+            (sys.executable, "tools/generate_privacy_page.py", "--check"),
             (sys.executable, "tools/generate_settings_table.py", "--check"),
         ],
         "tests": [

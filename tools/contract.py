@@ -55,6 +55,8 @@ def undocumented(run, tables):
     yield from (f"span {name} is not in the table" for name in names if tables.phase_of(name) is None)
     yield from dict.fromkeys(_undocumented_metrics(run, tables))
     yield from dict.fromkeys(_undocumented_attributes(run, tables))
+    keys = sorted({row["key"] for row in run["left_out"]})
+    yield from (f"{key} was to be emitted and is not in the table" for key in keys)
     for row in run["user_attribute"]:
         attribute = tables.attributes.get(row["key"])
         if attribute is None:

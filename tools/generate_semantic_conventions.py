@@ -23,6 +23,7 @@ The test suite holds these tables against everything the tests made torchspan em
 
 All spans and metrics have the instrumentation scope `{semconv.SCOPE_NAME}` and the schema `{semconv.SCHEMA_URL}`.
 Keys without a prefix of ours are those of the OpenTelemetry conventions of that version. Times are seconds, sizes bytes.
+Beside the type of a string stands what it may hold; [privacy.md](privacy.md) describes each.
 """
 
 STATUS = """\
@@ -89,7 +90,8 @@ def section(title, attributes):
     for attribute in attributes:
         at_start = "yes" if attribute.at_start else ""
         meaning = attribute.brief.replace("|", "\\|")
-        lines.append(f"| `{attribute}` | {attribute.type} | {at_start} | {meaning} |")
+        kind = "" if attribute.kind is None else f", {attribute.kind.title}"
+        lines.append(f"| `{attribute}` | {attribute.type}{kind} | {at_start} | {meaning} |")
     return "\n".join([*lines, ""])
 
 

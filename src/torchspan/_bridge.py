@@ -9,13 +9,14 @@ from collections.abc import Callable
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from torchspan import adapters
-from torchspan._base.privacy import redactor
+from torchspan import _settings, adapters
+from torchspan._base.sampling_rules import SamplingRules
+from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings
 from torchspan.adapters import Imports, Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, LimitedRuns, Pipeline, RateLimits, RunTotals
+from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
@@ -58,16 +59,22 @@ class Bridge:
         route_of = None if run is None else run.route
         meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
+        sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),
             annotate_current=CurrentSpanNotes().add,
             parents=self._parents,
-            run_policy=LimitedRuns(RateLimits()),
+            run_policy=sampling,
             call_policy=LimitedCalls(RateLimits()),
+            sampling=sampling,
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
-        self._writer = SpanWriter(tracer_provider, parents=self._parents, capture_text=capture_text, route_of=route_of)
+        self._writer = SpanWriter(
+            tracer_provider, parents=self._parents, capture_text=capture_text, route_of=route_of, holds=sampling.use
+        )
+        if run is None:  # below `run` the first span decides, which loads the SDK
+            self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         active = ActiveWork()
         self._metrics = MetricWriter(
             self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped, default=meters

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 
 from torchspan import environment_variables as env
+from torchspan._base.sampling_rules import SETTING, SamplingRules
 from torchspan.exceptions import ConfigurationError
 
 logger = logging.getLogger("torchspan")
@@ -38,6 +39,10 @@ class Settings(NamedTuple):
     without_gpu: bool = False
     engine_dir: str | None = None
     log_correlation: bool = False
+    sample_other: float | None = None
+    sample_execute: float | None = None
+    sample_execute_per_second: float | None = None
+    sample_execute_target: float | None = None
 
 
 @functools.cache
@@ -119,6 +124,28 @@ class Seconds(_Kind):
         raise ValueError(self.expected)
 
 
+class Number(_Kind):
+    """A number that is not negative.
+
+    expected: the values in words. largest: the largest of them. zero: whether 0 is one.
+    """
+
+    def __init__(self, expected: str, largest: float, *, zero: bool) -> None:
+        self._largest, self._zero = largest, zero
+        self.expected = expected
+
+    def parse(self, value: object) -> float:
+        """The number. Raises ValueError if it is none, or outside the bounds."""
+        numeric: Any = None if isinstance(value, bool) else value
+        try:
+            number = float(numeric)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(self.expected) from None
+        if 0 < number <= self._largest or (self._zero and number == 0):
+            return number
+        raise ValueError(self.expected)
+
+
 class Folder(_Kind):
     """A path, made absolute: processes that start elsewhere mean the same folder."""
 
@@ -155,7 +182,7 @@ class Setting(NamedTuple):
 
     name: str
     variable: str
-    kind: Choice | Switch | Seconds | Folder
+    kind: Choice | Switch | Seconds | Number | Folder
     default: Any
     doc: str
     option: str | None = None
@@ -172,6 +199,9 @@ class Variable(NamedTuple):
     doc: str
     default: str = ""
 
+
+SHARE = Number("0 to 1", 1, zero=True)
+RATE = Number("more than 0, at most 1000000", 1_000_000, zero=False)
 
 SETTINGS = (
     Setting(
@@ -204,8 +234,8 @@ SETTINGS = (
         env.TORCHSPAN_CAPTURE,
         Choice(Capture),
         "none",
-        "`text`: exception messages and lines of TensorRT's log are recorded whole. "
-        "`none`: their first line, with `?` for every literal.",
+        "`text`: exception messages and lines of TensorRT's log are recorded whole, paths of source files absolute. "
+        "`none`: their first line, with `?` for every word that is not a library's; paths from the import path on.",
     ),
     Setting(
         "log_correlation",
@@ -240,6 +270,39 @@ SETTINGS = (
         option="--engine-dir",
         default_text="`torchspan` in the user's folder for caches",
     ),
+    Setting(
+        "sample_other",
+        env.TORCHSPAN_SAMPLE_OTHER,
+        SHARE,
+        None,
+        "With torchspan's sampler: the share of traces in which the program's own spans are kept.",
+        default_text="`1`",
+    ),
+    Setting(
+        "sample_execute",
+        env.TORCHSPAN_SAMPLE_EXECUTE,
+        SHARE,
+        None,
+        "The share of engine runs outside every span that begin a trace. Under another sampler than torchspan's: more than "
+        "`0` asks that sampler about them.",
+        default_text="`0`",
+    ),
+    Setting(
+        "sample_execute_per_second",
+        env.TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND,
+        RATE,
+        None,
+        "Runs of one engine that are spans within a second, besides its first run and failed ones.",
+        default_text="`10`, none with a target",
+    ),
+    Setting(
+        "sample_execute_target",
+        env.TORCHSPAN_SAMPLE_EXECUTE_TARGET,
+        RATE,
+        None,
+        "With torchspan's sampler: how many engine runs a second are spans in a process, whatever their number.",
+        default_text="no target",
+    ),
 )
 
 VARIABLES = (
@@ -250,6 +313,11 @@ VARIABLES = (
         "torchspan-%t-%p.jsonl",
     ),
     Variable(env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456"),
+    Variable(
+        env.TORCHSPAN_FILE_MODE,
+        "Permissions of the files of traces that torchspan makes, in octal digits: `640` lets the group read them.",
+        "600",
+    ),
     Variable(
         env.TORCHSPAN_RUN_EXIT_TIMEOUT,
         "Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made.",
@@ -279,6 +347,13 @@ def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = N
     values |= _from_environment(environment)
     values |= {name: value for name, value in given(arguments).items() if name in values}
     return Settings(**values)
+
+
+def sampling(settings: Settings) -> dict[str, float]:
+    """Those of the sampler's rules that are set, by their names as rules."""
+    values = settings._asdict()
+    rules = {name: values[f"{SETTING}{name}"] for name in SamplingRules._fields}
+    return {name: value for name, value in rules.items() if value is not None}
 
 
 def given(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,12 @@ TORCHSPAN_FILE = "TORCHSPAN_FILE"
 TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
 """Bytes at which the exporter stops writing to its file. Default: 268435456 (256 MiB)."""
 
+TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
+"""Permissions of the files of traces that torchspan makes, in octal digits. Default: `600`, for their owner alone.
+
+`640` lets the group read them. Those of a file that is there already stay, and a file of another user's is never written
+to."""
+
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
@@ -56,6 +62,29 @@ TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 `links` is `on` for a process that lives long (a server, a worker that a span of another process happened to start): what
 it was started with, TRACEPARENT included, is linked to, and is not a parent. As every setting it holds for the
 processes that this one starts, too."""
+
+TORCHSPAN_SAMPLE_OTHER = "TORCHSPAN_SAMPLE_OTHER"
+"""With torchspan's sampler: the share of traces, 0 to 1, in which the program's own spans are kept. Default: 1.
+
+`torchspan` decides each span by its trace id, as `traceidratio` does; `parentbased_torchspan` decides roots so, and other
+spans follow their parents. The rules may also be given together, as
+`OTEL_TRACES_SAMPLER_ARG=other=1.0,execute=0.01,execute_per_second=10`; a variable of its own wins."""
+
+TORCHSPAN_SAMPLE_EXECUTE = "TORCHSPAN_SAMPLE_EXECUTE"
+"""The share of engine runs outside every span, 0 to 1, that begin a trace. Default: 0.
+
+Under a sampler other than torchspan's it is no share: where it is more than 0, that sampler is asked about such runs, and
+decides alone."""
+
+TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND = "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND"
+"""How many runs of one engine are spans within a second, besides its first run and failed ones.
+
+Default: 10, and no limit where TORCHSPAN_SAMPLE_EXECUTE_TARGET is set."""
+
+TORCHSPAN_SAMPLE_EXECUTE_TARGET = "TORCHSPAN_SAMPLE_EXECUTE_TARGET"
+"""With torchspan's sampler: how many engine runs a second are spans in a process, whatever their number.
+
+Runs inside other spans count as well. It takes the place of TORCHSPAN_SAMPLE_EXECUTE. Not set: no target."""
 
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
 """Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made. Default: 2.

@@ -20,6 +20,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
+from torchspan._base import sampling_rules
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
 from torchspan._run.start import current as current_run
@@ -131,6 +132,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def _instrument(self, **kwargs: Any) -> None:
         given = _settings.given(kwargs)
         settings = _settings.load(given)
+        sampling_rules.Instrumented.now = _settings.sampling(settings)
         unknown = [name for name in kwargs if name not in {*_settings.ARGUMENTS, UNUSED}]
         if unknown:
             logger.warning("instrument() ignores arguments that torchspan does not have: %s", ", ".join(unknown))
@@ -161,6 +163,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
         type(self)._active, type(self)._given = {}, {}
+        sampling_rules.Instrumented.now = None
         for each in undo:
             each()
 
@@ -189,6 +192,10 @@ def instrument(
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     engine_dir: str | os.PathLike[str] | None = None,
+    sample_other: float | None = None,
+    sample_execute: float | None = None,
+    sample_execute_per_second: float | None = None,
+    sample_execute_target: float | None = None,
 ) -> None:
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
@@ -214,6 +221,13 @@ def instrument(
             that started this process is linked to, and is no parent. `off`: the context stays where it is.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
         engine_dir: the folder in which engines that were built without a GPU are kept for other processes.
+        sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
+        sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. Another sampler than
+            torchspan's is asked about such runs where this is more than 0, and decides alone.
+        sample_execute_per_second: how many runs of one engine are spans within a second, besides its first run and failed
+            ones. Default: 10, and no limit where there is a target.
+        sample_execute_target: with torchspan's sampler, how many engine runs a second are spans in a process, whatever their
+            number. It takes the place of `sample_execute`.
 
     Raises:
         TypeError: for an argument that does not exist.

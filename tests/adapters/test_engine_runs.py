@@ -270,6 +270,47 @@ def test_below_one_span_with_two_contexts_that_take_turns_every_run_is_counted_t
     assert (len(runs.events), request.attributes[FOLDED]) == (10, 70)
 
 
+class Ambiguous:
+    """Has no truth value, as a tensor of several elements has none."""
+
+    def __bool__(self):
+        raise RuntimeError("ambiguous")
+
+
+UNUSUAL = [None, 7, (), ("an input",), {}, {"x": 1}, iter(()), Ambiguous()]
+
+
+@pytest.mark.parametrize("is_timed", [False, True], ids=["", "timed"])
+@pytest.mark.parametrize("inputs", UNUSUAL, ids=lambda each: type(each).__name__)
+def test_unusual_inputs_reach_the_original_and_such_a_run_is_counted(hooked, exporter, tracer, inputs, is_timed):
+    seen = []
+    runs, trt_engine = hooked(lambda input_tensors, engine: seen.append(input_tensors)), TrtEngine()
+    if is_timed:
+        runs.engine.run_times.want(lambda: None)
+    runs.run(inputs, trt_engine)
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            runs.run([], trt_engine)
+        runs.run(inputs, trt_engine)
+    (request,) = exporter.get_finished_spans()
+    assert (seen[0], seen[-1], len(seen)) == (inputs, inputs, 42)
+    assert len(runs.events) + request.attributes[FOLDED] == 41
+
+
+def test_an_exception_of_a_run_with_unusual_inputs_is_the_programs_alone(hooked, tracer):
+    def fails_for_none(input_tensors, engine):
+        if input_tensors is None:
+            raise ValueError("the program's")
+
+    runs, trt_engine = hooked(fails_for_none), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        for _ in range(40):
+            runs.run([], trt_engine)
+        with pytest.raises(ValueError, match="the program's") as caught:
+            runs.run(None, trt_engine)
+    assert caught.value.__context__ is None
+
+
 # --- what a reader gets -------------------------------------------------------------------------------------------
 
 

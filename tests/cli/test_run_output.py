@@ -86,15 +86,48 @@ def test_trying_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_file_keeps_its_content_and_a_link_is_followed(tmp_path):
+def test_an_existing_file_keeps_its_content_and_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.jsonl").write_text("{}\n")
+    (tmp_path / "link").symlink_to("folder")
+    _output.named(str(tmp_path / "link" / "x.jsonl"), "--output")
+    _output.named(str(tmp_path / "link" / "y.jsonl"), "--output")
+
+    assert (tmp_path / "folder" / "x.jsonl").read_text() == "{}\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["x.jsonl"]
+
+
+def test_a_link_is_refused_with_the_name_of_what_it_leads_to(torchspan, tmp_path):
     (tmp_path / "x.jsonl").write_text("{}\n")
     (tmp_path / "link").symlink_to("x.jsonl")
     (tmp_path / "broken").symlink_to("none/y.jsonl")
-    _output.named(str(tmp_path / "link"), "--output")
-    _output.named(str(tmp_path / "broken"), "--output")
+    reason = "is a link, which torchspan does not follow; name the file itself: --output"
 
+    assert refused(torchspan, tmp_path / "link") == f"{tmp_path}/link: {reason} {tmp_path}/x.jsonl\n"
+    assert refused(torchspan, tmp_path / "broken") == f"{tmp_path}/broken: {reason} {tmp_path}/none/y.jsonl\n"
     assert (tmp_path / "x.jsonl").read_text() == "{}\n"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "link", "x.jsonl"]
+
+
+def test_a_file_with_a_second_name_is_refused(torchspan, tmp_path):
+    (tmp_path / "mine").touch()
+    os.link(tmp_path / "mine", tmp_path / "x.jsonl")
+
+    assert refused(torchspan, tmp_path / "x.jsonl") == (
+        f"{tmp_path}/x.jsonl: has a second name (a hard link); name another file: --output <file>\n"
+    )
+
+
+def test_a_file_of_another_user_is_refused(torchspan, tmp_path):
+    file = tmp_path / "x.jsonl"
+    if os.geteuid() == 0:
+        file.touch()
+        os.chown(file, 65534, 65534)
+    else:  # root's files are of another user
+        file = "/etc/passwd"
+
+    assert refused(torchspan, file) == f"{file}: belongs to another user; name another file: --output <file>\n"
 
 
 def elsewhere(shell, tmp_path, *words, **options):

@@ -215,11 +215,11 @@ def test_inside_a_call_there_are_twenty_different_ones_and_the_others_are_counte
     @observable()
     def body():
         for index in range(25):
-            Observer(f"point {index}").observe()
+            Observer(f"point_{index}").observe()
 
     with tracer.start_as_current_span("request"):
         body()
-    assert points(spans()[0]) == [(f"point {index}", 1) for index in range(20)]
+    assert points(spans()[0]) == [(f"point_{index}", 1) for index in range(20)]
     assert spans()[0].attributes["torchspan.observer.omitted"] == 5
 
 
@@ -243,12 +243,40 @@ def test_the_two_observers_of_a_function_are_no_points_of_their_own(instrument, 
 
 
 # --- when recording itself fails ------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", [None, ["a list"], 5, ""], ids=repr)
-def test_a_name_that_is_no_text_is_a_question_mark(name, instrument, tracer, spans):
+@pytest.mark.parametrize(
+    "name",
+    [
+        None,
+        ["a list"],
+        5,
+        "",
+        "jane doe",
+        "alice@example.com",
+        "a\x1b[31m",
+        "n" * 129,
+        type("Text", (), {"__str__": print})(),
+    ],
+    ids=lambda name: repr(name)[:20],
+)
+def test_a_name_that_is_no_identifier_is_a_question_mark(name, instrument, tracer, spans):
     instrument()
     with tracer.start_as_current_span("request"):
         Observer(name).observe()
     assert points(named(spans(), "request")) == [("?", 1)]
+
+
+def test_a_function_whose_name_is_no_identifier_has_a_question_mark_for_a_target(instrument, spans):
+    instrument()
+    for name in ("jane doe", "n" * 3_000_000, "a\u202eb"):
+
+        def made():
+            pass
+
+        made.__qualname__, made.__module__ = name, "alice@example.com"
+        observable()(made)()
+    assert [(each.name, each.attributes["code.function.name"]) for each in spans()] == [
+        ("torchspan.observed ?", "?.?")
+    ] * 3
 
 
 def test_a_failure_of_ours_reaches_neither_the_program_nor_callbacks(instrument, tracer, spans, monkeypatch, seen):

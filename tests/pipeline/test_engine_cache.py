@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import pickle
 import sys
@@ -92,6 +93,11 @@ def outcome(spans):
 # --- hit and miss ---------------------------------------------------------------------------------------------------
 
 
+def digest(key):
+    """What is told of the key under which a cache keeps an engine."""
+    return hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
+
+
 @pytest.fixture
 def log(caplog):
     """What Torch-TensorRT logs about its cache since the last call."""
@@ -115,7 +121,7 @@ def test_a_miss_an_insertion_and_a_hit_as_the_log_and_the_files_have_them(instru
     assert outcome(spans) == ("miss", None)
     (file,) = tmp_path.rglob("blob.bin")
     stored = of_cache(named(spans, INSERT))
-    assert stored == {"key": file.parent.name[:16], "insert.result": "inserted", "entry.size": file.stat().st_size, "read.duration": stored["read.duration"]}  # fmt: skip
+    assert stored == {"key": digest(file.parent.name), "insert.result": "inserted", "entry.size": file.stat().st_size, "read.duration": stored["read.duration"]}  # fmt: skip
 
     exporter.clear()
     compiled(**cache)
@@ -576,12 +582,18 @@ def test_nothing_is_unpickled_or_asked_for_twice(instrument, filled):
 
 
 def test_a_custom_cache_says_the_bytes_it_was_given(instrument, exporter):
-    cache = Memory()
+    class OwnHash(Memory):
+        @staticmethod
+        def get_hash(*_args, **_kwargs):
+            return "alice@example.com"
+
+    cache = OwnHash()
     instrument()
     compiled(cache)
     ((key, blob),) = cache.blobs.items()
+    assert key == "alice@example.com"
     stored = of_cache(named(exporter.get_finished_spans(), INSERT))
-    assert (stored["key"], stored["entry.size"], stored["insert.result"]) == (key[:16], len(blob), "inserted")
+    assert (stored["key"], stored["entry.size"], stored["insert.result"]) == (digest(key), len(blob), "inserted")
     assert cache.calls == ["load", "load", "save"], "a lookup, upstream's look before it inserts, the insertion"
 
 

@@ -5,10 +5,14 @@ import pytest
 import torch
 import torch_tensorrt
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from support import models
+from support.emitted import EMITTED
 from torchspan import TorchspanInstrumentor, semconv
+from torchspan.sdk import ParentBasedTorchspanSampler
 
 
 class Asked(Sampler):
@@ -63,3 +67,46 @@ def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings(dr
 def test_a_compilation_that_the_sampler_drops_runs_as_ever(dropped):
     _, result = dropped
     assert torch.allclose(result, models.seeded(models.Mlp)(torch.ones(2, 16)))
+
+
+# --- torchspan's sampler ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def below_an_unsampled_request():
+    """A compilation and five runs below a request that torchspan's sampler refuses: the spans, and the request's context."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=ParentBasedTorchspanSampler("other=0"), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    provider.add_span_processor(SimpleSpanProcessor(EMITTED))
+    instrumentor = TorchspanInstrumentor()
+    instrumentor.instrument(tracer_provider=provider, heartbeat=0)
+    try:
+        x = torch.ones(2, 16)
+        with provider.get_tracer("app").start_as_current_span("request") as request:
+            module = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[x], min_block_size=1)
+            for _ in range(5):
+                module(x)
+        return exporter.get_finished_spans(), request.get_span_context()
+    finally:
+        instrumentor.uninstrument()
+
+
+def test_a_compilation_below_an_unsampled_request_is_kept_with_all_that_is_inside(below_an_unsampled_request):
+    spans, request = below_an_unsampled_request
+    known = {span.context.span_id for span in spans}
+    assert {span.context.trace_id for span in spans} == {request.trace_id}
+    assert {span.name for span in spans if span.parent is None} >= {"torch_tensorrt.compile", "torch_tensorrt.execute"}
+    assert all(span.parent.span_id in known for span in spans if span.parent is not None)
+    assert {span.name for span in spans} >= {"torch_tensorrt.convert", "tensorrt.build_engine"}
+
+
+def test_its_roots_say_that_the_request_was_not_sampled(below_an_unsampled_request):
+    spans, _ = below_an_unsampled_request
+    marked = [span for span in spans if span.attributes.get("torchspan.parent_sampled") is False]
+    assert marked == [span for span in spans if span.parent is None]
+
+
+def test_of_the_runs_the_first_one_alone_is_kept(below_an_unsampled_request):
+    spans, _ = below_an_unsampled_request
+    assert [span.name for span in spans].count("torch_tensorrt.execute") == 1

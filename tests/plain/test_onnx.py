@@ -72,8 +72,11 @@ def program():
             results["wrong call"] = str(error).partition("\n")[0]
     with span("unsupported"):
         network, onnx = parser()
-        onnx.parse(onnx_model("SecretlessOp", "com.example"))
+        onnx.parse(onnx_model("StringSplit"))
         results["built"] = build(network) is not None
+    with span("not of the standard"):
+        network, onnx = parser()
+        onnx.parse(onnx_model("SECRET op alice@example.com", "com.example"))
     with span("from memory"):
         network, onnx = parser()
         results["loaded"] = onnx.load_model_proto(onnx_model()) and onnx.parse_model_proto()
@@ -243,10 +246,16 @@ def test_a_call_that_does_not_fit_gets_tensorrts_own_exception(result):
 def test_an_operator_that_tensorrt_does_not_know_is_named_and_so_is_the_build_that_fails(result):
     parse, build = below(result.spans, "unsupported")[1:]
     assert result.value["built"] is False
-    assert error(parse) == ("onnx_internal_error", "ERROR")
-    assert parse.attributes["tensorrt.parser.failed_operators"] == ("SecretlessOp",)
+    assert error(parse) == ("onnx_unsupported_node", "ERROR")
+    assert parse.attributes["tensorrt.parser.failed_operators"] == ("StringSplit",)
     assert parse.attributes["tensorrt.network.layers"] == 0
     assert error(build) == ("engine_build_failed", "ERROR")
+
+
+def test_an_operator_that_is_not_of_the_onnx_standard_is_a_question_mark(result):
+    (parse,) = below(result.spans, "not of the standard")[1:]
+    assert error(parse) == ("onnx_internal_error", "ERROR")
+    assert parse.attributes["tensorrt.parser.failed_operators"] == ("?",)
 
 
 def test_a_failed_build_says_which_logger_has_the_reason_that_torchspan_cannot_read(result):

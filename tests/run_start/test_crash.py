@@ -9,12 +9,13 @@ import textwrap
 
 import pytest
 
+from torchspan._base.folders import open_folder
 from torchspan._run.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
-import sys
+import sys; from torchspan._base.folders import open_folder
 from torchspan._run.faults import catch_crashes
-catch_crashes(sys.argv[1])
+catch_crashes(open_folder(sys.argv[1]))
 import faulthandler
 """
 
@@ -37,7 +38,7 @@ def run(tmp_path, program, *options, **variables):
 
 
 def crashes(tmp_path):
-    return [crash._replace(pid=0) for crash in read_crashes(str(tmp_path / "reports"))]
+    return [crash._replace(pid=0) for crash in read_crashes(open_folder(str(tmp_path / "reports")))]
 
 
 CRASHING = """
@@ -123,7 +124,7 @@ def test_a_crash_of_a_forked_child_is_in_a_file_of_the_childs(tmp_path):
         print(pid)
         """,
     )
-    folder = str(tmp_path / "reports")
+    folder = open_folder(str(tmp_path / "reports"))
     assert (done.returncode, done.stderr) == (0, "")
     assert read_crashes(folder) == [read_crash(folder, int(done.stdout))]
 
@@ -216,7 +217,17 @@ def test_pytest_has_it_while_it_runs_and_it_is_off_afterwards_as_without_torchsp
 
 
 def test_a_folder_that_is_gone_raises_nothing_and_leaves_it_off(tmp_path):
-    done = run(tmp_path, "catch_crashes(sys.argv[1] + '/gone'); print(faulthandler.is_enabled())")
+    done = run(
+        tmp_path,
+        """
+        import os
+        os.mkdir(sys.argv[1] + "/gone")
+        folder = open_folder(sys.argv[1] + "/gone")
+        os.rmdir(folder.path)
+        catch_crashes(folder)
+        print(faulthandler.is_enabled())
+        """,
+    )
     assert (done.returncode, done.stdout) == (0, "False\n")
 
 
@@ -262,7 +273,7 @@ Extension modules: numpy.core._multiarray_umath (total: 1)
 
 def written(tmp_path, text, pid=5):
     (tmp_path / f"{pid}.crash").write_text(text)
-    return read_crash(str(tmp_path), pid)
+    return read_crash(open_folder(str(tmp_path)), pid)
 
 
 @pytest.mark.parametrize("name", ["", " [MainThread]"])
@@ -321,5 +332,6 @@ def test_what_is_no_crash_is_none(tmp_path, text):
 
 def test_files_that_are_not_there_and_other_files_are_no_crashes(tmp_path):
     (tmp_path / "notes.crash").write_text(IN_TORCH)
-    assert read_crash(str(tmp_path), 7) is None
-    assert read_crashes(str(tmp_path)) == []
+    folder = open_folder(str(tmp_path))
+    assert read_crash(folder, 7) is None
+    assert read_crashes(folder) == []

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from torchspan._base.folders import open_folder
 from torchspan._run.report import RunReport, likely_reason, problems, read_reports
 
 PYTHON = "/venv/bin/python"
@@ -15,11 +16,12 @@ def reason(*reports, environ=None, started=PYTHON):
 
 
 def report(**values):
-    return RunReport("folder", **values)
+    return RunReport(**values)
 
 
 def test_a_report_is_read_as_it_was_written(tmp_path):
-    written = RunReport(str(tmp_path))
+    folder = open_folder(str(tmp_path))
+    written = RunReport(folder=folder)
     written.libraries["torch_tensorrt"] = "2.14.0"
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
     written.provider, written.sdk_disabled, written.errors = "separate", True, ["one", "two"]
@@ -28,26 +30,31 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     written.spans = 5
     written.write()
 
-    assert read_reports(str(tmp_path)) == [written]
+    assert read_reports(folder) == [written]
     assert written.pid == os.getpid()
     assert [file.name for file in tmp_path.iterdir()] == [f"{os.getpid()}.json"]
 
 
 def test_a_report_that_cannot_be_written_is_no_failure(tmp_path):
-    RunReport(str(tmp_path / "gone")).write()
-    unwritable = RunReport(str(tmp_path))
+    (tmp_path / "gone").mkdir()
+    gone, folder = open_folder(str(tmp_path / "gone")), open_folder(str(tmp_path))
+    (tmp_path / "gone").rmdir()
+    RunReport(folder=gone).write()
+    RunReport().write()
+    unwritable = RunReport(folder=folder)
     unwritable.libraries = {"x": object()}
     unwritable.write()
 
-    assert read_reports(str(tmp_path)) == []
+    assert read_reports(gone) == read_reports(folder) == []
 
 
 def test_files_that_are_no_reports_are_left_out(tmp_path):
-    for number, text in enumerate(["", "{", "[]", "{}", '{"pid": "x"}', '{"pid": 1, "libraries": 3}']):
+    huge = f'{{"pid": 1e999, "libraries": {"9" * 5000}}}'
+    for number, text in enumerate(["", "{", "[]", "{}", '{"pid": "x"}', '{"pid": 1, "libraries": 3}', huge]):
         (tmp_path / f"{number}.json").write_text(text)
     (tmp_path / "9.json.new").write_text("half")
 
-    assert read_reports(str(tmp_path)) == []
+    assert read_reports(open_folder(str(tmp_path))) == []
 
 
 NONE_STARTED = (

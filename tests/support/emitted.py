@@ -6,6 +6,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from support import run_log
 from torchspan import phase, semconv
 
+_ROWS = {str(row): row for row in semconv.ATTRIBUTES}
 _OF_RESOURCES = {str(row) for row in semconv.ATTRIBUTES if row.resource}
 _NAMES = {each.name for each in phase.SPANS}
 _TYPES = {bool: "boolean", int: "int", float: "double", str: "string"}
@@ -17,6 +18,16 @@ def type_of(value):
         kinds = {_TYPES[type(each)] for each in value}
         return f"{kinds.pop()}[]" if len(kinds) == 1 else "empty" if not kinds else f"mixed {kinds}"
     return _TYPES[type(value)]
+
+
+def _type_in_table(key, value):
+    """The type, and whether the value passed the gate: a kind that lets more through where texts are captured is not asked."""
+    kind = getattr(_ROWS.get(key), "kind", None)
+    entries = [value] if isinstance(value, str) else value
+    if kind is None or kind.leaves_with_text is not None or not isinstance(entries, (list, tuple)):
+        return type_of(value)
+    refused = any(isinstance(each, str) and not kind.accepts(each) for each in entries)
+    return f"{type_of(value)} that its kind refuses" if refused else type_of(value)
 
 
 class Emitted(SpanExporter):
@@ -35,19 +46,19 @@ class Emitted(SpanExporter):
                 is_monotonic=getattr(metric.data, "is_monotonic", None),
                 unit=metric.unit,
                 bounds=tuple(getattr(point, "explicit_bounds", ())),
-                attributes=tuple(sorted((key, type_of(value)) for key, value in point.attributes.items())),
+                attributes=tuple(sorted((key, _type_in_table(key, value)) for key, value in point.attributes.items())),
             )
 
     def export(self, spans):
         for span in spans:
             if span.instrumentation_scope.name != semconv.SCOPE_NAME:
                 for key, value in span.attributes.items():
-                    self._add("user_attribute", key=key, type=type_of(value))
+                    self._add("user_attribute", key=key, type=_type_in_table(key, value))
                 continue
             self._add("span", name=span.name)
             for event, attributes in [(None, span.attributes), *((each.name, each.attributes) for each in span.events)]:
                 for key, value in attributes.items():
-                    self._add("attribute", span=span.name, event=event, key=key, type=type_of(value))
+                    self._add("attribute", span=span.name, event=event, key=key, type=_type_in_table(key, value))
         return SpanExportResult.SUCCESS
 
     def add_file(self, spans):
@@ -58,11 +69,11 @@ class Emitted(SpanExporter):
         for span in spans:
             for key, value in span.resource.items():
                 if key in _OF_RESOURCES:
-                    self._add("resource_attribute", key=key, type=type_of(value))
+                    self._add("resource_attribute", key=key, type=_type_in_table(key, value))
             if span.scope == semconv.SCOPE_NAME and span.name in _NAMES:
                 self._add("span", name=span.name)
                 for key, value in span.attributes.items():
-                    self._add("attribute", span=span.name, event=None, key=key, type=type_of(value))
+                    self._add("attribute", span=span.name, event=None, key=key, type=_type_in_table(key, value))
 
     def _add(self, kind, **fields):
         row = (kind, *fields.values())

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from torchspan import semconv
+
 VARIABLE = "TEST_RUN_LOG"
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -64,6 +66,8 @@ class RunLog:
     def pytest_sessionfinish(self, session, exitstatus):
         for file, seconds in self._seconds.items():
             write("seconds", file=file, wall=round(seconds, 3), cpu=round(self._cpu_seconds[file], 3))
+        for key in sorted(semconv.GATE.left_out):
+            write("left_out", key=key)
         if not self._is_worker:
             write("ended", status=int(exitstatus))
 

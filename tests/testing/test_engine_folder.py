@@ -4,6 +4,8 @@
 import concurrent.futures
 import logging
 import os
+import pickle
+import stat
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +17,7 @@ import torch_tensorrt  # noqa: F401 - entries are for one version of TensorRT
 from torchspan.testing import _engine_folder
 from torchspan.testing._engine_folder import EngineFolder, default_folder
 from torchspan.testing._reference import Binding, Reference
+from torchspan.testing._user_key import user_key
 
 KEY, OTHER, THIRD = ("a" * 64, "b" * 64, "c" * 64)
 
@@ -96,6 +99,146 @@ def test_a_folder_of_another_user_is_neither_read_nor_written(folder, entry, ref
 def test_a_file_that_others_may_write_to_is_not_read(folder, entry):
     entry.chmod(0o666)
     assert folder.read(KEY) is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no owners")
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
+def test_a_chosen_folder_that_others_may_write_to_is_neither_read_nor_written(folder, entry, reference, mode, caplog):
+    folder.path.chmod(mode)
+    assert folder.read(KEY) is None
+    folder.write(OTHER, reference)
+    assert entries(folder).keys() == {KEY}
+    (message,) = caplog.messages
+    assert message == (
+        f"Engines are not kept in {folder.path}: engines must belong to this user, and no other user may write to it. "
+        "Other processes will not know the engines that are built here."
+    )
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no owners")
+def test_a_chosen_folder_that_others_may_write_to_stays_empty(tmp_path, reference):
+    tmp_path.chmod(0o777)
+    EngineFolder(tmp_path, is_chosen=True).write(KEY, reference)
+    assert list(tmp_path.iterdir()) == []
+
+
+class RunsCode:
+    def __init__(self, file):
+        self.file = file
+
+    def __reduce__(self):
+        return Path.touch, (self.file,)
+
+
+@pytest.fixture
+def planted(entry, tmp_path):
+    """A file that a pickle makes when it is read. It must not be."""
+    yield tmp_path / "code ran"
+    assert not (tmp_path / "code ran").exists()
+
+
+def test_an_entry_that_torchspan_did_not_write_is_not_read_even_if_this_user_owns_it(folder, entry, planted):
+    entry.unlink()
+    torch.save(RunsCode(planted), entry)
+    assert folder.read(KEY) is None
+    entry.write_bytes(bytes(32) + pickle.dumps(RunsCode(planted)))
+    assert folder.read(KEY) is None
+
+
+def test_an_entry_that_was_changed_is_not_read(folder, entry, planted, monkeypatch):
+    content = bytearray(entry.read_bytes())
+    content[-1] ^= 1
+    entry.write_bytes(content)
+    monkeypatch.setattr(torch, "load", lambda *_args, **_options: planted.touch())
+    assert folder.read(KEY) is None
+
+
+def test_an_entry_under_the_name_of_another_one_is_not_read(folder, entry):
+    entry.rename(entry.with_name(f"{OTHER}.pt"))
+    assert folder.read(OTHER) is None
+
+
+def test_an_entry_that_another_user_wrote_is_not_read(folder, entry, key_file):
+    key_file.unlink()
+    assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
+
+
+def test_an_entry_that_is_not_torchspans_is_replaced_by_one_that_is(folder, entry, reference, planted):
+    torch.save(RunsCode(planted), entry)
+    folder.write(KEY, reference)
+    assert folder.read(KEY) is not None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_an_entry_with_a_second_name_is_not_read(folder, entry, tmp_path):
+    os.link(entry, tmp_path / "second")
+    assert folder.read(KEY) is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_a_chosen_folder_that_is_a_link_is_followed(folder, entry, tmp_path):
+    (tmp_path / "link").symlink_to(folder.path)
+    assert EngineFolder(tmp_path / "link", is_chosen=True).read(KEY) is not None
+
+
+# --- the key ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def key_file(tmp_path, monkeypatch):
+    """Where the key of this user is, outside of the folder."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    return tmp_path / "caches" / "torchspan" / "engines.key"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no modes")
+def test_the_key_is_for_its_owner_alone_and_not_in_the_chosen_folder(entry, folder, key_file):
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (key_file, key_file.parent)]
+    assert (modes, key_file.stat().st_size, files(folder)) == ([0o600, 0o700], 32, [entry])
+
+
+def spoilt(key_file, how):
+    {
+        "readable": lambda: key_file.chmod(0o644),
+        "short": lambda: key_file.write_bytes(b"short"),
+        "link": lambda: key_file.symlink_to(key_file.rename(key_file.with_name("elsewhere"))),
+        "pipe": lambda: (key_file.unlink(), os.mkfifo(key_file)),
+        "folder": lambda: (key_file.unlink(), key_file.mkdir()),
+    }[how]()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no modes")
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ("readable", "may be read by other users; remove it"),
+        ("short", "holds no key; remove it"),
+        ("link", "Too many levels of symbolic links"),
+        ("pipe", "is not a regular file of this user with one name"),
+        ("folder", "is not a regular file of this user with one name"),
+    ],
+)
+def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, entry, key_file, how, why, caplog):
+    spoilt(key_file, how)
+    assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
+    (message,) = caplog.messages
+    assert message == (
+        f"Engines are not kept in {folder.path}: the key by which they are recognised, in {key_file.parent}, cannot be "
+        f"used: {why}. Other processes will not know the engines that are built here."
+    )
+
+
+def test_a_user_without_a_folder_for_the_key_is_warned(folder, entry, monkeypatch, caplog):
+    monkeypatch.setattr(_engine_folder, "default_folder", lambda: None)
+    assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
+    assert "the key by which they are recognised needs a folder: set XDG_CACHE_HOME" in caplog.messages[0]
+
+
+def test_all_who_make_the_key_at_once_have_the_same_one(tmp_path):
+    for turn in range(20):
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            keys = list(pool.map(lambda _, turn=turn: user_key(tmp_path / str(turn)), range(8)))
+        assert len(set(keys)) == 1
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege")

@@ -225,7 +225,7 @@ def test_a_chosen_folder_has_the_engines_of_this_process(tmp_path, monkeypatch, 
     compiled_from(torch.export.export(seeded(Mlp), (x,)), x)
     version = sys.modules["tensorrt"].__version__
     (entry,) = (path for path in (tmp_path / "engines").rglob("*") if path.is_file())
-    assert (entry.parent.name, entry.suffix) == (f"engines-1-{version}", ".pt")
+    assert (entry.parent.name, entry.suffix) == (f"engines-2-{version}", ".pt")
     assert stat.S_IMODE(entry.parent.stat().st_mode) == 0o700
 
 

@@ -185,6 +185,10 @@ def emitted(**changes):
     [
         (emitted(key="a.other"), "a.other on lib.compile is not in the table"),
         (emitted(type="int"), "a.text on lib.compile is int, the table says string"),
+        (
+            emitted(type="string that its kind refuses"),
+            "a.text on lib.compile is string that its kind refuses, the table says string",
+        ),
         (emitted(span="lib.build x"), "a.text on lib.build x: the table does not name this span"),
         (emitted(event="e"), "a.text on lib.compile in event e: the table says event None"),
         (emitted(key="a.kind"), None),
@@ -195,6 +199,11 @@ def test_an_attribute_that_is_not_as_its_row_says_is_named(run, tables, row, sen
     run.rows["attribute"].append(row)
     expected = [sentence] if sentence else []
     assert list(contract.undocumented(run, tables)) == expected
+
+
+def test_an_attribute_that_was_left_out_for_want_of_a_row_is_named(run, tables):
+    run.rows["left_out"] = [{"key": "a.forgotten"}, {"key": "a.forgotten"}]
+    assert list(contract.undocumented(run, tables)) == ["a.forgotten was to be emitted and is not in the table"]
 
 
 def test_an_attribute_of_the_table_on_the_users_span_must_be_said_there(run, tables):

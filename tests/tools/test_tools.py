@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+import generate_privacy_page
 import generate_semantic_conventions
 import generate_settings_table
 import pip_config_for_uv
 import what_is_missing
+from torchspan import semconv
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,6 +28,26 @@ def test_the_check_fails_for_a_document_that_is_not_current(tmp_path, monkeypatc
     assert "make docs" in capsys.readouterr().err
     assert generate_semantic_conventions.main([]) == 0
     assert generate_semantic_conventions.main(["--check"]) == 0
+
+
+def test_the_privacy_page_is_what_its_sources_say():
+    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    assert text == generate_privacy_page.document(), "write it with: make docs"
+
+
+def test_the_privacy_page_names_every_attribute_and_what_its_kind_lets_through():
+    text = generate_privacy_page.document()
+    assert [row for row in semconv.ATTRIBUTES if f"`{row}`" not in text] == []
+    assert [row for row in semconv.ATTRIBUTES if row.kind is not None and row.kind.leaves not in text] == []
+
+
+def test_the_check_fails_for_a_privacy_page_that_is_not_current(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(generate_privacy_page, "FILE", tmp_path / "privacy.md")
+
+    assert generate_privacy_page.main(["--check"]) == 1
+    assert "make docs" in capsys.readouterr().err
+    assert generate_privacy_page.main([]) == 0
+    assert generate_privacy_page.main(["--check"]) == 0
 
 
 def test_the_table_of_settings_is_what_its_rows_say():

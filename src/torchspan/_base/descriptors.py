@@ -19,20 +19,21 @@ class Descriptor:
     into the file. Where the program has closed the descriptor, and perhaps given the number to a file of its own,
     nothing is done to that file.
 
-    path, flags: as `os.open` takes them. Raises OSError when the file cannot be opened.
+    opened: the descriptor that `os.open` returned; it is closed where its number is one of those.
     """
 
-    __slots__ = ("_identity", "number")
+    __slots__ = ("identity", "number")
 
-    def __init__(self, path: str | os.PathLike[str], flags: int) -> None:
-        self.number = _above_streams(os.open(path, flags, 0o666))
-        self._identity = _identity(os.fstat(self.number))
+    def __init__(self, opened: int) -> None:
+        self.number = _above_streams(opened)
+        self.identity = identity(os.fstat(self.number))
+        """Device and inode of the file."""
 
     def status(self) -> os.stat_result | None:
         """Of the file; None if the descriptor has been closed."""
         with contextlib.suppress(OSError):
             status = os.fstat(self.number)
-            if _identity(status) == self._identity:
+            if identity(status) == self.identity:
                 return status
         return None
 
@@ -42,7 +43,8 @@ class Descriptor:
             os.close(self.number)
 
 
-def _identity(status: os.stat_result) -> tuple[int, int]:
+def identity(status: os.stat_result) -> tuple[int, int]:
+    """What two descriptors of one file have in common."""
     return status.st_dev, status.st_ino
 
 

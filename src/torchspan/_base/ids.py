@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import secrets
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,7 +59,7 @@ class IdGenerator:
             os.register_at_fork(after_in_child=self._seed)
 
     def _seed(self) -> None:
-        self._random.seed(secrets.randbits(256))
+        self._random.seed(os.urandom(32))
 
     def generate_span_id(self) -> int:
         """A random 64-bit number, never 0."""

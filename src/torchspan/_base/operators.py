@@ -12,8 +12,8 @@ import sys
 from functools import lru_cache
 from typing import Any
 
-_SPELLINGS = re.compile(
-    r"(?:torch\._?ops\.)?(?P<namespace>[A-Za-z_]\w{0,63})(?:::|\.)(?P<name>[A-Za-z_]\w{0,127})(?:\.(?P<overload>[A-Za-z_]\w{0,127}))?",
+_SPELLING = re.compile(
+    r"(?P<namespace>[A-Za-z_]\w{0,63})(?:::|\.)(?P<name>[A-Za-z_]\w{0,127})(?:\.(?P<overload>[A-Za-z_]\w{0,127}))?",
     re.ASCII,
 )
 
@@ -21,35 +21,42 @@ _SPELLINGS = re.compile(
 def is_operator(name: str) -> bool:
     """Whether PyTorch knows an operator of this name: `aten::add`, `aten.add.Tensor` or `torch.ops.aten.add.Tensor`.
 
-    Custom operators count once they are registered, with `default` for the overload without a name.
+    Custom operators count once they are registered. `default` is the overload without a name.
     """
-    spelling = _SPELLINGS.fullmatch(name)
-    native = sys.modules.get("torch._C")
-    if spelling is None or native is None:
+    native, ops, library = (sys.modules.get(each) for each in ("torch._C", "torch._ops", "torch.library"))
+    if native is None or ops is None or library is None:
         return False
     try:
-        return _is_registered(native, spelling["namespace"], spelling["name"], spelling["overload"])
+        return _is_registered(name.removeprefix("torch.ops."), native, ops, library)
     except Exception:  # a PyTorch that is half imported, or one without these functions
         return False
 
 
-def _is_registered(native: Any, namespace: str, name: str, overload: str | None) -> bool:
+def _is_registered(spelled: str, native: Any, ops: Any, library: Any) -> bool:
+    namespace = spelled.partition("::" if "::" in spelled else ".")[0]
+    known = _read(native, len(library._defs), len(ops.ops.loaded_libraries))
+    if namespace not in vars(ops.ops) and namespace not in known:
+        return False
+    spelling = _SPELLING.fullmatch(spelled)
+    if spelling is None:
+        return False
+    name, overload = f"{namespace}::{spelling['name']}", spelling["overload"]
     if namespace == "higher_order":
-        return overload is None and name in sys.modules["torch._ops"]._higher_order_ops
-    full_name = f"{namespace}::{name}"
-    if overload == "default" or overload is None:
-        return bool(native._dispatch_has_kernel(full_name)) or (overload is None and full_name in _packets(native))
-    return not overload.startswith("__") and bool(native._dispatch_has_kernel(f"{full_name}.{overload}"))
-
-
-def _packets(native: Any) -> frozenset[str]:
-    """The names without overloads, those of TorchScript's interpreter included."""
-    ops, library = sys.modules["torch._ops"], sys.modules["torch.library"]
-    return _packets_after(native, len(library._defs), len(ops.ops.loaded_libraries))
+        return overload is None and spelling["name"] in ops._higher_order_ops
+    if overload is None:
+        return name in known or bool(native._dispatch_has_kernel(name))
+    if overload == "default":
+        return bool(native._dispatch_has_kernel(name))
+    return not overload.startswith("__") and bool(native._dispatch_has_kernel(f"{name}.{overload}"))
 
 
 @lru_cache(maxsize=1)
-def _packets_after(native: Any, _defined: int, _loaded: int) -> frozenset[str]:
-    """One reading of the registry, repeated after a program defined an operator or loaded a library of them (20 ms)."""
-    interpreted = (schema.name for schema in native._jit_get_all_schemas())
-    return frozenset([*interpreted, *(name.partition(".")[0] for name in native._dispatch_get_all_op_names())])
+def _read(native: Any, _defined: int, _loaded: int) -> frozenset[str]:
+    """Operators without their overloads, those of TorchScript's interpreter included, and all namespaces.
+
+    Read again after a program defined an operator or loaded a library of them (20 ms). What was registered in another
+    way is asked for by its full name.
+    """
+    names = {schema.name for schema in native._jit_get_all_schemas()}
+    names.update(name.partition(".")[0] for name in native._dispatch_get_all_op_names())
+    return frozenset([*names, *(name.partition("::")[0] for name in names)])

@@ -55,7 +55,6 @@ _MODULE: Callable[[type], Any] = type.__dict__["__module__"].__get__
 _QUALNAME: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
 
 _TRACEBACK = BaseException.__dict__["__traceback__"].__get__
-_ARGUMENTS: Callable[[BaseException], tuple[Any, ...]] = BaseException.__dict__["args"].__get__
 
 _PLAIN_TYPES = frozenset(map(id, (BuiltinFunctionType, FunctionType, SimpleNamespace)))
 """Types of Python's that only store: asking one of their objects for an attribute runs nothing."""
@@ -335,14 +334,6 @@ _WRAPPERS_LIMIT = 100
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------
-def message_of(error: BaseException) -> str:
-    """The text of an exception of a library's; empty where making it would run code of an argument's."""
-    arguments = _ARGUMENTS(error)
-    if is_of_library(type(error)) and all(each is None or exactly(each, str, int, float, bool) for each in arguments):
-        return str(error)
-    return ""
-
-
 def traceback_of(error: BaseException) -> TracebackType | None:
     """Where the exception passed; its class may have an attribute of that name."""
     found: TracebackType | None = _TRACEBACK(error)

@@ -2,28 +2,108 @@
 """Messages without the values in them.
 
 Exception messages and logs of compilers quote what they choked on: strings of the user, names of layers, whole graphs.
-What leaves the process by default is the first line, with every token a `?` that is not a word of the library's own.
+What leaves the process by default is a template: the words that PyTorch, Torch-TensorRT and TensorRT have in their own
+texts stay, and so do names of registered operators. Everything else is `?`.
 """
 
 from __future__ import annotations
 
+import pkgutil
+import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from torchspan._base.bounds import VALUE_LIMIT
-from torchspan._base.privacy import redact_log_line
+from torchspan._base.operators import is_operator
 
 LENGTH_LIMIT = 256
 """Characters of a template."""
 
+_READ = 4 * LENGTH_LIMIT
+"""Characters of a line that are looked at."""
+
+_SEPARATORS = re.compile(r"([()\[\]{}<>,;=\"|!`]+)")
+_COLON = re.compile(r"(?<!:)(:)(?!:)")
+"""A separator too. `::` is part of a word."""
+_AROUND = ".'*+-&^:?…"
+"""What may stand around a word without being part of it."""
+_TOO_MANY = re.compile(r"([.'*+\-&^…]{3})[.'*+\-&^…]+|([()\[\]{}<>,;=\"|!`]{3})[()\[\]{}<>,;=\"|!`]+")
+"""More than three marks in a row. A colon stays, since it separates words."""
+_REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
+
+_SEEN_LIMIT = 4096
+_seen: set[str] = set()
+"""Words with punctuation that stay as they are, such as `tensor,`: nothing that was replaced is in it."""
+
 
 def template(text: str) -> str:
-    """The first line, at most `LENGTH_LIMIT` characters: the library's words, operators and types; the rest is `?`."""
-    return redact_log_line(text)
+    """The first line, at most `LENGTH_LIMIT` characters: the libraries' own words and operators; all else is `?`.
+
+    A word stays if it is in `words` or is a registered operator. It is judged whole, so a path, an address or a number
+    is one `?`. `?` after `?` is one. No more than the first 4,096 characters are read. A template's template is itself.
+    """
+    line = text[: 4 * _READ].lstrip().partition("\n")[0]
+    chunks = line[:_READ].split()
+    if len(line) > _READ:
+        chunks[-1] = "?"  # half a word may be another word
+    known, told, length, last, is_cut = words(), [], 0, "", False
+    for chunk in chunks:
+        piece = chunk if chunk in known or chunk in _seen else _reduced(chunk, known)
+        if piece == last and piece in {"?", "?,"}:
+            continue
+        last = piece
+        told.append(piece)
+        length += len(piece) + 1
+        if length > LENGTH_LIMIT + 1:
+            is_cut = True
+            break
+    whole = _REPEATED.sub("?", _TOO_MANY.sub(r"\1\2", " ".join(told)))
+    return f"{whole[: LENGTH_LIMIT - 1].rpartition(' ')[0] or '?'} …" if is_cut else whole
+
+
+@lru_cache(maxsize=1)
+def words() -> frozenset[str]:
+    """The vocabulary, read at the first call: `tools/generate_vocabulary.py` makes it from the libraries' texts."""
+    data = pkgutil.get_data(__package__, "vocabulary.txt")
+    return frozenset((data or b"").decode().split())
 
 
 def redactor(*, capture_text: bool) -> Callable[[str], str]:
     """What reduces a text of a library's to what may be recorded: `template`, or with `capture_text` a bound."""
     return _bounded if capture_text else template
+
+
+def _reduced(chunk: str, known: frozenset[str]) -> str:
+    """What stays of characters between white space."""
+    if chunk.isalnum():
+        return "?"
+    parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
+    told = [part if index % 2 else _word(part, known) for index, part in enumerate(parts)]
+    whole = "".join(told)
+    if whole == chunk and "?" not in chunk and len(_seen) < _SEEN_LIMIT:
+        _seen.add(chunk)
+    return whole
+
+
+def _word(part: str, known: frozenset[str]) -> str:
+    if part in known:
+        return part
+    start = part.lstrip(_AROUND)
+    word = start.rstrip(_AROUND)
+    if word in known or _is_made_of_known(word, known):
+        told = word
+    elif ":" in word and len(words_and_colons := _COLON.split(word)) > 1:
+        told = "".join(each if each == ":" else _word(each, known) for each in words_and_colons)
+    else:
+        told = "?" if word else ""
+    before, after = part[: len(part) - len(start)], start[len(word) :]
+    return f"{before}{told}{after}"
+
+
+def _is_made_of_known(word: str, known: frozenset[str]) -> bool:
+    if "-" in word:
+        return all(each in known for each in word.split("-"))
+    return ("." in word or ":" in word) and is_operator(word)
 
 
 def _bounded(text: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import NamedTuple
 
+from torchspan._base.folders import Folder
 from torchspan._run.faults import SUFFIX
 
 _LARGEST = 1_000_000
-"""Characters that are read of a file."""
+"""Bytes that are read of a file."""
 
 
 class Crash(NamedTuple):
@@ -30,11 +31,10 @@ class Crash(NamedTuple):
     function: str | None = None
 
 
-def read_crash(folder: str, pid: int) -> Crash | None:
+def read_crash(folder: Folder, pid: int) -> Crash | None:
     """What the process wrote into the folder when it crashed; None if it did not, or not to torchspan's file."""
     try:
-        with Path(folder, f"{pid}{SUFFIX}").open(encoding="utf-8", errors="replace") as file:
-            lines = file.read(_LARGEST).splitlines()
+        lines = folder.read(f"{pid}{SUFFIX}", _LARGEST).decode("utf-8", errors="replace").splitlines()
     except OSError:
         return None
     # A process may have more than one, of signals that it survived: the last one is what it died of.
@@ -46,9 +46,13 @@ def read_crash(folder: str, pid: int) -> Crash | None:
     return Crash(pid, reason, *frame[1:]) if frame else Crash(pid, reason)
 
 
-def read_crashes(folder: str) -> list[Crash]:
+def read_crashes(folder: Folder) -> list[Crash]:
     """The crashes of all processes that wrote one into the folder, by process id."""
-    pids = sorted(int(path.stem) for path in Path(folder).glob(f"*{SUFFIX}") if path.stem.isdecimal())
+    try:
+        names = [PurePath(name) for name in folder.names()]
+    except OSError:
+        return []
+    pids = sorted(int(each.stem) for each in names if each.suffix == SUFFIX and _is_number(each.stem))
     found = (read_crash(folder, pid) for pid in pids)
     return [crash for crash in found if crash is not None]
 
@@ -69,6 +73,10 @@ _NOT_THE_USERS = re.compile(
     re.VERBOSE,
 )
 _OWN = PurePath(__file__).parents[1].as_posix() + "/"
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 class _Frame(NamedTuple):

@@ -8,17 +8,17 @@ import faulthandler
 import functools
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from torchspan._base.descriptors import Descriptor
+from torchspan._base.folders import Folder
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""
 
 
-def catch_crashes(folder: str) -> None:
-    """Have a crash of this process written to `<folder>/<pid>.crash`, and of its forked children to files of theirs.
+def catch_crashes(folder: Folder) -> None:
+    """Have a crash of this process written to `<pid>.crash` in the folder, and of its forked children to files of theirs.
 
     Does nothing where `faulthandler` is enabled already (PYTHONFAULTHANDLER, `-X faulthandler`, `-X dev`, code).
     As soon as the program calls `faulthandler.enable()` or `disable()`, its call holds and torchspan's file goes
@@ -38,7 +38,7 @@ def catch_crashes(folder: str) -> None:
 class _Catcher:
     """faulthandler on a file of torchspan's, until the program uses it itself."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._file: Descriptor | None = None
         self._originals = {name: getattr(faulthandler, name) for name in ("enable", "disable", "is_enabled")}
@@ -82,7 +82,7 @@ class _Catcher:
 
     def _open(self) -> bool:
         try:
-            file = Descriptor(self._path(), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            file = Descriptor(self._folder.open(_name(), os.O_WRONLY | os.O_CREAT | os.O_APPEND))
         except OSError:
             return False
         try:
@@ -103,8 +103,9 @@ class _Catcher:
                 setattr(faulthandler, name, original)
         with contextlib.suppress(OSError):
             file.close()
-            self._path().unlink()
+            self._folder.unlink(_name())
         return True
 
-    def _path(self) -> Path:
-        return Path(self._folder, f"{os.getpid()}{SUFFIX}")
+
+def _name() -> str:
+    return f"{os.getpid()}{SUFFIX}"

@@ -21,6 +21,7 @@ from torchspan._run.settings import RunSettings
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
+    from torchspan._base.folders import Folder
     from torchspan._run.exporting import Delivery
     from torchspan._run.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
@@ -38,12 +39,12 @@ class RunProcess:
     While the program has set no provider, spans of its tracers and of torchspan go to `run`'s own provider: the file,
     and the exporters that OTEL_TRACES_EXPORTER names. It is made at the first span and never set as the global one.
 
-    settings: those of the run. report: what this process reports.
+    settings: those of the run. reports: the folder for reports; None: there is none to be used.
     """
 
-    def __init__(self, settings: RunSettings) -> None:
+    def __init__(self, settings: RunSettings, reports: Folder | None) -> None:
         self.settings = settings
-        self.report = RunReport(settings.reports)
+        self.report = RunReport(folder=reports)
         self._lock = threading.RLock()
         self._is_making = False
         self._own: OwnTracers | None = None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an instrumented process tells `torchspan run` what it saw, so that an empty run can say why it is empty.
 
-One file `<pid>.json` per process in the folder `RunSettings.reports`. Standard library only: the writing side runs in every
+One file `<pid>.json` per process in the folder `RunSettings.reports`, reached through a descriptor that each process
+keeps from its start: what others put in the place of the folder is neither read nor written. Standard library only: the writing side runs in every
 process below `torchspan run`.
 """
 
@@ -18,10 +19,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchspan._base.folders import Folder
 from torchspan._run.settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+SUFFIX = ".json"
+"""Of a report; its stem is the process id."""
+
+LARGEST = 1 << 20
+"""Bytes that are read of a report."""
+
 _UNWRITTEN = ("folder", "complete", "_earlier")
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
@@ -50,9 +58,9 @@ class RunReport:
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
     runs: runs of engines, those included that are no spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
+    folder: where it is written; None: nowhere.
     """
 
-    folder: str
     pid: int = field(default_factory=os.getpid)
     executable: str = field(default_factory=lambda: sys.executable)
     libraries: dict[str, str] = field(default_factory=dict)
@@ -67,6 +75,7 @@ class RunReport:
     runs: int = 0
     runs_s: float = 0.0
     undelivered: dict[str, int] = field(default_factory=dict)
+    folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
     _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
 
@@ -122,20 +131,21 @@ class RunReport:
         values = {
             item.name: getattr(self, item.name) for item in dataclasses.fields(self) if item.name not in _UNWRITTEN
         }
-        path = Path(self.folder, f"{self.pid}.json")
-        temporary = path.with_suffix(".new")
-        with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
-            temporary.write_text(json.dumps(values), encoding="utf-8")
-            temporary.replace(path)
+        if self.folder is not None:
+            with contextlib.suppress(OSError, TypeError, ValueError, RuntimeError):
+                self.folder.write(f"{self.pid}{SUFFIX}", json.dumps(values).encode())
 
 
-def read_reports(folder: str) -> list[RunReport]:
+def read_reports(folder: Folder) -> list[RunReport]:
     """The reports in a folder, by process id; a file that is no report is left out."""
     reports = []
-    for path in Path(folder).glob("*.json"):
-        with contextlib.suppress(OSError, LookupError, ValueError, TypeError, AttributeError):
-            text = path.read_text(encoding="utf-8")
-            reports.append(_report(folder, json.loads(text)))
+    with contextlib.suppress(OSError):
+        for name in folder.names():
+            if name.endswith(SUFFIX):
+                with contextlib.suppress(
+                    OSError, LookupError, ValueError, TypeError, AttributeError, OverflowError, RecursionError
+                ):
+                    reports.append(_report(json.loads(folder.read(name, LARGEST))))
     return sorted(reports, key=lambda report: report.pid)
 
 
@@ -227,9 +237,8 @@ def _is_disabled(environ: Mapping[str, str]) -> bool:
     return not {"torchspan", "*"}.isdisjoint(name.strip() for name in names)
 
 
-def _report(folder: str, values: Mapping[str, Any]) -> RunReport:
+def _report(values: Mapping[str, Any]) -> RunReport:
     return RunReport(
-        folder,
         pid=int(values["pid"]),
         executable=str(values["executable"]),
         libraries={str(name): str(version) for name, version in values["libraries"].items()},

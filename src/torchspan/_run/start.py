@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
+    from torchspan._base.folders import Folder
     from torchspan._run.process import RunProcess
 
 logger = logging.getLogger("torchspan")
@@ -40,10 +41,22 @@ def current() -> RunProcess | None:
             from torchspan._run.faults import catch_crashes
             from torchspan._run.process import RunProcess
 
-            catch_crashes(settings.reports)
-            _Current.process = RunProcess(settings)
+            reports = _reports(settings.reports)
+            if reports is not None:
+                catch_crashes(reports)
+            _Current.process = RunProcess(settings, reports)
             _Current.process.begin()
     return _Current.process
+
+
+def _reports(path: str) -> Folder | None:
+    """None where the folder is gone, because `run` has ended, or is not this user's."""
+    from torchspan._base.folders import open_folder
+
+    try:
+        return open_folder(path)
+    except OSError:
+        return None
 
 
 def start(site: str) -> None:

@@ -25,10 +25,11 @@ from typing import Any
 from torchspan import _dynamo_safety, semconv
 from torchspan._base.errors import FAILED
 from torchspan._base.reading import entries
-from torchspan.adapters._machinery.caller import is_called_by
+from torchspan.adapters._machinery.caller import is_called_by, outside
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import Audience, Event, Observed, RecordedRun, RunTally, Surroundings, Verdict
+from torchspan.engine import Anchor, Audience, Event, Observed, Pick, RecordedRun, RunTally, Surroundings, Verdict
+from torchspan.engine.run_sampling import FOR_ITSELF
 from torchspan.engine.runs import Decision, Parent
 from torchspan.probes import Arguments, Call, Record, Run, Target
 
@@ -64,12 +65,13 @@ class EngineRuns:
         self._record = Record(action.phase, end=action.end)
         self._original = original
         self._times = factory.engine.run_times
+        self._sampling = ports.sampling
         self._callbacks = factory.engine.registry.interest(action.phase)
 
     # --- what replaces it -------------------------------------------------------------------------------------
     def of_function(self, arguments: Arguments) -> Any:
         """A function of two arguments, one of them the engine: an operator, or a method of an execution context."""
-        original, excluded, counted = self._original, self._action.excluded_callers, self._counted
+        original, excluded, sampling = self._original, self._action.excluded_callers, self._sampling
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
         times, callbacks = self._times, self._callbacks
@@ -77,6 +79,7 @@ class EngineRuns:
         is_open = True
         is_timed = counts_at_once = False
         passed: TwoArguments = original
+        otherwise: TwoArguments = original
         unmeasured: TwoArguments = original
         quiet: Callable[[], Any] = _no_context
         """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands. There is none
@@ -100,13 +103,17 @@ class EngineRuns:
             if context is known[0]:
                 runner, until_s, tensor, tally, hold = known[1]
                 # Stand-ins for data come together: the first of them tells.
-                if runner() is second and type(first) is list and (not first or type(first[0]) is tensor):
+                try:
+                    kind = type(first[0]) if first else tensor
+                except Exception:  # no list: the call fails in its own way
+                    kind = _Gone
+                if kind is tensor and runner() is second:
                     start = perf_counter()
                     if start < until_s:
                         try:
                             result = original(first, second)
                         except BaseException as error:
-                            counted(tally, perf_counter() - start, type(error))
+                            counted(tally, perf_counter() - start, first, second, error)
                             raise
                         duration_s = perf_counter() - start
                         for append in tally.passes:
@@ -114,7 +121,7 @@ class EngineRuns:
                             if hold is not None:
                                 hold(duration_s)
                             return result
-                        counted(tally, duration_s, None)
+                        counted(tally, duration_s, first, second)
                         return result
             elif context is quiet():
                 return passed(first, second)
@@ -173,23 +180,53 @@ class EngineRuns:
             others.clear()
 
         def timed_run(first: Any, second: Any) -> Any:
-            if (
-                (type(first) is not list or (first and type(first[0]) is not tensor))
-                and checks_inputs
-                and _dynamo_safety.is_symbolic(_values(first))
-            ):
-                return original(first, second)
+            if checks_inputs:
+                try:
+                    kind = type(first[0]) if first else tensor
+                except Exception:  # no list: the call fails in its own way
+                    kind = _Gone
+                if kind is not tensor and _dynamo_safety.is_symbolic(_values(first)):
+                    return original(first, second)
             start = perf_counter()
             try:
                 result = original(first, second)
             except BaseException as error:
-                times.add(perf_counter() - start, type(error))
+                counted(None, perf_counter() - start, first, second, error)
                 raise
             for append in times.passes:
                 append(perf_counter() - start)
                 return result
             times.add(perf_counter() - start)
             return result
+
+        def watched_run(first: Any, second: Any) -> Any:
+            """A run that is not timed, and is an event if it fails."""
+            start = perf_counter()
+            try:
+                return original(first, second)
+            except BaseException as error:
+                counted(None, perf_counter() - start, first, second, error)
+                raise
+
+        def counted(
+            tally: RunTally | None, duration_s: float, first: Any, second: Any, error: BaseException | None = None
+        ) -> None:
+            """A run has ended that was no event; one that failed may become one."""
+            if error is not None and sampling.keeps_failed:
+                runner, inputs = (first, second) if engine_first else (second, first)
+                is_ignored = excluded and is_called_by(excluded, outside(sys._getframe(1)))
+                if not is_ignored and self._failed(
+                    (first, second), {}, runner, inputs if checks_inputs else (), duration_s, error
+                ):
+                    return
+            self._counted(tally, duration_s, None if error is None else type(error))
+
+        def picked(first: Any, second: Any) -> Any:
+            """A run that is to begin a trace, if nothing surrounds it."""
+            if excluded and is_called_by(excluded, outside(sys._getframe(1))):
+                return original(first, second)
+            runner, inputs = (first, second) if engine_first else (second, first)
+            return self._root(otherwise, (first, second), {}, runner, inputs if checks_inputs else ())
 
         def heard(run: TwoArguments) -> TwoArguments:
             """`run` with user callbacks, as far as the next one is not still some runs away."""
@@ -198,7 +235,7 @@ class EngineRuns:
                 countdown = callbacks.countdown
                 for _ in _ENOUGH if countdown is None else countdown.passes:  # at most once: one run passes
                     return run(first, second)
-                if excluded and is_called_by(excluded, sys._getframe(2)):
+                if excluded and is_called_by(excluded, outside(sys._getframe(1))):
                     return original(first, second)
                 runner, inputs = (first, second) if engine_first else (second, first)
                 return self._for_callbacks(run, (first, second), {}, runner, inputs if checks_inputs else ())
@@ -221,16 +258,20 @@ class EngineRuns:
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal passed, unmeasured, is_timed, counts_at_once
+            nonlocal passed, otherwise, unmeasured, is_timed, counts_at_once
             if not is_open:
                 return
             forget()
             is_timed = times.wanted and self._action.is_timed
             passed, unmeasured = timed_run if is_timed else original, original
+            if sampling.keeps_failed and not is_timed:
+                passed = watched_run
             # Runs of execution contexts are decided about one by one: who calls has to be looked at.
             counts_at_once = callbacks.countdown is None and checks_inputs
             if callbacks.countdown is not None:
                 passed, unmeasured = heard(passed), heard(unmeasured)
+            otherwise = passed
+            passed = sampling.roots.around(passed, picked)
 
         def close() -> None:
             nonlocal is_open, passed, quiet, known_quiet
@@ -239,6 +280,7 @@ class EngineRuns:
             forget()
 
         self._fresh.watch(one_waits)
+        sampling.watch(choose)
         times.watch(choose)
         self._engine.at_stop(callbacks.watch(choose))
         self._engine.at_stop(close)
@@ -259,9 +301,15 @@ class EngineRuns:
                 not self._fresh.held
                 and not self._times.wanted
                 and self._callbacks.countdown is None
+                and not self._sampling.is_active
                 and parents.look(parents.context()) is Surroundings.QUIET
             ):
                 return original(*args, **kwargs)
+            if self._sampling.roots.picks() and not self._fresh.held:
+                return self._root(decided, args, kwargs, args[0], args[1:])
+            return decided(*args, **kwargs)
+
+        def decided(*args: Any, **kwargs: Any) -> Any:
             return self._decide(args, kwargs, args[0], args[1:], parents.context(), _forget)
 
         return observed_forward
@@ -293,18 +341,60 @@ class EngineRuns:
         decision = self._engine.guard.call("deciding about a run", self._decision, runner, parent)
         verdict = Verdict.PASS if decision is None else decision.verdict
         if verdict is Verdict.PASS or (verdict is Verdict.COUNT and parent is None):
-            return self._for_callbacks(functools.partial(self._timed, None), args, kwargs, runner, inputs)
+            timed = functools.partial(self._timed, None, runner, inputs)
+            return self._for_callbacks(timed, args, kwargs, runner, inputs)
         if decision is not None and verdict is Verdict.COUNT and parent is not None:
             tally = parent.tally(self._action.phase)
             remember(context, runner, decision.until_s, tally)
-            return self._for_callbacks(functools.partial(self._timed, tally), args, kwargs, runner, inputs)
-        return self._recorded(args, kwargs, runner, inputs, is_first=verdict is Verdict.FIRST)
+            timed = functools.partial(self._timed, tally, runner, inputs)
+            return self._for_callbacks(timed, args, kwargs, runner, inputs)
+        is_first = verdict is Verdict.FIRST
+        return self._recorded(args, kwargs, runner, inputs, is_first=is_first, pick=FOR_ITSELF if is_first else None)
 
     def _decision(self, runner: Any, parent: Parent | None) -> Decision:
         return self._ports.run_policy.decide(runner, parent, is_first=self._fresh.take(runner))
 
-    def _recorded(self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool) -> Any:
-        event = self._open(args, kwargs, runner, inputs, is_first=is_first)
+    def _root(self, otherwise: Callable[..., Any], args: Any, kwargs: Any, runner: Any, inputs: Any) -> Any:
+        """Make the call, as an event of its own if nothing surrounds it and a rate limit allows it; else as `otherwise`."""
+        if _dynamo_safety.is_symbolic(_values(inputs)):
+            return self._original(*args, **kwargs)
+        parents, context = self._ports.parents, self._ports.parents.context()
+        if parents.look(context) is not Surroundings.QUIET or not parents.is_outside(context):
+            return otherwise(*args, **kwargs)
+        pick = self._engine.guard.call("deciding about a run", self._sampling.root, runner)
+        if pick is None:
+            return otherwise(*args, **kwargs)
+        return self._recorded(args, kwargs, runner, inputs, is_first=False, pick=pick)
+
+    def _failed(
+        self, args: Any, kwargs: Any, runner: Any, inputs: Any, duration_s: float, error: BaseException
+    ) -> bool:
+        """Whether a run that has failed becomes an event, now that it is over."""
+        if not self._sampling.keeps_failed or not issubclass(type(error), Exception):
+            return False
+        name = "recording a failed run"
+        found = self._engine.guard.call(name, self._afterwards, args, kwargs, runner, inputs, duration_s, error)
+        return found is True
+
+    def _afterwards(
+        self, args: Any, kwargs: Any, runner: Any, inputs: Any, duration_s: float, error: BaseException
+    ) -> bool:
+        parents = self._ports.parents
+        if _dynamo_safety.is_symbolic(_values(inputs)) or parents.look(parents.context()) is Surroundings.SUPPRESSED:
+            return False
+        pick = self._sampling.failed(runner)
+        if pick is None:
+            return False
+        at_ns = Anchor().now_ns() - round(duration_s * 1e9)
+        event = self._open(
+            args, kwargs, runner, inputs, is_first=False, audience=Audience.PIPELINE, pick=pick, at_ns=at_ns
+        )
+        if event is not None:
+            self._engine.close(event, error)
+        return event is not None
+
+    def _recorded(self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool, pick: Pick | None) -> Any:
+        event = self._open(args, kwargs, runner, inputs, is_first=is_first, pick=pick)
         if event is None:
             return self._original(*args, **kwargs)
         companions = self._ports.companions
@@ -329,18 +419,20 @@ class EngineRuns:
         """What `run` returns, which stands for the original: an event for user callbacks alone, if they want one."""
         if self._callbacks.countdown is None or _dynamo_safety.is_symbolic(_values(inputs)):
             return run(*args, **kwargs)
-        event = self._open(args, kwargs, runner, inputs, is_first=False, for_callbacks=True)
+        event = self._open(args, kwargs, runner, inputs, is_first=False, audience=Audience.SUBSCRIBERS)
         if event is None:
             return run(*args, **kwargs)
         return self._factory.run(self._target, self._record, run, Call(None, args, kwargs), event)
 
-    def _timed(self, tally: RunTally | None, /, *args: Any, **kwargs: Any) -> Any:
+    def _timed(self, tally: RunTally | None, runner: Any, inputs: Any, /, *args: Any, **kwargs: Any) -> Any:
         """What the original returns; the run is timed where a reader wants it, and counted in `tally`."""
         start = perf_counter()
         try:
             result = self._original(*args, **kwargs)
         except BaseException as error:
-            self._counted(tally, perf_counter() - start, type(error))
+            duration_s = perf_counter() - start
+            if not self._failed(args, kwargs, runner, inputs, duration_s, error):
+                self._counted(tally, duration_s, type(error))
             raise
         self._counted(tally, perf_counter() - start, None)
         return result
@@ -352,7 +444,16 @@ class EngineRuns:
             self._engine.guard.call("counting a run", tally.add, duration_s)
 
     def _open(
-        self, args: Any, kwargs: Any, runner: Any, inputs: Any, *, is_first: bool, for_callbacks: bool = False
+        self,
+        args: Any,
+        kwargs: Any,
+        runner: Any,
+        inputs: Any,
+        *,
+        is_first: bool,
+        audience: Audience = Audience.ALL,
+        pick: Pick | None = None,
+        at_ns: int | None = None,
     ) -> Event | None:
         facts = self._engine.guard.call("opening the event of a run", self._facts, runner, inputs, is_first) or {}
         origin = self._factory.provenance.origin(runner)
@@ -361,7 +462,9 @@ class EngineRuns:
             facts,
             links=() if origin is None else (origin,),
             observed=Observed(self._original, args, kwargs),
-            audience=Audience.SUBSCRIBERS if for_callbacks else Audience.ALL,
+            audience=audience,
+            pick=pick,
+            at_ns=at_ns,
         )
 
     def _facts(self, runner: Any, inputs: Any, is_first: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.errors import FAILED
-from torchspan._base.reading import IDENTIFIER_LIMIT, attribute, text
+from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import (
@@ -75,7 +75,8 @@ class Observations:
                 return None
             if verdict is Verdict.COUNT and parent is not None:
                 return Begun(None, parent.tally(OBSERVED), time.perf_counter())
-        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{module}.{name}"}
+        name = semconv.identifier(name)
+        facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
         if type(code := attribute(call.function, "__code__")) is CodeType:
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
@@ -98,7 +99,7 @@ class Observations:
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: Any, event: Event | None) -> None:
         """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
-        name = text(name) or "?"
+        name = semconv.identifier(name)
         if event is None:
             self._ports.annotate_current(
                 semconv.OBSERVER_EVENT, {semconv.OBSERVER_NAME: name, semconv.OBSERVER_COUNT: 1}

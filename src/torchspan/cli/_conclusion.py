@@ -7,12 +7,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from torchspan import phase, semconv
+from torchspan._base.folders import Folder
 from torchspan._run.crash import read_crashes
 from torchspan._run.report import RunReport, likely_reason, problems, read_reports
 from torchspan._run.settings import RunSettings
+from torchspan.cli import _output
 from torchspan.cli import _streams as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._crash_line import crash_lines
@@ -31,12 +32,13 @@ _PREFIX = "torchspan: "
 class Conclusion:
     """How a run is concluded.
 
-    program: the command as found on this machine. environ: what it was started with.
+    reports: the folder in which the processes have put their reports. program: the command as found on this machine. environ: what it was started with.
     draws: whether the waterfall and the split of the time are drawn. names_file: whether the file is named.
     sizes: bytes that stood in the run's files before.
     """
 
     settings: RunSettings
+    reports: Folder
     output: Output
     program: str
     environ: Mapping[str, str]
@@ -55,7 +57,7 @@ class Conclusion:
 
     def _conclude(self, ended: Ended) -> None:
         spans, files = self._recorded()
-        reports = read_reports(self.settings.reports)
+        reports = read_reports(self.reports)
         run_span = self._write_run_span(ended, spans, reports) if spans else None
         every = [*spans, run_span] if run_span else spans
         if self.draws and run_span:
@@ -65,7 +67,7 @@ class Conclusion:
             terminal.write(program_line(run_span, trees(printable_spans(every)), reports, terminal.width))
         for problem in problems(reports):
             say(problem)
-        crashes = read_crashes(self.settings.reports)
+        crashes = read_crashes(self.reports)
         if crashes or ended.status < 0:
             # A file or a pipe has no width.
             width = Terminal(sys.stderr).width - len(_PREFIX) if sys.stderr.isatty() else None
@@ -84,10 +86,10 @@ class Conclusion:
         files = []
         for path in _path.written_files(self.output.template):
             try:
-                # What stood there before is of no interest, and may be long. A file that shrank was replaced.
-                offset = self.sizes.get(path, 0)
-                with Path(path).open("rb") as file:
-                    file.seek(offset if Path(path).stat().st_size >= offset else 0)
+                with _output.opened(path) as file:
+                    # What stood there before is of no interest, and may be long. A file that shrank was replaced.
+                    offset = self.sizes.get(path, 0)
+                    file.seek(offset if os.fstat(file.fileno()).st_size >= offset else 0)
                     content = read(file)
             except OSError as error:
                 say(f"cannot read {path}: {error.strerror}")

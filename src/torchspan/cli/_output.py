@@ -3,20 +3,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
 import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
+from torchspan._base.files import is_descriptor, open_existing
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
 
 _USAGE = 2
+
+
+class _LinkError(OSError):
+    """The name is that of a link."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ELOOP, "is a link, which torchspan does not follow", path)
+        self.target = os.path.realpath(path)
 
 
 @dataclass(frozen=True)
@@ -33,7 +45,8 @@ class Output:
 def named(file: str, source: str) -> Output:
     """The file that the user has named. source: how the user names it, as `--output` or TORCHSPAN_FILE.
 
-    Raises CommandError when a regular file of that name can be neither opened nor made.
+    Raises CommandError when a regular file of that name can be neither opened nor made, and when what has the name is
+    something else, or not this user's.
     """
     how = f"{source}=" if source == TORCHSPAN_FILE else f"{source} "
     try:
@@ -50,6 +63,12 @@ def named(file: str, source: str) -> Output:
     except IsADirectoryError:
         raise CommandError(
             f"cannot write {printable(path)}: is a folder; name a file: {how}{printable(os.path.join(file, 'traces.jsonl'))}",  # noqa: PTH118
+            _USAGE,
+        ) from None
+    except _LinkError as error:
+        raise CommandError(
+            f"cannot write {printable(path)}: is a link, which torchspan does not follow; "
+            f"name the file itself: {how}{printable(error.target)}",
             _USAGE,
         ) from None
     except OSError as error:
@@ -85,22 +104,38 @@ def default() -> Output:
     return Output(_path.escape(path), reason)
 
 
+def sizes(output: Output) -> Mapping[str, int]:
+    """The bytes that stand in the files of a run before it. Names of something else have none."""
+    found = {}
+    for path in _path.written_files(output.template):
+        with contextlib.suppress(OSError):
+            found[path] = os.lstat(path).st_size
+    return found
+
+
+def opened(path: str) -> BinaryIO:
+    """A file of a run, to be read. Raises OSError for what is no regular file of this user's, which no run has written."""
+    return os.fdopen(open_existing(path, os.O_RDONLY), "rb")
+
+
 def _try(path: str) -> None:
     """Open the file for appending, or, where there is none yet, write and remove another one where it would be.
 
     Nothing is left behind, no folder is made. Raises OSError.
     """
-    path = os.path.realpath(path)
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116 - raises for a name that is too long, which Path.exists() hides
+        # Raises for a name that is too long, which Path.exists() hides.
+        mode = (os.stat if is_descriptor(path) else os.lstat)(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         _try_folder(Path(path).parent)
         return
+    if stat.S_ISLNK(mode):
+        raise _LinkError(path)
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is not a regular file, which `torchspan run` needs to read it back")
-    os.close(os.open(path, os.O_RDWR | os.O_APPEND))
+    os.close(open_existing(path, os.O_APPEND))
 
 
 def _try_folder(folder: Path) -> None:

@@ -41,13 +41,16 @@ class RunSpan:
         A file that cannot be written is no loss to the drawing: the program's spans are what it lacks then.
         """
         from torchspan.sdk._append_file import AppendFile, FileIsFullError
-        from torchspan.sdk._file_exporter import max_size_from_environment
+        from torchspan.sdk._file_exporter import max_size_from_environment, mode_from_environment
         from torchspan.sdk._otlp_json import Encoder, lines
 
-        encoder = Encoder({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()})
+        encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()}))
         line = lines([encoder.encode(self._span)])
-        path = _path.expand(self._settings.file, pid=os.getpid(), time="")
-        file = AppendFile(lambda: path, max_size_from_environment())
+
+        def named(mark: str) -> str:
+            return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
+
+        file = AppendFile(named, max_size_from_environment(), mode_from_environment())
         try:
             file.append(line)
         except (OSError, FileIsFullError):
@@ -116,8 +119,8 @@ def _readable(settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) 
         phase.RUN.name,
         context=context(settings.span, is_remote=False),
         parent=context(os.environ.get("TRACEPARENT"), is_remote=True),
-        resource=Resource({**resource, semconv.PROCESS_PID: os.getpid()}),
-        attributes=_attributes(ended),
+        resource=Resource({**resource, **semconv.emitted({semconv.PROCESS_PID: os.getpid()})}),
+        attributes=semconv.emitted(_attributes(ended)),
         kind=SpanKind.INTERNAL,
         instrumentation_scope=InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL),
         status=Status(),
@@ -130,7 +133,7 @@ def _attributes(ended: Ended) -> dict[str, Any]:
     attributes: dict[str, Any] = {semconv.RUN_PID: ended.pid}
     if ended.status >= 0:
         return {**attributes, semconv.PROCESS_EXIT_CODE: ended.status}
-    name = signal_name(-ended.status)
+    name = signal_name(-ended.status).replace(" ", "_")
     return {**attributes, semconv.RUN_SIGNAL: name, semconv.ERROR_TYPE: name}
 
 

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from torchspan._base.folders import Folder, open_folder
 from torchspan.cli._command import CommandError
 
 try:
@@ -21,7 +20,7 @@ _PREFIX = "torchspan-run-"
 
 
 @contextlib.contextmanager
-def scratch_folder() -> Iterator[str]:
+def scratch_folder() -> Iterator[Folder]:
     """A new folder that is removed at the end. Folders of runs that were killed are removed first.
 
     The lock on a folder says whether its run still goes on: the system releases it with the last process that has
@@ -30,33 +29,24 @@ def scratch_folder() -> Iterator[str]:
     try:
         parent = tempfile.gettempdir()
         _sweep(parent)
-        path, lock = _locked_folder(parent)
+        folder = _locked_folder(parent)
     except OSError as error:
         raise CommandError(
             f"cannot make a temporary folder: {error.strerror or error}; name one that can be written: TMPDIR=<folder>"
         ) from None
     try:
-        yield path
+        yield folder
     finally:
-        remove(path)
-        if lock is not None:
-            os.close(lock)
+        folder.remove()
+        folder.close()
 
 
-def remove(path: str) -> None:
-    """Remove a folder with all that is in it. Raises nothing."""
-    shutil.rmtree(path, ignore_errors=True)
-
-
-def _locked_folder(parent: str) -> tuple[str, int | None]:
+def _locked_folder(parent: str) -> Folder:
     while True:
-        path = tempfile.mkdtemp(prefix=_PREFIX, dir=parent)
-        if fcntl is None:
-            return path, None
-        lock = os.open(path, os.O_RDONLY)
-        if _is_held(lock) and Path(path).exists():
-            return path, lock
-        os.close(lock)  # another run took it for a left one before it was locked
+        folder = open_folder(tempfile.mkdtemp(prefix=_PREFIX, dir=parent))
+        if fcntl is None or (_is_held(folder.number) and folder.is_in_place()):
+            return folder
+        folder.close()  # another run took it for a left one before it was locked
 
 
 def _is_held(lock: int) -> bool:
@@ -75,11 +65,11 @@ def _sweep(parent: str) -> None:
         return
     for path in Path(parent).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            folder = open_folder(str(path))
             try:
-                if os.fstat(lock).st_uid != os.getuid():
-                    continue
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where its run goes on, and without locks
-                remove(str(path))
+                fcntl.flock(
+                    folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB
+                )  # raises where its run goes on, or without locks
+                folder.remove()
             finally:
-                os.close(lock)
+                folder.close()

@@ -37,7 +37,7 @@ class DemoCommand:
         if arguments.output:
             return _child.exit_like(self._run(arguments, named(arguments.output, "--output")))
         with scratch_folder() as folder:
-            status = self._run(arguments, Output(f"{_path.escape(folder)}{os.sep}demo.jsonl"))
+            status = self._run(arguments, Output(f"{_path.escape(folder.path)}{os.sep}demo.jsonl"))
         streams.say("torchspan: to keep the traces: torchspan demo --output demo.jsonl")
         return _child.exit_like(status)
 

@@ -9,7 +9,6 @@ import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
 from torchspan.cli import _child
@@ -19,9 +18,8 @@ from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
-from torchspan.cli._scratch import remove, scratch_folder
+from torchspan.cli._scratch import scratch_folder
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
-from torchspan.sdk import _path
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")
 
@@ -79,13 +77,15 @@ def run_program(
     """
     program = _child.find(command[0])
     _require_opentelemetry()
-    sizes = {path: Path(path).stat().st_size for path in _path.written_files(output.template)}
-    with scratch_folder() as folder:
+    sizes = _output_file.sizes(output)
+    with scratch_folder() as reports:
         span = new_span(os.environ.get("TRACEPARENT"))
-        settings = RunSettings(secrets.token_hex(8), output.template, folder, span, time.time_ns(), _exit_seconds())
+        settings = RunSettings(
+            secrets.token_hex(8), output.template, reports.path, span, time.time_ns(), _exit_seconds()
+        )
         environ = environment(os.environ, settings, variables)
-        conclude = Conclusion(settings, output, program, environ, draws, names_file, sizes)
-        return _child.run(command, environ, conclude, lambda: remove(folder))
+        conclude = Conclusion(settings, reports, output, program, environ, draws, names_file, sizes)
+        return _child.run(command, environ, conclude, reports.remove)
 
 
 def _output(file: str | None) -> Output:

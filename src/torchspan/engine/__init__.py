@@ -8,6 +8,7 @@ from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurren
 from torchspan.engine.pipeline import Callback, Pipeline
 from torchspan.engine.placement import CURRENT, DETACHED, STACKED, Below, Placement
 from torchspan.engine.rate_limits import RateLimits
+from torchspan.engine.run_sampling import Pick, RunSampling
 from torchspan.engine.run_tally import RunTally
 from torchspan.engine.run_times import RunTimes
 from torchspan.engine.run_totals import RunTotals
@@ -47,11 +48,13 @@ __all__ = [
     "Occurrence",
     "Parent",
     "ParentProbe",
+    "Pick",
     "Pipeline",
     "Placement",
     "RateLimits",
     "RecordedRun",
     "RunPolicy",
+    "RunSampling",
     "RunTally",
     "RunTimes",
     "RunTotals",

@@ -30,6 +30,8 @@ class Audience(Enum):
     """Who receives an event."""
 
     ALL = "pipeline, user callbacks and observers"
+    PIPELINE = "pipeline"
+    """The pipeline alone: subscribers have had this work, or it is over."""
     SUBSCRIBERS = "user callbacks and observers"
     """Those that want it; for the pipeline, and for nesting, the event is not there."""
 
@@ -111,6 +113,7 @@ class Engine:
         observed: Observed | None = None,
         links: tuple[Any, ...] = (),
         at_ns: int | None = None,
+        pick: Any = None,
     ) -> Event | None:
         """Open an event and run what is registered around it.
 
@@ -124,6 +127,7 @@ class Engine:
             links: What stands for events that this one refers to (`Event.handle`).
             at_ns: When it started by the source's own clock, in nanoseconds since the epoch. It is moved into its parent, and
                 not beyond now.
+            pick: See `Event.pick`.
 
         Returns:
             The event. None while inactive, inside a callback, and where no subscriber wants an event for subscribers alone.
@@ -133,12 +137,12 @@ class Engine:
         """
         if not self.active or self._busy.now:
             return None
-        if self._before_next and audience is Audience.ALL:
+        if self._before_next and audience is not Audience.SUBSCRIBERS:
             before, self._before_next = self._before_next, []
             for action in before:
                 self.guard.call("what comes before an event", action)
         made = self.guard.call(
-            "opening an event", self._make, phase, attributes, target, placement, audience, observed, links, at_ns
+            "opening an event", self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
         )
         if made is None:
             return None
@@ -178,6 +182,7 @@ class Engine:
         observed: Observed | None,
         links: tuple[Any, ...],
         at_ns: int | None,
+        pick: Any,
     ) -> tuple[Event, Sequence[Subscriber], Sequence[Subscriber]] | None:
         """An event with the user callbacks and observers that want it."""
         registry, interest = self.registry, self.registry.interest(phase)
@@ -189,8 +194,18 @@ class Engine:
             if not callbacks and not observers:
                 return None
             placement = DETACHED
+        elif audience is Audience.PIPELINE:
+            callbacks, observers = (), ()
         event = Event(
-            phase, target, attributes, parent, placement=placement, links=links, observed=observed, at_ns=at_ns
+            phase,
+            target,
+            attributes,
+            parent,
+            placement=placement,
+            links=links,
+            observed=observed,
+            at_ns=at_ns,
+            pick=pick,
         )
         event.state = State(tree, opens_tree=opens_tree, for_subscribers=for_subscribers)
         event.root.running = event

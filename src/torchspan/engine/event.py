@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,6 +55,15 @@ class Steps:
             entry = self._by_name.setdefault(name, [0, 0.0])
             entry[0] += count
             entry[1] += seconds
+
+    def renamed(self, rename: Callable[[str], str]) -> Steps:
+        """The same work under other names; what has one name then is counted together."""
+        renamed = Steps()
+        for name, (count, seconds) in self._by_name.items():
+            entry = renamed._by_name.setdefault(rename(name), [0, 0.0])
+            entry[0] += count
+            entry[1] += seconds
+        return renamed
 
     def seconds(self) -> float:
         """What all of them took."""
@@ -115,7 +124,7 @@ class Event:
 
     __slots__ = (
         "additions", "anchor", "attributes", "end_ns", "error", "handle", "innermost", "is_incomplete", "is_open", "links",
-        "observed", "occurrences", "parent", "phase", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
+        "observed", "occurrences", "parent", "phase", "pick", "placement", "root", "running", "scratch", "start_ns", "state", "steps",
         "target", "thread_id",
     )  # fmt: skip
 
@@ -130,6 +139,7 @@ class Event:
         links: tuple[Any, ...] = (),
         observed: Observed | None = None,
         at_ns: int | None = None,
+        pick: Any = None,
     ) -> None:
         self.phase = phase
         self.target = target
@@ -156,6 +166,8 @@ class Event:
         self.error: BaseException | None = None
         self.innermost = True
         """Whether `error` was raised in this event's own work rather than passed on by a child."""
+        self.pick: Any = pick
+        """Why it is an event whatever surrounds it (`torchspan.engine.run_sampling.Pick`); None: it follows what does."""
         self.handle: Any = None
         """What stands for this event outside the process (a span context); the writer of spans sets it."""
         self.state: Any = None

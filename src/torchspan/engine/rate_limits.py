@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from typing import Any
 
 PER_SECOND = 10
-"""Events a second and object."""
+"""Events a second and object, unless another number is given."""
 
 PER_TRACE = 50
 """Events a trace."""
@@ -38,9 +38,12 @@ class RateLimits:
     """Counts events by object and by trace. Under races a limit may be passed by one event for each thread.
 
     An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero.
+
+    per_second: events a second and object; None: any number. Less than 1 is one event in as many seconds as that takes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, per_second: float | None = PER_SECOND) -> None:
+        self.per_second = per_second
         self._windows: dict[int, _Window] = {}
         self._unreferable: dict[int, _Window] = {}
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
@@ -54,13 +57,15 @@ class RateLimits:
         count = 0 if trace is None else self._traces.get(trace, 0)
         if count >= PER_TRACE:
             return math.inf
-        window = self._window(thing)
-        now_s = time.perf_counter()
-        if now_s - window.began_s >= 1:
-            window.began_s, window.count = now_s, 0
-        if window.count >= PER_SECOND:
-            return window.began_s + 1
-        window.count += 1
+        if self.per_second is not None:
+            length_s = max(1.0, 1 / self.per_second)
+            window = self._window(thing)
+            now_s = time.perf_counter()
+            if now_s - window.began_s >= length_s:
+                window.began_s, window.count = now_s, 0
+            if window.count >= max(self.per_second, 1):
+                return window.began_s + length_s
+            window.count += 1
         if trace is not None:
             self._traces[trace] = count + 1
             if len(self._traces) > REMEMBERED:

@@ -50,6 +50,9 @@ class ParentProbe(Protocol):
     def look(self, context: Any) -> Parent | Surroundings:
         """What a run in this context lies in."""
 
+    def is_outside(self, context: Any) -> bool:
+        """Whether a run in this context lies in nothing at all, not even in what is not recorded."""
+
 
 # --- what is decided --------------------------------------------------------------------------------------------------
 class Verdict(Enum):

@@ -1,8 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """What plugs into the OpenTelemetry SDK; works without the rest of torchspan being switched on."""
 
-from torchspan.sdk._file_exporter import FileSpanExporter
-from torchspan.sdk._file_processor import RunFileProcessor
-from torchspan.sdk._id_generator import TorchspanIdGenerator
+from __future__ import annotations
 
-__all__ = ["FileSpanExporter", "RunFileProcessor", "TorchspanIdGenerator"]
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torchspan.sdk._file_exporter import FileSpanExporter
+    from torchspan.sdk._file_processor import RunFileProcessor
+    from torchspan.sdk._id_generator import TorchspanIdGenerator
+    from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanSampler
+
+__all__ = [
+    "FileSpanExporter",
+    "ParentBasedTorchspanSampler",
+    "RunFileProcessor",
+    "TorchspanIdGenerator",
+    "TorchspanSampler",
+]
+
+_HOMES = {
+    "FileSpanExporter": "_file_exporter",
+    "ParentBasedTorchspanSampler": "_sampler",
+    "RunFileProcessor": "_file_processor",
+    "TorchspanIdGenerator": "_id_generator",
+    "TorchspanSampler": "_sampler",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Every Python that an instrumented program starts loads the sampler, and seldom writes a file.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -9,19 +9,24 @@ import os
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
 from torchspan._base.descriptors import Descriptor
+from torchspan._base.files import Judge, open_for_appending, regular
+from torchspan.sdk import _path
 
 try:
     import fcntl
 except ImportError:  # Windows: O_APPEND alone keeps lines of different processes apart
     fcntl = None  # type: ignore[assignment]
 
-_LOCK_PATIENCE_S = 5.0
-_BINARY = getattr(os, "O_BINARY", 0)
+PATIENCE_S = 0.1
+"""Seconds for which a lock of another process, or a pipe that nothing reads, is waited for: once."""
+
+LONGEST_WRITE_S = 1.0
+"""Seconds that one line may take on its way into a pipe or a terminal."""
 
 
 class FileIsFullError(Exception):
@@ -31,24 +36,47 @@ class FileIsFullError(Exception):
 class AppendFile:
     """Appends lines, each by one `os.write` on an O_APPEND descriptor under a lock that all writers share.
 
-    path: asked for at every opening, so that a forked child gets the file of its own process id.
-    max_size: bytes that the file may have after a write.
+    path: the name of the file, with a mark in it that makes it another one; asked for at every opening, so that a
+        forked child gets the file of its own process id.
+    max_size: bytes that the file may have after a write. mode: permissions of a file that is made.
+    judge: what may be written to. What it refuses is not opened, and a link is never followed.
 
     The file and its folders are created at the first line, and again when the file was deleted meanwhile. A line
     is written whole or not at all: what a full disk cut off is taken back, and a torn line that another program
     left at the end is closed with a newline first. A program may close all descriptors, this one included: then the
     file is opened again, and a file of the program's that has got the same number is left alone.
+
+    Nothing waits for another process for longer than PATIENCE_S, and that once: where the lock is held for so long, this
+    process writes to another file from then on; what a pipe or a terminal does not take is an OSError.
     """
 
-    def __init__(self, path: Callable[[], str], max_size: int) -> None:
+    def __init__(self, path: Callable[[str], str], max_size: int, mode: int, judge: Judge = regular) -> None:
         self._path = path
         self._max_size = max_size
+        self._mode = mode
+        self._judge = judge
         self._descriptor: Descriptor | None = None
         self._end: int | None = None
+        self._is_torn = False
+        self._waits = True
+        self._locked: str | None = None
+        self._mark = ""
+        self._notice: str | None = None
         self._thread_lock = threading.Lock()
         if hasattr(os, "register_at_fork"):
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _reset(this()))
+
+    @property
+    def path(self) -> str:
+        """The file that this process writes."""
+        path = self._path("")
+        return self._path(self._mark) if path == self._locked else path
+
+    def notice(self) -> str | None:
+        """What happened since the last call that a user should know: a sentence without a full stop."""
+        notice, self._notice = self._notice, None
+        return notice
 
     def append(self, line: bytes) -> None:
         """Write one line, or several that stay together, the last newline included.
@@ -58,10 +86,16 @@ class AppendFile:
         with self._thread_lock:
             descriptor, mode = self._open()
             if not stat.S_ISREG(mode):
-                _write_all(descriptor, line)
+                self._append_to_stream(descriptor, line)
                 return
-            with _locked(descriptor):
+            held = self._lock(descriptor)
+            if held is None:
+                descriptor, held = self._elsewhere(descriptor)
+            try:
                 self._append_to_regular_file(descriptor, line)
+            finally:
+                if held:
+                    fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def close(self) -> None:
         """Close the file; a later `append` opens it again."""
@@ -84,6 +118,26 @@ class AppendFile:
             raise
         self._end = size + len(line)
 
+    def _append_to_stream(self, descriptor: int, line: bytes) -> None:
+        """Write to a pipe or a device, which takes what it has room for.
+
+        One whose reader stops is waited for once; from then on lines that find no room are lost until one does.
+        """
+        view = memoryview(b"\n" + line if self._is_torn else line)
+        start = last = monotonic()
+        while view:
+            try:
+                view = view[os.write(descriptor, view) :]
+                last = monotonic()
+            except BlockingIOError:
+                now = monotonic()
+                if not self._waits or now - last > PATIENCE_S or now - start > LONGEST_WRITE_S:
+                    self._waits = False
+                    self._is_torn |= len(view) < len(line)
+                    raise OSError(errno.EAGAIN, "its reader takes nothing") from None
+                sleep(0.002)
+        self._waits, self._is_torn = True, False
+
     def _open(self) -> tuple[int, int]:
         """The descriptor of the file that is at the path, and its mode."""
         if self._descriptor is not None:
@@ -91,12 +145,53 @@ class AppendFile:
             if status is not None and status.st_nlink:
                 return self._descriptor.number, status.st_mode
             self._close()
-        path = Path(self._path())
-        _make_folder(path.parent)
-        # Reading is for the last byte of a regular file; a pipe or a terminal may refuse it.
-        access = os.O_RDWR if path.is_file() or not path.exists() else os.O_WRONLY
-        opened = self._descriptor = Descriptor(path, access | os.O_APPEND | os.O_CREAT | _BINARY)
+        path = self.path
+        _make_folder(Path(path).parent)
+        opened = self._descriptor = Descriptor(open_for_appending(path, self._judge, self._mode))
         return opened.number, os.fstat(opened.number).st_mode
+
+    def _lock(self, descriptor: int) -> bool | None:
+        """Take the lock that all writers of this file share. None: another process has it and does not let go.
+
+        False where there is none to be had (a file system without locks, no other file to go to): O_APPEND keeps whole
+        lines apart in all but the rarest case.
+        """
+        if fcntl is None:
+            return False
+        pause, deadline = 0.00005, None
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                now = monotonic()
+                deadline = now + PATIENCE_S if deadline is None else deadline
+                if not self._waits:
+                    return False
+                if now > deadline:
+                    return None
+                sleep(pause)
+                pause = min(pause * 2, 0.002)
+            except OSError:
+                return False
+            else:
+                return True
+
+    def _elsewhere(self, locked: int) -> tuple[int, bool]:
+        """Go on in another file, which no other process writes; where none can be made, in this one without the lock."""
+        before = self._path("")
+        self._locked, self._mark = before, _path.new_mark()
+        try:
+            other = Descriptor(open_for_appending(self.path, self._judge, self._mode))
+        except OSError:
+            self._locked, self._waits = None, False
+            return locked, False
+        self._close()
+        self._descriptor = other
+        self._note_move()
+        return other.number, False
+
+    def _note_move(self) -> None:
+        self._notice = f"{self._locked} is locked by another process, so this process writes to {self.path}"
 
     def _close(self) -> None:
         descriptor, self._descriptor, self._end = self._descriptor, None, None
@@ -106,6 +201,9 @@ class AppendFile:
     def _reset_after_fork(self) -> None:
         # A thread of the parent may have held the lock, and the lock on the file belongs to the shared descriptor.
         self._thread_lock = threading.Lock()
+        self._mark = _path.new_mark()
+        if self._locked == self._path(""):
+            self._note_move()
         self._close()
 
 
@@ -134,35 +232,3 @@ def _write_all(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-@contextlib.contextmanager
-def _locked(descriptor: int) -> Iterator[None]:
-    """Hold the lock that all writers of this file share.
-
-    After five seconds, or on a file system without locks, go on without it: a program that was stopped inside its
-    write must not stop others, and O_APPEND keeps whole lines apart in all but the rarest case.
-    """
-    held = _acquire(descriptor)
-    try:
-        yield
-    finally:
-        if held:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _acquire(descriptor: int) -> bool:
-    if fcntl is None:
-        return False
-    deadline = monotonic() + _LOCK_PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if monotonic() > deadline:
-                return False
-            sleep(0.002)
-        except OSError:
-            return False
-        else:
-            return True

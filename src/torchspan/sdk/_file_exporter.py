@@ -16,7 +16,8 @@ except ImportError as error:
         "install it with: pip install 'torchspan[otlp]'"
     ) from error
 
-from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE
+from torchspan._base.files import PRIVATE, Judge, regular, regular_or_named
+from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
 from torchspan.sdk._otlp_json import line
@@ -35,10 +36,16 @@ class FileSpanExporter(SpanExporter):
         which this exporter was made, `%%` for a percent sign. A relative path belongs to the folder that is
         current now. Default: TORCHSPAN_FILE, else `torchspan-%t-%p.jsonl`.
     max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+    mode: permissions of a file that is made, such as 0o640. Default: TORCHSPAN_FILE_MODE, else 0o600: for its owner alone.
 
     Folders are created, an existing file is appended to, and several processes may write one file. The lines are
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
+
+    What is written to is a regular file of this user's with one name. A link is not followed, and a file of another
+    user's is left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
+    descriptor such as `/dev/stdout`, which are never waited for. Where another process holds the lock of the file for
+    more than 0.1 s, this process writes to another file beside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
 
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
     warning each, with the consequence, and every batch that is not written is a FAILURE.
@@ -50,12 +57,16 @@ class FileSpanExporter(SpanExporter):
     is_flushed_with_compilations = True
     """Read by torchspan where a compilation ends."""
 
-    def __init__(self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None, mode: int | None = None
+    ) -> None:
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
         self._template = _path.absolute(default_path if path is None else os.fspath(path))
         self._max_size = max_size_from_environment() if max_size is None else max_size
         self._time = _path.start_time()
-        self._file = AppendFile(lambda: self.path, self._max_size)
+        self._file = AppendFile(
+            self._named, self._max_size, mode_from_environment() if mode is None else mode, judge_of(self._template)
+        )
         self._is_shut_down = False
         self._is_full = False
         self._has_warned = False
@@ -63,7 +74,10 @@ class FileSpanExporter(SpanExporter):
     @property
     def path(self) -> str:
         """The file that this process writes."""
-        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+        return self._file.path
+
+    def _named(self, mark: str) -> str:
+        return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Write one line; SUCCESS means that it is in the file."""
@@ -87,6 +101,9 @@ class FileSpanExporter(SpanExporter):
         except Exception as error:
             self._warn(f"torchspan: cannot encode spans ({type(error).__name__}: {error}); this batch is lost.")
         else:
+            notice = self._file.notice()
+            if notice is not None:
+                _logger.warning("torchspan: %s.", notice)
             return SpanExportResult.SUCCESS
         return SpanExportResult.FAILURE
 
@@ -104,6 +121,29 @@ class FileSpanExporter(SpanExporter):
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("%s", message)
+
+
+def judge_of(template: str) -> Judge:
+    """What may be written to under a name: a pipe or a device only where the user has named it as a whole."""
+    return regular_or_named if _path.is_literal(template) else regular
+
+
+def mode_from_environment() -> int:
+    """The permissions of a file that is made: TORCHSPAN_FILE_MODE, else the owner's alone."""
+    text = os.environ.get(TORCHSPAN_FILE_MODE, "").strip()
+    if not text:
+        return PRIVATE
+    digits = text.removeprefix("0o")
+    mode = int(digits, 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
+    if mode & PRIVATE == PRIVATE and mode & ~0o666 == 0:
+        return mode
+    _logger.warning(
+        "torchspan: %s=%r is not a file's permissions in octal digits, such as 640; %o is used.",
+        TORCHSPAN_FILE_MODE,
+        text,
+        PRIVATE,
+    )
+    return PRIVATE
 
 
 def max_size_from_environment() -> int:

@@ -23,7 +23,7 @@ from torchspan._base.ids import IDS
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._file_exporter import max_size_from_environment
+from torchspan.sdk._file_exporter import judge_of, max_size_from_environment, mode_from_environment
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
 
@@ -59,7 +59,8 @@ class RunFileProcessor(SpanProcessor):
 
     It goes beside other processors, on any number of providers, and may be added while spans are open. It raises
     nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
-    `errors` and `lost` say what became of it.
+    `errors` and `lost` say what became of it. What is written to, with which permissions, and what happens where it is
+    locked: as with `FileSpanExporter`.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class RunFileProcessor(SpanProcessor):
         self._time = _path.start_time()
         self._run_id = run_id
         self._failed = failed
-        self._file = AppendFile(lambda: self.path, self._max_size)
+        self._file = AppendFile(self._named, self._max_size, mode_from_environment(), judge_of(self._template))
         self._open = OpenSpans()
         self._start_process()
         if hasattr(os, "register_at_fork"):
@@ -92,12 +93,15 @@ class RunFileProcessor(SpanProcessor):
         self._waiting: deque[Encoded] = deque()
         self._is_writing = False
         self._is_timed = False
-        self._encoder = Encoder({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()})
+        self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()}))
 
     @property
     def path(self) -> str:
         """The file that this process writes."""
-        return _path.expand(self._template, pid=os.getpid(), time=self._time)
+        return self._file.path
+
+    def _named(self, mark: str) -> str:
+        return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
 
     @property
     def lost(self) -> int:
@@ -200,6 +204,10 @@ class RunFileProcessor(SpanProcessor):
                     lost.append((reason, len(spans)))
         for reason, count in lost:
             self._note(reason, count)
+        notice = self._file.notice()
+        if notice is not None:
+            with contextlib.suppress(Exception):
+                _logger.warning("torchspan: %s.", notice)
 
     def _append(self, spans: Sequence[Encoded]) -> str | None:
         """Write to the file. Returns the reason where that failed."""
@@ -255,15 +263,17 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
         SpanContext(context.trace_id, IDS.generate_span_id(), is_remote=False, trace_flags=context.trace_flags),
         parent=context,
         resource=span.resource,
-        attributes={
-            semconv.KEEP: True,
-            semconv.PROGRESS_WORK: span.name,
-            semconv.PROGRESS_ELAPSED: 0.0,
-            semconv.PROGRESS_RUNNING: span.name,
-            semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
-            semconv.PROGRESS_NUMBER: 0,
-            **facts,
-        },
+        attributes=semconv.emitted(
+            {
+                semconv.KEEP: True,
+                semconv.PROGRESS_WORK: span.name,
+                semconv.PROGRESS_ELAPSED: 0.0,
+                semconv.PROGRESS_RUNNING: span.name,
+                semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
+                semconv.PROGRESS_NUMBER: 0,
+                **facts,
+            }
+        ),
         start_time=span.start_time,
         end_time=span.start_time,
         instrumentation_scope=span.instrumentation_scope,
@@ -273,8 +283,10 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
 def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:
     if not around:
         return {}
-    return {
-        semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
-        semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
-        semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
-    }
+    return semconv.emitted(
+        {
+            semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
+            semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
+            semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
+        }
+    )

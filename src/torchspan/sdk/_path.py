@@ -7,9 +7,10 @@ import datetime as dt
 import glob
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PurePath
 
 _PLACEHOLDER = re.compile(r"%([pt%])")
+_MARK = "-[0-9a-f]{8}"
 
 
 def start_time() -> str:
@@ -17,10 +18,24 @@ def start_time() -> str:
     return dt.datetime.now(dt.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
 
 
-def expand(template: str, *, pid: int, time: str) -> str:
-    """The file name for one process. A percent sign before any other character stays as it is."""
-    values = {"p": str(pid), "t": time, "%": "%"}
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+def expand(template: str, *, pid: int, time: str, mark: str = "") -> str:
+    """The file name for one process. A percent sign before any other character stays as it is.
+
+    mark: put in front of the name's suffix, where the template gives it one: `-1a2b3c4d` makes another file beside it.
+    """
+    *texts, last = _texts(template, time)
+    before, suffix = _suffix_apart(last)
+    return str(pid).join([*texts, f"{before}{mark}{suffix}"])
+
+
+def is_literal(template: str) -> bool:
+    """Whether it stands for one file, whatever the process and the time."""
+    return expand(template, pid=1, time="1") == expand(template, pid=2, time="2")
+
+
+def new_mark() -> str:
+    """A mark that cannot be foreseen: other users may write into the folder, too."""
+    return f"-{os.urandom(4).hex()}"
 
 
 def expand_time(template: str, time: str) -> str:
@@ -41,7 +56,21 @@ def absolute(template: str) -> str:
 
 
 def written_files(template: str) -> list[str]:
-    """The existing files that a template (its `%t` already expanded) stands for, whatever the process, sorted."""
+    """The existing files that a template (its `%t` already expanded) stands for, whatever the process, sorted.
+
+    Those with a mark are among them.
+    """
+    *texts, last = _texts(template, "")
+    before, suffix = _suffix_apart(last)
+    numbers = r"\d+".join(map(re.escape, [*texts, before]))
+    pattern = re.compile(f"{numbers}(?:{_MARK})?{re.escape(suffix)}")
+    names = "*".join(map(glob.escape, [*texts, before]))
+    found = glob.glob(f"{names}*{glob.escape(suffix)}")  # noqa: PTH207 - Path.glob takes no absolute pattern
+    return sorted(path for path in found if pattern.fullmatch(path))
+
+
+def _texts(template: str, time: str) -> list[str]:
+    """What stands around each `%p`."""
     texts = [""]
     for index, piece in enumerate(_PLACEHOLDER.split(template)):
         if index % 2 == 0:
@@ -49,7 +78,11 @@ def written_files(template: str) -> list[str]:
         elif piece == "p":
             texts.append("")
         else:
-            texts[-1] += "%"
-    pattern = re.compile(r"\d+".join(map(re.escape, texts)))
-    found = glob.glob("*".join(map(glob.escape, texts)))  # noqa: PTH207 - Path.glob takes no absolute pattern
-    return sorted(path for path in found if pattern.fullmatch(path))
+            texts[-1] += time if piece == "t" else "%"
+    return texts
+
+
+def _suffix_apart(text: str) -> tuple[str, str]:
+    """The end of a template without its suffix, and the suffix."""
+    suffix = PurePath(f"0{text}").suffix
+    return (text.removesuffix(suffix), suffix) if text.endswith(suffix) else (text, "")

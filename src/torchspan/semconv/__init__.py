@@ -17,9 +17,15 @@ from torchspan.semconv import tensorrt as _tensorrt
 from torchspan.semconv import torch as _torch
 from torchspan.semconv import torch_tensorrt as _torch_tensorrt
 from torchspan.semconv import torchspan as _torchspan
+from torchspan.semconv._emitted import Gate as Gate
+from torchspan.semconv._emitted import identifier as identifier
+from torchspan.semconv._emitted import span_name as span_name
 from torchspan.semconv._table import Attribute as Attribute
 from torchspan.semconv._table import AttributeType as AttributeType
 from torchspan.semconv._table import rows as _rows
+from torchspan.semconv._values import OTHER_VALUE as OTHER_VALUE
+from torchspan.semconv._values import Enumeration as Enumeration
+from torchspan.semconv._values import Kind as Kind
 from torchspan.semconv.measures import Metric as Metric
 from torchspan.semconv.metrics import *
 from torchspan.semconv.opentelemetry import *
@@ -35,3 +41,12 @@ ATTRIBUTES: tuple[Attribute, ...] = tuple(
     row for module in (_torchspan, _opentelemetry, _torch, _torch_tensorrt, _tensorrt) for row in _rows(module)
 )
 """Every row of the table of attributes."""
+
+GATE = Gate(ATTRIBUTES)
+"""The gate of the table."""
+
+emitted = GATE.emitted
+"""The attributes as they may leave the process: see `Gate.emitted`."""
+
+event_name = GATE.event_name
+"""The name of a span event as it may leave the process: see `Gate.event_name`."""

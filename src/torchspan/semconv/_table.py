@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Literal
 
 from torchspan.phase import Phase
+from torchspan.semconv._values import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -20,20 +21,22 @@ class Attribute(str):
 
     on: the phases. Empty means any span of torchspan, or a user's span (then `brief` says so).
     event: the span event that carries the key; where `on` names phases, their spans carry it as well.
+    kind: what its strings may be; a row of strings has one, and no other row has.
     at_start: a sampler sees the value where it is known when the span starts.
-    is_text: the value was written by a person or a library; it is redacted unless `TORCHSPAN_CAPTURE=text`.
     metric: measurements carry it and no span does.
     resource: resources carry it and no span does.
+
+    Raises ValueError for a row of strings without a kind, and for another row with one.
     """
 
-    __slots__ = ("at_start", "brief", "event", "is_text", "metric", "on", "resource", "type")
+    __slots__ = ("at_start", "brief", "event", "kind", "metric", "on", "resource", "type")
 
     type: AttributeType
     brief: str
     on: tuple[Phase, ...]
     event: str | None
+    kind: Kind | None
     at_start: bool
-    is_text: bool
     metric: bool
     resource: bool
 
@@ -44,14 +47,18 @@ class Attribute(str):
         brief: str,
         *on: Phase,
         event: str | None = None,
+        kind: Kind | None = None,
         at_start: bool = False,
-        is_text: bool = False,
         metric: bool = False,
         resource: bool = False,
     ) -> Self:
+        if (kind is not None) != type.startswith("string"):
+            raise ValueError(
+                f"{key} is {type}: {'name the kind of its strings' if kind is None else 'it takes no kind'}"
+            )
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
-        self.is_text, self.metric, self.resource = is_text, metric, resource
+        self.kind, self.metric, self.resource = kind, metric, resource
         return self
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from torchspan.phase import Phase
 from torchspan.semconv._table import Attribute
+from torchspan.semconv._values import Enumeration
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -94,16 +95,18 @@ class Metric(str):
     """One row: a metric's name with its unit (UCUM), its meaning and what it measures.
 
     attributes: all that its measurements carry. They are bounded: never a model, an engine or a shape.
+    open_attributes: those of which the program can make values.
     bounds: the upper bounds of a histogram's buckets, in its unit; a view in the program replaces them.
     """
 
-    __slots__ = ("attributes", "bounds", "brief", "measure", "unit")
+    __slots__ = ("attributes", "bounds", "brief", "measure", "open_attributes", "unit")
 
     unit: str
     brief: str
     attributes: tuple[Attribute, ...]
     measure: Measure
     bounds: tuple[float, ...]
+    open_attributes: tuple[Attribute, ...]
 
     def __new__(
         cls,
@@ -117,6 +120,9 @@ class Metric(str):
         self = super().__new__(cls, name)
         self.unit, self.brief, self.attributes, self.measure = unit, brief, attributes, measure
         self.bounds = tuple(bounds)
+        self.open_attributes = tuple(
+            each for each in attributes if each.kind is not None and not isinstance(each.kind, Enumeration)
+        )
         return self
 
     @property

@@ -5,20 +5,27 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan._base import reading
+from torchspan.semconv._places import Place
 from torchspan.semconv._table import Attribute
+from torchspan.semconv._values import Identifier, Text
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""
 
 ERROR_TYPE = Attribute(
-    "error.type", "string", "Class of the exception that passed this span, or the kind of failure without one."
+    "error.type",
+    "string",
+    "Class of the exception that passed this span, or the kind of failure without one.",
+    kind=Identifier(),
 )
-EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception")
+EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception", kind=Identifier())
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
-    "First line of the message with every literal replaced by `?`; the whole message with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the message as a template: every word that is not one of the library's, an operator or a data type "
+    "is `?`. Absent where the program wrote it. The whole message with `TORCHSPAN_CAPTURE=text`.",
     event="exception",
+    kind=Text(),
 )
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
@@ -32,14 +39,17 @@ CODE_FUNCTION = Attribute(
     *_HAS_PLACE,
     event="exception",
     at_start=True,
+    kind=Identifier(),
 )
 CODE_FILE = Attribute(
     "code.file.path",
     "string",
     "On the `exception` event, the file that raised the exception. On the span of work that failed, the program's "
-    "file in which the cause is: where the model calls the operator that failed.",
+    "file in which the cause is: where the model calls the operator that failed. From the folder on Python's import "
+    "path on; absolute with `TORCHSPAN_CAPTURE=text`.",
     *_HAS_PLACE,
     event="exception",
+    kind=Place(),
 )
 CODE_LINE = Attribute(
     "code.line.number", "int", "The line in the file that `code.file.path` names.", *_HAS_PLACE, event="exception"

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan.semconv._operators import OnnxOperator
+from torchspan.semconv._sizes import DataType, Shape
 from torchspan.semconv._table import Attribute, folded
+from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, Text, Version
 
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
@@ -13,9 +16,16 @@ TENSORRT_VERSION = Attribute(
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
+    kind=Version(),
 )
 TENSORRT_PACKAGE = Attribute(
-    "tensorrt.package", "string", "`tensorrt` or `tensorrt_rtx`.", *phase.ENTRIES, *phase.PLAIN, at_start=True
+    "tensorrt.package",
+    "string",
+    "`tensorrt` or `tensorrt_rtx`.",
+    *phase.ENTRIES,
+    *phase.PLAIN,
+    at_start=True,
+    kind=Enumeration("tensorrt", "tensorrt_rtx"),
 )
 
 # --- networks and engines -------------------------------------------------------------------------------------
@@ -57,6 +67,7 @@ ENGINE_ID = Attribute(
     phase.SETUP_ENGINE,
     phase.EXECUTE,
     at_start=True,
+    kind=Digest(),
 )
 
 # --- the ONNX parser ------------------------------------------------------------------------------------------
@@ -73,16 +84,17 @@ PARSER_ERRORS = Attribute(
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
-    "The first error that this parse added to the parser's list, with every literal replaced by `?`; TensorRT's own "
-    "text with `TORCHSPAN_CAPTURE=text`.",
+    "The first error that this parse added to the parser's list, as a template: every word that is not one of "
+    "TensorRT's is `?`. TensorRT's own text with `TORCHSPAN_CAPTURE=text`.",
     phase.PARSE,
-    is_text=True,
+    kind=Text(),
 )
 PARSER_FAILED_OPERATORS = Attribute(
     "tensorrt.parser.failed_operators",
     "string[]",
     "ONNX operators that the parser's errors are about (at most 20).",
     phase.PARSE,
+    kind=OnnxOperator(),
 )
 
 # --- the builder ----------------------------------------------------------------------------------------------
@@ -92,6 +104,7 @@ BUILDER_FLAGS = Attribute(
     "Flags set in the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
+    kind=Identifier(),
 )
 BUILDER_LEVEL = Attribute(
     "tensorrt.builder.optimization_level",
@@ -134,6 +147,7 @@ BUILD_ERROR = Attribute(
     "On a build that returned no engine: the last error line of TensorRT's log, as in `tensorrt.log.message`. It is "
     "also the description of the span's status.",
     phase.BUILD_ENGINE,
+    kind=Text(),
 )
 BUILD_LOGGER = Attribute(
     "tensorrt.build.logger",
@@ -141,6 +155,7 @@ BUILD_LOGGER = Attribute(
     "On a build that returned no engine: class of the logger that TensorRT gave the reason to. The lines of a class "
     "written in Python are events of the span; TensorRT's own `Logger` only prints them.",
     phase.BUILD_ENGINE,
+    kind=Identifier(),
 )
 MEMORY_BEFORE = Attribute(
     "tensorrt.build.memory.before",
@@ -201,7 +216,12 @@ TIMING_CACHE_SIZE_AFTER = Attribute(
     phase.BUILD_ENGINE,
 )
 BUILD_PHASE_NAME = Attribute(
-    "tensorrt.build_phase.name", "string", "TensorRT's name of the build phase.", phase.BUILD_PHASE, at_start=True
+    "tensorrt.build_phase.name",
+    "string",
+    "TensorRT's name of the build phase.",
+    phase.BUILD_PHASE,
+    at_start=True,
+    kind=Phrase(),
 )
 BUILD_PHASE_STEPS = Attribute(
     "tensorrt.build_phase.steps",
@@ -217,13 +237,20 @@ BUILD_PHASE_STEPS_DONE = Attribute(
 # --- the log --------------------------------------------------------------------------------------------------
 LOG_EVENT = "tensorrt.log"
 """The span event of a line of TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
-LOG_SEVERITY = Attribute("tensorrt.log.severity", "string", "`WARNING`, `ERROR` or `INTERNAL_ERROR`.", event=LOG_EVENT)
+LOG_SEVERITY = Attribute(
+    "tensorrt.log.severity",
+    "string",
+    "`WARNING`, `ERROR` or `INTERNAL_ERROR`.",
+    event=LOG_EVENT,
+    kind=Enumeration("WARNING", "ERROR", "INTERNAL_ERROR"),
+)
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the text, with every literal and every name of a layer, node or tensor replaced by `?`, at most 256 "
-    "characters; the text itself with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the text as a template: every word that is not one of TensorRT's is `?`, so that no name of a "
+    "layer, node or tensor stays; at most 256 characters. The text itself with `TORCHSPAN_CAPTURE=text`.",
     event=LOG_EVENT,
+    kind=Text(),
 )
 LOG_COUNT = Attribute(
     "tensorrt.log.count",
@@ -298,6 +325,7 @@ RUN_SHAPES = Attribute(
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
+    kind=Shape(),
 )
 RUN_DTYPES = Attribute(
     "tensorrt.inputs.dtypes",
@@ -306,6 +334,7 @@ RUN_DTYPES = Attribute(
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
+    kind=DataType(),
 )
 RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
     phase.RUN_CONTEXT,

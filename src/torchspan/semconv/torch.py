@@ -4,11 +4,21 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan.semconv._operators import Operator
+from torchspan.semconv._sizes import Shape, Violation
 from torchspan.semconv._table import Attribute
+from torchspan.semconv._values import CompileId, Version
 
-TORCH_VERSION = Attribute("torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True)
+TORCH_VERSION = Attribute(
+    "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, kind=Version()
+)
 COMPILE_ID = Attribute(
-    "torch.compile.id", "string", "Dynamo's compile id, `frame/recompile`.", phase.COMPILE, at_start=True
+    "torch.compile.id",
+    "string",
+    "Dynamo's compile id, `frame/recompile`.",
+    phase.COMPILE,
+    at_start=True,
+    kind=CompileId(),
 )
 STRICT = Attribute(
     "torch.export.strict", "boolean", "Strict mode of torch.export.", phase.TRACE, phase.EXPORT, at_start=True
@@ -19,6 +29,7 @@ RANGE_CONSTRAINTS = Attribute(
     "Dynamic dimensions with their ranges, `s77: [1, 8]`.",
     phase.TRACE,
     phase.EXPORT,
+    kind=Shape(),
 )
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
@@ -26,6 +37,7 @@ EXPORT_FAILED_OPERATOR = Attribute(
     "The operator that an export failed for, where the exception says so: one without a kernel for fake tensors, or "
     "one whose result depends on data, which the model then uses in a condition.",
     phase.EXPORT,
+    kind=Operator(),
 )
 VIOLATED_CONSTRAINTS = Attribute(
     "torch.export.violated_constraints",
@@ -33,4 +45,5 @@ VIOLATED_CONSTRAINTS = Attribute(
     "Dynamic dimensions for which an export failed, each with the kind of violation, `inputs[0].shape[1]: specialized "
     "to a constant` (at most 20).",
     phase.EXPORT,
+    kind=Violation(),
 )

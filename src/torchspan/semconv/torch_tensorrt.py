@@ -4,8 +4,107 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan.semconv._operators import Arguments, Operator, Validators
+from torchspan.semconv._sizes import DataType, SettingValue, Shape
 from torchspan.semconv._table import Attribute, AttributeType, folded
+from torchspan.semconv._values import Digest, Enumeration, Identifier, Version
 
+ENTRY_POINTS = (
+    "torch_tensorrt.compile",
+    "torch.compile",
+    "torch_tensorrt.dynamo.compile",
+    "torch_tensorrt.convert_method_to_trt_engine",
+    "torch_tensorrt.dynamo.convert_exported_program_to_serialized_trt_engine",
+    "torch_tensorrt.cross_compile_for_windows",
+    "torch_tensorrt.dynamo.cross_compile_for_windows",
+    "torch_tensorrt.MutableTorchTensorRTModule",
+    "torch_tensorrt.MutableTorchTensorRTModule.save",
+    "torch_tensorrt.MutableTorchTensorRTModule.load",
+    "torch_tensorrt.dynamo.refit_module_weights",
+    "torch_tensorrt.save",
+    "torch_tensorrt.dynamo.save_cross_compiled_exported_program",
+    "torch_tensorrt.load",
+    "torch_tensorrt.load_cross_compiled_exported_program",
+)
+"""The calls with which a program begins."""
+
+IRS = ("default", "dynamo", "torch_compile", "ts", "torchscript", "exported_program", "fx")
+"""What `ir` may be."""
+
+
+class FallbackReason:
+    """The values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
+
+    NO_CONVERTER = "no_converter"
+    """No converter is registered for the operator."""
+    VALIDATOR_REFUSED = "validator_refused"
+    """Converters exist, but each one's validator refused this node (a data type, a shape, an argument)."""
+    USER_EXCLUDED = "user_excluded"
+    """The user named the operator in `torch_executed_ops`."""
+    COMPLEX_DTYPE = "complex_dtype"
+    """The node produces or consumes complex numbers, which TensorRT does not have."""
+    DATA_DEPENDENT = "data_dependent"
+    """The output's shape depends on data and `fallback_data_dependent_ops` is set."""
+    MIN_BLOCK_SIZE = "min_block_size"
+    """Supported, but in a group smaller than `min_block_size`."""
+    NO_SUPPORTED_OPERATORS = "no_supported_operators"
+    """Nothing in the graph is supported, so the whole graph was skipped."""
+    COMPILE_FAILED = "compile_failed"
+    """Conversion or build failed and `torch.compile` continued in PyTorch."""
+    CACHE_ENTRY_REJECTED = "cache_entry_rejected"
+    """On a cache lookup only: the library passed over an entry and builds the engine."""
+
+
+class CacheReason:
+    """The values of `torch_tensorrt.engine_cache.reason`."""
+
+    NOT_REQUESTED = "not_requested"
+    """Disabled: `reuse_cached_engines` is off."""
+    NO_CACHE_GIVEN = "no_cache_given"
+    """Disabled: engines were to be reused, and the conversion received no cache."""
+    REFIT_UNAVAILABLE = "refit_unavailable"
+    """Disabled, refused: this installation cannot refit, and cached engines are refitted."""
+    IMMUTABLE_WEIGHTS = "immutable_weights"
+    """Disabled: `immutable_weights` is on, and cached engines are refitted."""
+    NO_HASH = "no_hash"
+    """Disabled, refused: the cache gave no hash for the subgraph."""
+    SETTINGS = "settings"
+    """Rejected: built with other settings; `torch_tensorrt.engine_cache.rejected.settings` names them."""
+    INPUTS = "inputs"
+    """Rejected: built for inputs of another shape, data type or format."""
+    OUTDATED_ENTRY = "outdated_entry"
+    """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
+    OTHER_SETTINGS = "other_settings"
+    """Miss: the cache folder has an entry of this graph and these inputs, for other settings."""
+    OTHER_INPUTS = "other_inputs"
+    """Miss: the cache folder has an entry of this graph, for other inputs."""
+    IGNORED = "ignored_by_cache"
+    """Rejected: a cache of the user's own had the entry and did not return it."""
+    UNREADABLE = "unreadable"
+    """Rejected: reading or unpickling the entry raised."""
+    MALFORMED_ENTRY = "malformed_entry"
+    """Rejected: the cache returned something that is not an entry."""
+    ENGINE_UNREADABLE = "engine_unreadable"
+    """Rejected: TensorRT could not read the engine in it (another version or GPU)."""
+    REFIT_FAILED = "refit_failed"
+    """Rejected: the engine could not be given this model's weights."""
+    LARGER_THAN_CACHE = "larger_than_cache"
+    """Refused: the entry is larger than the cache may become."""
+    CACHE_FULL = "cache_full"
+    """Refused: even after removing entries there was too little room."""
+    WRITE_FAILED = "write_failed"
+    """Refused: the file could not be written; the library continues without it."""
+    INSERT_RAISED = "insert_raised"
+    """Refused: packing or saving the entry raised, and the exception passed."""
+
+
+def _constants(holder: type) -> tuple[str, ...]:
+    return tuple(value for name, value in vars(holder).items() if name.isupper())
+
+
+_REASON = Enumeration(*_constants(FallbackReason))
+
+# --- entry points ---------------------------------------------------------------------------------------------
 ENTRY_POINT = Attribute(
     "torch_tensorrt.entry_point",
     "string",
@@ -14,14 +113,16 @@ ENTRY_POINT = Attribute(
     *phase.ENTRIES,
     phase.PROGRESS,
     at_start=True,
+    kind=Enumeration(*ENTRY_POINTS),
 )
 IR = Attribute(
     "torch_tensorrt.ir",
     "string",
-    "The `ir` that the program asked for.",
+    "The `ir` that the program asked for; `other` where Torch-TensorRT has no such.",
     phase.COMPILE,
     phase.CONVERT_TO_ENGINE,
     at_start=True,
+    kind=Enumeration(*IRS),
 )
 MODEL_CLASS = Attribute(
     "torch_tensorrt.model.class",
@@ -32,9 +133,10 @@ MODEL_CLASS = Attribute(
     phase.EXPORT,
     phase.PROGRESS,
     at_start=True,
+    kind=Identifier(),
 )
 TORCH_TENSORRT_VERSION = Attribute(
-    "torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True
+    "torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True, kind=Version()
 )
 
 SETTING_PREFIX = "torch_tensorrt.settings."
@@ -68,7 +170,14 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("use_distributed_mode_trace", "boolean", "Trace through aot_autograd for distributed models."),
 )
 SETTINGS: dict[str, Attribute] = {
-    name: Attribute(SETTING_PREFIX + name, type_, brief, *phase.LOWERING, at_start=True)
+    name: Attribute(
+        SETTING_PREFIX + name,
+        type_,
+        brief,
+        *phase.LOWERING,
+        at_start=True,
+        kind=Operator() if type_ == "string[]" else None,
+    )
     for name, type_, brief in _SETTINGS
 }
 """Compilation settings by field name; a setting that the installed version lacks is left out of spans."""
@@ -144,6 +253,7 @@ INPUT_SHAPES = Attribute(
     "Shape of each input, `[1, 16]`; a dynamic dimension reads `1..4..8` (min, opt, max). At most 20.",
     *_TAKES_INPUTS,
     at_start=True,
+    kind=Shape(),
 )
 INPUT_DTYPES = Attribute(
     "torch_tensorrt.inputs.dtypes",
@@ -151,14 +261,25 @@ INPUT_DTYPES = Attribute(
     "Data type of each input (at most 20).",
     *_TAKES_INPUTS,
     at_start=True,
+    kind=DataType(),
 )
 PASS_NAME = Attribute(
-    "torch_tensorrt.pass.name", "string", "The pass, by its function's name.", phase.PASS, at_start=True
+    "torch_tensorrt.pass.name",
+    "string",
+    "The pass, by its function's name.",
+    phase.PASS,
+    at_start=True,
+    kind=Identifier(),
 )
 
 # --- partition and fallback -----------------------------------------------------------------------------------
 PARTITIONER = Attribute(
-    "torch_tensorrt.partitioner", "string", "`fast`, `global` or `resource`.", phase.PARTITION, at_start=True
+    "torch_tensorrt.partitioner",
+    "string",
+    "`fast`, `global` or `resource`.",
+    phase.PARTITION,
+    at_start=True,
+    kind=Enumeration("fast", "global", "resource"),
 )
 SUBGRAPHS_TENSORRT = Attribute("torch_tensorrt.subgraphs.tensorrt", "int", "Subgraphs for TensorRT.", phase.PARTITION)
 SUBGRAPHS_TORCH = Attribute("torch_tensorrt.subgraphs.torch", "int", "Subgraphs left in PyTorch.", phase.PARTITION)
@@ -167,6 +288,7 @@ SUPPORTED_NAMES = Attribute(
     "string[]",
     "Operators that a converter accepts, most frequent first (at most 20).",
     phase.PARTITION,
+    kind=Operator(),
 )
 SUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.supported.counts",
@@ -181,12 +303,14 @@ FALLBACK_REASON_CLASSES = Attribute(
     "which was to come from the cache is built); the classes of reason, most frequent first.",
     *_SPLIT,
     phase.CACHE_LOOKUP,
+    kind=_REASON,
 )
 FALLBACK_OPERATOR_NAMES = Attribute(
     "torch_tensorrt.fallback.operators.names",
     "string[]",
     "Operators left in PyTorch, most frequent first (at most 20).",
     *_SPLIT,
+    kind=Operator(),
 )
 FALLBACK_OPERATOR_COUNTS = Attribute(
     "torch_tensorrt.fallback.operators.counts",
@@ -199,6 +323,7 @@ FALLBACK_OPERATOR_REASONS = Attribute(
     "string[]",
     "The class of reason for each of `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
+    kind=_REASON,
 )
 FALLBACK_OPERATORS_OMITTED = Attribute(
     "torch_tensorrt.fallback.operators.omitted",
@@ -212,6 +337,7 @@ FALLBACK_TOTAL_REASONS = Attribute(
     "The classes of reason for which `torch_tensorrt.fallback.totals.operators` and `.subgraphs` have exact totals, "
     "however many operators the other lists leave out.",
     *_SPLIT,
+    kind=_REASON,
 )
 FALLBACK_TOTAL_OPERATORS = Attribute(
     "torch_tensorrt.fallback.totals.operators",
@@ -231,31 +357,8 @@ FALLBACK_REASON_CLASS = Attribute(
     "string",
     "One of the values of `torch_tensorrt.fallback.reason_classes`.",
     metric=True,
+    kind=_REASON,
 )
-
-
-class FallbackReason:
-    """The values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
-
-    NO_CONVERTER = "no_converter"
-    """No converter is registered for the operator."""
-    VALIDATOR_REFUSED = "validator_refused"
-    """Converters exist, but each one's validator refused this node (a data type, a shape, an argument)."""
-    USER_EXCLUDED = "user_excluded"
-    """The user named the operator in `torch_executed_ops`."""
-    COMPLEX_DTYPE = "complex_dtype"
-    """The node produces or consumes complex numbers, which TensorRT does not have."""
-    DATA_DEPENDENT = "data_dependent"
-    """The output's shape depends on data and `fallback_data_dependent_ops` is set."""
-    MIN_BLOCK_SIZE = "min_block_size"
-    """Supported, but in a group smaller than `min_block_size`."""
-    NO_SUPPORTED_OPERATORS = "no_supported_operators"
-    """Nothing in the graph is supported, so the whole graph was skipped."""
-    COMPILE_FAILED = "compile_failed"
-    """Conversion or build failed and `torch.compile` continued in PyTorch."""
-    CACHE_ENTRY_REJECTED = "cache_entry_rejected"
-    """On a cache lookup only: the library passed over an entry and builds the engine."""
-
 
 # --- failures ---------------------------------------------------------------------------------------------------
 UNSUPPORTED_NAMES = Attribute(
@@ -264,6 +367,7 @@ UNSUPPORTED_NAMES = Attribute(
     "Operators for which a compilation with `require_full_compilation` failed, most frequent first (at most 20). "
     "Nothing runs, so these are no fallback.",
     *_SPLIT,
+    kind=Operator(),
 )
 UNSUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.unsupported.operators.counts",
@@ -277,6 +381,7 @@ UNSUPPORTED_REASONS = Attribute(
     "The class of reason for each of `torch_tensorrt.unsupported.operators.names`, as in "
     "`torch_tensorrt.fallback.operators.reasons`.",
     *_SPLIT,
+    kind=_REASON,
 )
 UNSUPPORTED_OMITTED = Attribute(
     "torch_tensorrt.unsupported.operators.omitted",
@@ -289,6 +394,7 @@ REFUSED_OPERATORS = Attribute(
     "string[]",
     "Operators with converters whose validators refused a node (at most 20).",
     *_SPLIT,
+    kind=Operator(),
 )
 REFUSED_VALIDATORS = Attribute(
     "torch_tensorrt.refused.operators.validators",
@@ -297,6 +403,7 @@ REFUSED_VALIDATORS = Attribute(
     "their qualified names (at most 4); `supports_dynamic_shapes=False` for a converter of static shapes alone, where "
     "the node has dynamic ones. A validator gives no reason.",
     *_SPLIT,
+    kind=Validators(),
 )
 REFUSED_ARGUMENTS = Attribute(
     "torch_tensorrt.refused.operators.arguments",
@@ -305,6 +412,7 @@ REFUSED_ARGUMENTS = Attribute(
     "operator's schema, `self: float64, dim`: with the data type of a tensor and `dynamic` for a symbolic shape, and "
     "without the value of anything else.",
     *_SPLIT,
+    kind=Arguments(),
 )
 FAILED_OPERATOR = Attribute(
     "torch_tensorrt.failed.operator",
@@ -312,6 +420,7 @@ FAILED_OPERATOR = Attribute(
     "The operator whose conversion failed, as `torch_executed_ops` takes it; of a node without an operator, its kind "
     "(`placeholder`, `get_attr`, `output`).",
     phase.CONSTRUCT_NETWORK,
+    kind=Operator(),
 )
 FAILED_NODE_NAME = Attribute(
     "torch_tensorrt.failed.node.name",
@@ -319,6 +428,7 @@ FAILED_NODE_NAME = Attribute(
     "Name of the node whose conversion failed. Only if the name was made from the operator's: other names may be the "
     "program's own words.",
     phase.CONSTRUCT_NETWORK,
+    kind=Identifier(),
 )
 FAILED_NODE_POSITION = Attribute(
     "torch_tensorrt.failed.node.position",
@@ -337,6 +447,7 @@ FAILED_CONVERTER = Attribute(
     "string",
     "The converter that failed, by its qualified name. Absent if there is none for the operator.",
     phase.CONSTRUCT_NETWORK,
+    kind=Identifier(),
 )
 
 # --- one engine -----------------------------------------------------------------------------------------------
@@ -349,6 +460,7 @@ ENGINE_NAME = Attribute(
     phase.EXECUTE,
     phase.PROGRESS,
     at_start=True,
+    kind=Identifier(),
 )
 ENGINE_OPERATORS = Attribute(
     "torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True
@@ -360,12 +472,15 @@ OUTPUT_ALLOCATOR = Attribute(
     "The shape of an output is known only after execution.",
     *phase.CONVERSIONS,
 )
-RUNTIME = Attribute("torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE)
+RUNTIME = Attribute(
+    "torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE, kind=Enumeration("python", "cpp")
+)
 CONVERTER_OPERATORS = Attribute(
     "torch_tensorrt.converters.operators",
     "string[]",
     "Kinds of operators by the time their converters took, longest first (at most 20).",
     phase.CONSTRUCT_NETWORK,
+    kind=Operator(),
 )
 CONVERTER_COUNTS = Attribute(
     "torch_tensorrt.converters.counts",
@@ -384,6 +499,7 @@ TIMING_CACHE_FILE = Attribute(
     "string",
     "`read`, or `created` where there was no timing cache file; absent on TensorRT-RTX.",
     *phase.CONVERSIONS,
+    kind=Enumeration("read", "created"),
 )
 
 # --- the engine cache -----------------------------------------------------------------------------------------
@@ -394,6 +510,7 @@ CACHE_RESULT = Attribute(
     "`rejected` (an entry was there and was not used). On every conversion, with a lookup or without.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
+    kind=Enumeration("hit", "miss", "disabled", "rejected"),
 )
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
@@ -403,12 +520,14 @@ CACHE_REASON = Attribute(
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
+    kind=Enumeration(*_constants(CacheReason)),
 )
 CACHE_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.rejected.settings",
     "string[]",
     "Names of the settings that differ between a rejected entry and this compilation (at most 20).",
     phase.CACHE_LOOKUP,
+    kind=Identifier(),
 )
 CACHE_NEIGHBOURS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
@@ -423,6 +542,7 @@ CACHE_NEIGHBOUR_SETTINGS = Attribute(
     "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and "
     "inputs (at most 20). Absent if more than one differs, or one whose values cannot be listed.",
     phase.CACHE_LOOKUP,
+    kind=Identifier(),
 )
 CACHE_NEIGHBOUR_STORED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.stored_values",
@@ -430,20 +550,24 @@ CACHE_NEIGHBOUR_STORED = Attribute(
     "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, "
     "boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
+    kind=SettingValue(),
 )
 CACHE_NEIGHBOUR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
     "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`, or `?`.",
     phase.CACHE_LOOKUP,
+    kind=SettingValue(),
 )
 CACHE_KEY = Attribute(
     "torch_tensorrt.engine_cache.key",
     "string",
-    "First 16 characters of the engine's hash.",
+    "16 hexadecimal digits of a digest of the hash under which the cache keeps the engine. Equal keys mean equal "
+    "hashes.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
     at_start=True,
+    kind=Digest(),
 )
 CACHE_ENTRY_SIZE = Attribute(
     "torch_tensorrt.engine_cache.entry.size",
@@ -471,6 +595,7 @@ CACHE_INSERTED = Attribute(
     "string",
     "`inserted`, `refreshed` (there was an entry under this key) or `refused` (nothing was stored).",
     phase.CACHE_INSERT,
+    kind=Enumeration("inserted", "refreshed", "refused"),
 )
 CACHE_EVICTED = Attribute(
     "torch_tensorrt.engine_cache.evicted.count",
@@ -486,50 +611,6 @@ CACHE_EVICTED_SIZE = Attribute(
     phase.CACHE_INSERT,
 )
 
-
-class CacheReason:
-    """The values of `torch_tensorrt.engine_cache.reason`."""
-
-    NOT_REQUESTED = "not_requested"
-    """Disabled: `reuse_cached_engines` is off."""
-    NO_CACHE_GIVEN = "no_cache_given"
-    """Disabled: engines were to be reused, and the conversion received no cache."""
-    REFIT_UNAVAILABLE = "refit_unavailable"
-    """Disabled, refused: this installation cannot refit, and cached engines are refitted."""
-    IMMUTABLE_WEIGHTS = "immutable_weights"
-    """Disabled: `immutable_weights` is on, and cached engines are refitted."""
-    NO_HASH = "no_hash"
-    """Disabled, refused: the cache gave no hash for the subgraph."""
-    SETTINGS = "settings"
-    """Rejected: built with other settings; `torch_tensorrt.engine_cache.rejected.settings` names them."""
-    INPUTS = "inputs"
-    """Rejected: built for inputs of another shape, data type or format."""
-    OUTDATED_ENTRY = "outdated_entry"
-    """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
-    OTHER_SETTINGS = "other_settings"
-    """Miss: the cache folder has an entry of this graph and these inputs, for other settings."""
-    OTHER_INPUTS = "other_inputs"
-    """Miss: the cache folder has an entry of this graph, for other inputs."""
-    IGNORED = "ignored_by_cache"
-    """Rejected: a cache of the user's own had the entry and did not return it."""
-    UNREADABLE = "unreadable"
-    """Rejected: reading or unpickling the entry raised."""
-    MALFORMED_ENTRY = "malformed_entry"
-    """Rejected: the cache returned something that is not an entry."""
-    ENGINE_UNREADABLE = "engine_unreadable"
-    """Rejected: TensorRT could not read the engine in it (another version or GPU)."""
-    REFIT_FAILED = "refit_failed"
-    """Rejected: the engine could not be given this model's weights."""
-    LARGER_THAN_CACHE = "larger_than_cache"
-    """Refused: the entry is larger than the cache may become."""
-    CACHE_FULL = "cache_full"
-    """Refused: even after removing entries there was too little room."""
-    WRITE_FAILED = "write_failed"
-    """Refused: the file could not be written; the library continues without it."""
-    INSERT_RAISED = "insert_raised"
-    """Refused: packing or saving the entry raised, and the exception passed."""
-
-
 # --- files and refits -----------------------------------------------------------------------------------------
 FILE_FORMAT = Attribute(
     "torch_tensorrt.file.format",
@@ -537,6 +618,7 @@ FILE_FORMAT = Attribute(
     "`exported_program`, `torchscript`, `aot_inductor`, `executorch` or `mutable_module`.",
     phase.SAVE,
     phase.LOAD,
+    kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
 )
 FILE_SIZE = Attribute("torch_tensorrt.file.size", "int", "Bytes of the file.", phase.SAVE, phase.LOAD)
 SAVE_RETRACE = Attribute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.semconv._table import Attribute, folded
+from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
 
 KEEP = Attribute(
     "torchspan.keep",
@@ -12,6 +13,15 @@ KEEP = Attribute(
     "The work is worth keeping at any sampling rate; a tail sampler can select by it.",
     *(each for each in phase.PHASES if each.keep),
     at_start=True,
+)
+PARENT_SAMPLED = Attribute(
+    "torchspan.parent_sampled",
+    "boolean",
+    "False: the span around this one was not sampled, and torchspan's sampler kept this one. It has no parent then, "
+    "but that span's trace id. Other spans do not carry it.",
+    *(each for each in phase.PHASES if each.keep),
+    phase.EXECUTE,
+    phase.RUN_CONTEXT,
 )
 STAND_IN = Attribute(
     "torchspan.stand_in",
@@ -39,6 +49,7 @@ STEP_NAMES = Attribute(
     "torchspan.steps.names",
     "string[]",
     "Short steps inside this span that have no span of their own, longest first.",
+    kind=SpanName(),
 )
 STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
 STEP_DURATIONS = Attribute(
@@ -65,6 +76,7 @@ OBSERVER_NAME = Attribute(
     "string",
     "Name of the observer, torchspan's or Torch-TensorRT's.",
     event=OBSERVER_EVENT,
+    kind=Identifier(),
 )
 OBSERVER_COUNT = Attribute(
     "torchspan.observer.count",
@@ -82,9 +94,14 @@ IMPORT_MODULE = Attribute(
     "The module: `torch`, `torch_tensorrt`, `tensorrt` or `tensorrt_rtx`.",
     phase.IMPORT,
     at_start=True,
+    kind=Identifier(),
 )
 IMPORT_VERSION = Attribute(
-    "torchspan.import.version", "string", "The module's version, where the import succeeded.", phase.IMPORT
+    "torchspan.import.version",
+    "string",
+    "The module's version, where the import succeeded.",
+    phase.IMPORT,
+    kind=Version(),
 )
 
 PROGRESS_WORK = Attribute(
@@ -93,6 +110,7 @@ PROGRESS_WORK = Attribute(
     "Name of the span above, whose work is running and which has not arrived yet.",
     phase.PROGRESS,
     at_start=True,
+    kind=SpanName(),
 )
 PROGRESS_ELAPSED = Attribute(
     "torchspan.progress.elapsed",
@@ -107,6 +125,7 @@ PROGRESS_RUNNING = Attribute(
     "The innermost part of the work that is running, by the name that its span will have.",
     phase.PROGRESS,
     at_start=True,
+    kind=SpanName(),
 )
 PROGRESS_RUNNING_ELAPSED = Attribute(
     "torchspan.progress.running_elapsed",
@@ -128,11 +147,13 @@ OPEN_ANCESTOR_IDS = Attribute(
     "string[]",
     "Span ids, innermost first, of the spans around this one that were open when it was written; the 64 innermost. In "
     "the file of `torchspan run` alone.",
+    kind=RandomId(),
 )
 OPEN_ANCESTOR_NAMES = Attribute(
     "torchspan.open_ancestors.names",
     "string[]",
     "Name of each span in `torchspan.open_ancestors.ids`. In the file of `torchspan run` alone.",
+    kind=ProgramsSpanName(),
 )
 OPEN_ANCESTOR_STARTS = Attribute(
     "torchspan.open_ancestors.starts",
@@ -146,6 +167,7 @@ RUN_ID = Attribute(
     "string",
     "Which `torchspan run` wrote the span. In its file alone.",
     resource=True,
+    kind=RandomId(),
 )
 RUN_PID = Attribute("torchspan.run.pid", "int", "The process that `torchspan run` started.", phase.RUN)
 RUN_SIGNAL = Attribute(
@@ -153,11 +175,22 @@ RUN_SIGNAL = Attribute(
     "string",
     "The signal that ended the program, such as `SIGSEGV`. `error.type` says the same.",
     phase.RUN,
+    kind=Identifier(),
 )
 
-PHASE = Attribute("torchspan.phase", "string", "The kind of work: a span's name without its target.", metric=True)
+PHASE = Attribute(
+    "torchspan.phase",
+    "string",
+    "The kind of work: a span's name without its target.",
+    metric=True,
+    kind=Enumeration(*(each.name for each in phase.PHASES)),
+)
 DROPPED_REASON = Attribute(
-    "torchspan.dropped.reason", "string", "`budget`: the trace had its 2,000 spans.", metric=True
+    "torchspan.dropped.reason",
+    "string",
+    "`budget`: the trace had its 2,000 spans.",
+    metric=True,
+    kind=Enumeration("budget"),
 )
 
 BUDGET = "budget"

@@ -58,6 +58,11 @@ def seed(value: int) -> None:
     _State.generators.random = random.Random(value)  # noqa: S311
 
 
+def uniform() -> float:
+    """At least 0 and less than 1, from the calling thread's generator."""
+    return _State.generators.random.random()
+
+
 def tries_until_hit(probability: float) -> int:
     """At least 1: how many events from now the next hit is, in the calling thread."""
     uniform = 1.0 - _State.generators.random.random()  # more than 0, at most 1

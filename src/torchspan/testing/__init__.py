@@ -47,7 +47,9 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     engine_dir: the folder in which engines are kept with the graphs they were built from, so that they run in other
         processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
         `~/.cache`). It holds at most 500 engines and 2 GiB; those used longest ago are removed. Its files are pickles,
-        which run code when read: a folder that belongs to another user, or that others may write to, is not used.
+        which run code when read. So a folder that belongs to another user, or that others may write to, is not used, and
+        of the others nothing is read but what torchspan wrote for this user: each file has a digest under a key,
+        `engines.key` in the user's folder for caches.
 
     Raises TooLateError if torch_tensorrt is imported already or CUDA is initialised. Afterwards, what nothing can stand in
     for raises NeedsGpuError. For an engine that was not built here `deserialize_cuda_engine` returns None and logs an error,

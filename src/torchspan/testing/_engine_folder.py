@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder in which the engines of one user's processes are kept, each with the graph that it was built from.
 
-Reading an entry runs code (it is a pickle), so nothing is read that another user could have written.
+Reading an entry runs code (it is a pickle). So an entry begins with a digest under a key that only this user can read, and
+nothing without the right digest is read, even if this user owns it. Nor is anything in a folder that others may write to.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
+import hmac
+import io
 import logging
 import os
 import re
@@ -15,16 +19,20 @@ import stat
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torchspan._base.folders import Folder, open_folder
 from torchspan.testing._reference import Binding, Reference
+from torchspan.testing._user_key import user_key
 
 logger = logging.getLogger("torchspan")
 
-FORMAT = 1
+FORMAT = 2
 """Of an entry. Another number is another subfolder."""
 
 MOST_ENGINES = 500
@@ -37,7 +45,7 @@ _ABANDONED_S = 3600.0
 """Age in seconds at which an unfinished entry is removed: the process that wrote it is gone."""
 
 _ENTRY = re.compile(r"[0-9a-f]{64}\.pt")
-_UNFINISHED = re.compile(r"[0-9a-f]{64}\.\d+\.\d+")
+_UNFINISHED = re.compile(r"[0-9a-f]{64}\.(?:pt\.)?\d+\.\d+(?:\.new)?")
 _SUBFOLDER = re.compile(r"engines-\d+-.*")
 
 
@@ -58,7 +66,8 @@ def default_folder() -> Path | None:
 class EngineFolder:
     """Entries by the SHA-256 of the engine's bytes. Any number of processes may read and write at once.
 
-    A folder that cannot be used, an entry that is torn and one that another version wrote are as good as none.
+    A folder that cannot be used, an entry that is torn, one that another version wrote and one that this user's torchspan
+    did not write are as good as none.
 
     path: the folder; it is made when the first entry is written, for its owner alone.
     is_chosen: the user named it, and is warned where it cannot be used.
@@ -68,59 +77,101 @@ class EngineFolder:
         self.path = path
         self._is_chosen = is_chosen
         self._has_warned = False
+        self._secret: bytes | None = None
 
     def read(self, key: str) -> Reference | None:
-        """The entry of the engine with this digest, if there is one that only this user could have written."""
-        path = self._entry(key)
+        """The entry of the engine with this digest, if there is one that torchspan wrote for this user."""
         try:
-            if not self._is_private(path.parent):
-                return None
-            with os.fdopen(os.open(path, os.O_RDONLY | _NO_LINK | _BINARY), "rb") as file, _disable_current_modes():
-                if not _is_own(os.fstat(file.fileno())):
+            with self._opened() as folder, _disable_current_modes():
+                entry = self._entry(folder, key)
+                if entry is None:
                     return None
                 with _lock:
-                    graph, bindings, profiles, outputs = torch.load(file, weights_only=False)
-            os.utime(path)
+                    graph, bindings, profiles, outputs = torch.load(entry, weights_only=False)
         except FileNotFoundError:
             return None
+        except _UnusableError as error:
+            self._complain(str(error))
+            return None
         except Exception as error:  # whatever a torn file or one of another version makes of unpickling
-            logger.debug("Ignoring %s: %s", path, error)
+            logger.debug("Ignoring %s: %s", self._subfolder() / _name(key), error)
             return None
         return Reference(graph, {name: Binding(*fields) for name, fields in bindings.items()}, profiles, outputs)
 
     def write(self, key: str, reference: Reference) -> None:
         """Store an entry, unless there is one; then remove what exceeds the bounds."""
-        path = self._entry(key)
-        unfinished = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
         try:
-            for folder in (self.path, path.parent):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._is_private(path.parent):
-                return
-            if path.exists():
-                os.utime(path)
-                return
-            bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
-            try:
-                with _disable_current_modes():  # of torch.compile's, under which tensors have no data
-                    torch.save((reference.graph, bindings, reference.profiles, reference.outputs), unfinished)
-                unfinished.chmod(0o600)
-                unfinished.replace(path)
-            finally:
-                unfinished.unlink(missing_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _private(os.path.realpath(self.path)) as top:
+                Path(top.path, self._subfolder().name).mkdir(mode=0o700, exist_ok=True)
+            with self._opened() as folder:
+                if self._has(folder, key):
+                    return
+                bindings = {name: dataclasses.astuple(binding) for name, binding in reference.bindings.items()}
+                content = (reference.graph, bindings, reference.profiles, reference.outputs)
+                with folder.writing(_name(key)) as file, _disable_current_modes():  # of torch.compile's: there, tensors
+                    self._write(file, key, content)  # have no data
             self._remove_excess()
+        except _UnusableError as error:
+            self._complain(str(error))
         except Exception as error:  # a full disk, a file system without permissions, a graph that cannot be pickled
             self._complain(f"{type(error).__name__}: {error}")
 
-    def _entry(self, key: str) -> Path:
-        tensorrt = sys.modules.get("tensorrt") or sys.modules["tensorrt_rtx"]
-        return self.path / f"engines-{FORMAT}-{tensorrt.__version__}" / f"{key}.pt"
+    def _write(self, file: BinaryIO, key: str, content: Any) -> None:
+        signed = _Signed(file, self._mac(key))
+        file.write(bytes(_DIGEST))
+        torch.save(content, signed)
+        file.seek(0)
+        file.write(signed.mac.digest())
 
-    def _is_private(self, folder: Path) -> bool:
-        if _is_own(folder.lstat()):
-            return True
-        self._complain(f"{folder.name} must belong to this user, and no other user may write to it")
+    def _has(self, folder: Folder, key: str) -> bool:
+        with contextlib.suppress(OSError):
+            return self._entry(folder, key) is not None
         return False
+
+    def _entry(self, folder: Folder, key: str) -> io.BytesIO | None:
+        """The pickle of an entry, noted as used; None if torchspan did not write it here. Raises OSError if there is none."""
+        with os.fdopen(folder.open(_name(key), os.O_RDONLY), "rb") as file:
+            if not _is_own(os.fstat(file.fileno())):
+                return None
+            digest, content = file.read(_DIGEST), file.read()
+        mac = self._mac(key)
+        mac.update(content)
+        if not hmac.compare_digest(digest, mac.digest()):
+            logger.debug("Ignoring %s: this user's torchspan did not write it.", self._subfolder() / _name(key))
+            return None
+        folder.touch(_name(key))
+        return io.BytesIO(content)
+
+    def _mac(self, key: str) -> hmac.HMAC:
+        """Of an entry: its place is part of it, so that one entry cannot stand for another."""
+        return hmac.new(self._user_key(), f"{self._subfolder().name}/{key}\n".encode(), hashlib.sha256)
+
+    def _user_key(self) -> bytes:
+        if self._secret is None:
+            caches = default_folder()
+            if caches is None:
+                raise _UnusableError("the key by which they are recognised needs a folder: set XDG_CACHE_HOME")
+            try:
+                self._secret = user_key(caches)
+            except OSError as error:
+                raise _UnusableError(
+                    f"the key by which they are recognised, in {caches}, cannot be used: {error.strerror or error}"
+                ) from None
+        return self._secret
+
+    def _subfolder(self) -> Path:
+        tensorrt = sys.modules.get("tensorrt") or sys.modules["tensorrt_rtx"]
+        return self.path / f"engines-{FORMAT}-{tensorrt.__version__}"
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[Folder]:
+        """The subfolder for this version. Raises _UnusableError where others may write, FileNotFoundError for none."""
+        with (
+            _private(os.path.realpath(self.path)) as top,
+            _private(str(Path(top.path, self._subfolder().name))) as folder,
+        ):
+            yield folder
 
     def _complain(self, why: str) -> None:
         if not self._has_warned:
@@ -151,12 +202,53 @@ class EngineFolder:
             count, size = count - 1, size - own
 
 
+class _UnusableError(Exception):
+    """Nothing can be kept, or read, safely. The message is a clause."""
+
+
+class _Signed(io.RawIOBase):
+    """Writes to a file, and takes the digest of what it writes."""
+
+    def __init__(self, file: BinaryIO, mac: hmac.HMAC) -> None:
+        super().__init__()
+        self._file = file
+        self.mac = mac
+
+    def write(self, data: Any) -> int:
+        """See `io.RawIOBase.write`."""
+        self.mac.update(data)
+        return self._file.write(data)
+
+
+@contextlib.contextmanager
+def _private(path: str) -> Iterator[Folder]:
+    """A folder to which only this user may write. Raises _UnusableError for another one."""
+    name = Path(path).name
+    try:
+        folder = open_folder(path)
+    except PermissionError:
+        raise _UnusableError(_NOT_PRIVATE.format(name)) from None
+    try:
+        if not _is_own(folder.status()):
+            raise _UnusableError(_NOT_PRIVATE.format(name))
+        yield folder
+    finally:
+        folder.close()
+
+
 def _is_own(status: os.stat_result) -> bool:
     """Whether this user owns it and no other may write to it. Windows keeps a user's folders from others by itself."""
     if sys.platform == "win32":
         return True
     return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
+
+def _name(key: str) -> str:
+    return f"{key}.pt"
+
+
+_NOT_PRIVATE = "{} must belong to this user, and no other user may write to it"
+_DIGEST = hashlib.sha256().digest_size
 
 _lock = threading.Lock()
 """Held while a graph is read: torch.fx traces it and replaces `torch.nn.Module.__call__` meanwhile. Two threads that do so
@@ -170,6 +262,3 @@ def _renew_lock() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_lock)  # another thread of the parent may have held it
-
-_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
-_BINARY: int = getattr(os, "O_BINARY", 0)

@@ -3,20 +3,21 @@
 
 from __future__ import annotations
 
-from types import CodeType, TracebackType
+from collections.abc import Iterator
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from torchspan import semconv
-from torchspan._base.privacy import redact
-
-LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
-"""Whose messages are templates with values in them. Everybody else's may be nothing but a value."""
+from torchspan._base.raised import causes_of, text_of
+from torchspan._base.reading import traceback_of
+from torchspan._base.templates import template
+from torchspan.writer._authors import is_written_by_library
 
 
 def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[str, Any]:
     """What the `exception` event holds: the class, where it was raised, and the message as far as it may be recorded."""
     attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
-    origin = _innermost(error.__traceback__)
+    origin = _innermost(traceback_of(error))
     if origin is not None:
         code, line, module = origin
         attributes[semconv.CODE_FUNCTION] = f"{module}.{_qualified_name(code)}"
@@ -29,28 +30,25 @@ def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[st
 
 
 def _message(error: BaseException, *, capture_text: bool) -> str:
-    try:
-        text = str(error)
-    except Exception:  # the user's exception class may not be printable
-        return ""
+    """The template of a message that libraries alone had a part in; with `capture_text` any message, whole."""
     if capture_text:
-        return text
-    return redact(text) if _is_written_by_library(error) else ""
+        return text_of(error)
+    return template(text_of(error)) if all(map(is_written_by_library, _chain(error))) else ""
 
 
-def _is_written_by_library(error: BaseException | None) -> bool:
-    """Whether an observed library raised the exception, and every one that it was raised from.
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The exception and all that were being handled when it was raised.
 
     Libraries quote the text of what they caught in what they raise (torch/fx/interpreter.py does so for a KeyError).
     """
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:  # a chain may be a ring
-        seen.add(id(error))
-        origin = _innermost(error.__traceback__)
-        if origin is None or origin[2].partition(".")[0] not in LIBRARIES:
-            return False
-        error = error.__context__ if error.__cause__ is None else error.__cause__
-    return True
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is not None and id(each) not in seen:  # a chain may be a ring
+            seen.add(id(each))
+            waiting += causes_of(each)
+            yield each
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
@@ -59,8 +57,12 @@ def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
         return None
     while entry.tb_next is not None:
         entry = entry.tb_next
-    frame = entry.tb_frame
-    return frame.f_code, entry.tb_lineno, str(frame.f_globals.get("__name__", "?"))
+    return entry.tb_frame.f_code, entry.tb_lineno, _module(entry.tb_frame)
+
+
+def _module(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")
+    return name if type(name) is str else "?"
 
 
 def _qualified_name(code: CodeType) -> str:

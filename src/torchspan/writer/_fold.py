@@ -69,7 +69,7 @@ class Folding:
         span = get_current_span()
         if span.is_recording():
             self._outside[span] = self._outside.get(span, 0) + 1
-            span.set_attribute(semconv.FOLDED, self._outside[span])
+            span.set_attributes(semconv.emitted({semconv.FOLDED: self._outside[span]}))
 
 
 def _seconds(event: Event) -> float:

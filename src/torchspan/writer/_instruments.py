@@ -8,12 +8,16 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
+from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import behind_proxy, is_read, merge_into_histogram
+from torchspan.writer._otel_private import OUTSIDE, behind_proxy, is_read, merge_into_histogram
+
+VALUES_LIMIT = 50
+"""Values that one attribute of a metric may have, where the program can make them: classes of exceptions above all."""
 
 
 class Source(Protocol):
@@ -35,6 +39,8 @@ class Instruments:
         self._provider = provider
         self._meter: Any = provider.get_meter(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
         self._sources: list[Source] = []
+        self._values: dict[tuple[Metric, str], set[str]] = {}
+        self._lock = threading.Lock()
         self._made = {metric: self._make(metric) for metric in METRICS}
 
     def _make(self, metric: Metric) -> Any:
@@ -55,14 +61,38 @@ class Instruments:
         """Whether anything is ever collected: not before a provider is set, nor from a provider without readers."""
         return is_read(self._meter)
 
-    def write(self, metric: Metric, number: float, facts: Mapping[str, Any]) -> None:
-        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's."""
+    def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
+        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's.
+
+        context: whose span an exemplar refers to, if it is sampled.
+        """
         made = self._made[metric]
-        attributes = {str(key): facts[key] for key in metric.attributes if key in facts}
+        attributes = self._bounded(
+            metric, semconv.emitted({key: facts[key] for key in metric.attributes if key in facts})
+        )
         if metric.instrument == "histogram":
-            made.record(number, attributes)
+            made.record(number, attributes, context)
         else:
-            made.add(number, attributes)
+            made.add(number, attributes, context)
+
+    def _bounded(self, metric: Metric, attributes: dict[str, Any]) -> dict[str, Any]:
+        """The attributes; of each that the program can make values of, the first `VALUES_LIMIT` values, then `other`.
+
+        A backend keeps a series for each value.
+        """
+        for key in metric.open_attributes:
+            if key in attributes and not self._is_kept(metric, key, attributes[key]):
+                attributes[key] = semconv.OTHER_VALUE
+        return attributes
+
+    def _is_kept(self, metric: Metric, key: str, value: str) -> bool:
+        values = self._values.setdefault((metric, key), set())
+        if value in values:
+            return True
+        with self._lock:  # threads must not exceed the limit together
+            if len(values) < VALUES_LIMIT:
+                values.add(value)
+            return value in values
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""

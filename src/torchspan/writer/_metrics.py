@@ -7,8 +7,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from opentelemetry import metrics
+from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
 from torchspan._base.errors import PROCESS_GUARD
@@ -17,6 +19,7 @@ from torchspan.engine.run_times import HELD
 from torchspan.semconv import Metric
 from torchspan.writer._instruments import Instruments, instruments_of
 from torchspan.writer._measurements import measurements, metrics_of
+from torchspan.writer._otel_private import OUTSIDE
 
 AT_ONCE = 16
 """Durations that one run records at most, where recording each takes microseconds."""
@@ -155,9 +158,18 @@ class MetricWriter:
         facts = {**event.attributes, **event.additions, semconv.PHASE: event.phase.name}
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+        context = _inside(event)
         for metric in metrics_of(event.phase):
             for number, described in measurements(metric.measure, event, facts):
-                instruments.write(metric, number, described)
+                instruments.write(metric, number, described, context)
+
+
+def _inside(event: Event) -> Context:
+    """The context of a measurement of the event: an exemplar refers to its span, where that is sampled."""
+    handle = event.handle
+    if not isinstance(handle, SpanContext) or not handle.trace_flags.sampled:
+        return OUTSIDE
+    return trace.set_span_in_context(NonRecordingSpan(handle), Context())
 
 
 def _failures(engine: Engine) -> int:

@@ -8,7 +8,7 @@ import weakref
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from torchspan._base.bounds import bounded
+from torchspan import semconv
 from torchspan.engine import Attributes
 from torchspan.writer._otel_private import is_suppressed
 
@@ -28,4 +28,4 @@ class CurrentSpanNotes:
         added = self._added.get(span, 0)
         if span.is_recording() and added < NOTES_LIMIT and not is_suppressed():
             self._added[span] = added + 1
-            span.add_event(name, bounded(dict(attributes)))
+            span.add_event(semconv.event_name(name), semconv.emitted(attributes))

@@ -16,6 +16,9 @@ from opentelemetry.trace.propagation import _SPAN_KEY
 SPAN_KEY = _SPAN_KEY
 """The context key of the current span. The public getter costs more than the budget of a hot path."""
 
+OUTSIDE = trace.set_span_in_context(trace.INVALID_SPAN, context_api.Context())
+"""A context in which no span is current. The SDK takes an empty one for the current one."""
+
 _SUPPRESS_KEY = getattr(context_api, "_SUPPRESS_INSTRUMENTATION_KEY", "suppress_instrumentation")
 SUPPRESS_KEYS: tuple[str, ...] = tuple({_SUPPRESS_KEY, "suppress_instrumentation"})
 """The context keys that `opentelemetry.instrumentation.utils.suppress_instrumentation` sets."""
@@ -84,7 +87,7 @@ def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bo
         return False
     aggregations = _without_attributes(matches)
     if len(aggregations) < len(matches):
-        instrument.record(values[0], {})  # makes them
+        instrument.record(values[0], {}, OUTSIDE)  # makes them
         values = values[1:]
         aggregations = _without_attributes(matches)
     for aggregation in aggregations if values else ():

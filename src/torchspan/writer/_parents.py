@@ -54,6 +54,13 @@ class SpanParents:
             return Surroundings.QUIET
         return self.of(span)
 
+    def is_outside(self, context: Any) -> bool:
+        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended surrounds nothing any more."""
+        span = context.get(SPAN_KEY)
+        if not isinstance(span, Span) or not span.get_span_context().is_valid:
+            return True
+        return getattr(span, "end_time", None) is not None
+
     def of(self, span: Span) -> RecordingSpan:
         """What is kept for a recording span: the same object while the span lives."""
         known = self._known.get(span)

@@ -14,7 +14,6 @@ from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 
 from torchspan import phase, semconv
-from torchspan._base.bounds import bounded
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
 from torchspan.writer._tracer import RouteOf, TracerSource
@@ -68,7 +67,7 @@ class ProgressWriter:
         # That of this thread says that nothing is to be traced, which is not for processors of this span.
         context = trace.set_span_in_context(NonRecordingSpan(above), Context())
         span = self._tracers.get().start_span(
-            phase.PROGRESS.name, context, attributes=bounded(attributes), start_time=start_ns
+            phase.PROGRESS.name, context, attributes=semconv.emitted(attributes), start_time=start_ns
         )
         span.end(end_ns)
         return span.get_span_context().trace_flags.sampled

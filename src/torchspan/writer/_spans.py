@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +15,11 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
-from torchspan._base.bounds import bounded
 from torchspan._base.keys import STARTED_BY
-from torchspan._base.privacy import redact_log_line
-from torchspan.engine import Callback, Event
+from torchspan._base.sampling_rules import SamplingRules
+from torchspan.engine import Attributes, Callback, Event
 from torchspan.phase import IMPORT
+from torchspan.writer import _kept
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._fold import Folding
@@ -52,7 +53,7 @@ class SpanWriter:
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
-    route_of: see `TracerSource`.
+    route_of, holds: see `TracerSource`.
     """
 
     def __init__(
@@ -63,8 +64,9 @@ class SpanWriter:
         capture_text: bool = False,
         spans_per_trace: int = SPANS_PER_TRACE,
         route_of: RouteOf | None = None,
+        holds: Callable[[SamplingRules | None], None] | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, route_of)
+        self._tracers = TracerSource(tracer_provider, route_of, holds)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
@@ -77,6 +79,11 @@ class SpanWriter:
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
+
+    def look_for_provider(self) -> None:
+        """Take note of the provider that holds now, where there is one."""
+        if self._tracers.is_set():
+            self._tracers.route()
 
     def has_destination(self) -> bool:
         """Whether the program has set a tracer provider, or a recording span is current."""
@@ -95,12 +102,17 @@ class SpanWriter:
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links lead to the nearest span
             return _Open(None, None, route)
-        attributes = self._redacted(dict(event.attributes))
-        if event.phase.keep:
-            attributes[semconv.KEEP] = True
-        span = route.tracer.start_span(
-            event.name, context, attributes=bounded(attributes), links=links, start_time=event.start_ns
-        )
+        facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
+        arguments: dict[str, Any] = {
+            "name": semconv.span_name(event.name),
+            "attributes": self._emitted(facts),
+            "links": links,
+            "start_time": event.start_ns,
+        }
+        if _kept.rules_of(route.tracer) is None:
+            span = route.tracer.start_span(context=context, **arguments)
+        else:
+            span = _kept.start(route.tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT
@@ -156,32 +168,30 @@ class SpanWriter:
                 flush_files(self._tracers.provider())
 
     def _describe(self, event: Event, span: Span) -> None:
-        attributes = {**self._redacted(event.additions), **_steps(event)}
+        facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
-            attributes[semconv.INCOMPLETE] = True
+            facts[semconv.INCOMPLETE] = True
         for occurrence in event.occurrences:
-            span.add_event(occurrence.name, bounded(dict(occurrence.attributes)), occurrence.time_ns)
+            name = semconv.event_name(occurrence.name)
+            span.add_event(name, self._emitted(occurrence.attributes), occurrence.time_ns)
         if event.error is not None:
-            attributes[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+            facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
             if event.innermost:
                 details = exception_attributes(event.error, capture_text=self._capture_text)
-                span.add_event("exception", bounded(details), event.end_ns)
-        span.set_attributes(bounded(attributes))
+                span.add_event("exception", self._emitted(details), event.end_ns)
+        attributes = self._emitted(facts)
+        span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
 
-    def _redacted(self, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The attributes; texts are redacted unless they are captured."""
-        if self._capture_text:
-            return attributes
-        texts = {key: redact_log_line(value) for key, value in attributes.items() if getattr(key, "is_text", False)}
-        return {**attributes, **texts}
+    def _emitted(self, facts: Attributes) -> dict[str, Any]:
+        return semconv.emitted(facts, capture_text=self._capture_text)
 
 
 def _steps(event: Event) -> dict[str, Any]:
     if not event.steps:
         return {}
-    rows = event.steps.longest(STEPS_LIMIT)
+    rows = event.steps.renamed(semconv.span_name).longest(STEPS_LIMIT)
     return {
         semconv.STEP_NAMES: [name for name, _, _ in rows],
         semconv.STEP_COUNTS: [count for _, count, _ in rows],

@@ -12,7 +12,9 @@ from opentelemetry.trace import ProxyTracerProvider, Span, Tracer, TracerProvide
 
 from torchspan import semconv
 from torchspan._base.ids import IDS
+from torchspan._base.sampling_rules import SamplingRules
 from torchspan._version import __version__
+from torchspan.writer._kept import rules_of
 from torchspan.writer._otel_private import is_provider_set
 
 
@@ -56,10 +58,17 @@ class TracerSource:
 
     provider: the provider to use instead of the global one.
     route_of: asked first whenever another provider holds.
+    holds: called then with the rules of its sampler, if that is torchspan's, else with None.
     """
 
-    def __init__(self, provider: TracerProvider | None, route_of: RouteOf | None = None) -> None:
+    def __init__(
+        self,
+        provider: TracerProvider | None,
+        route_of: RouteOf | None = None,
+        holds: Callable[[SamplingRules | None], None] | None = None,
+    ) -> None:
         self._fixed = provider
+        self._holds = holds
         self._route_of = route_of
         self._provider: TracerProvider | None = None
         self._route: Route | None = None
@@ -81,6 +90,9 @@ class TracerSource:
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":
                 tracer.id_generator = IDS  # anybody else's has its reasons (ids that a backend prescribes)
             self._route, self._provider = route, provider
+            if self._holds is not None and not isinstance(provider, ProxyTracerProvider):
+                rules = rules_of(tracer)
+                self._holds(None if rules is None else rules())
         return self._route
 
     def get(self) -> Tracer:

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan.engine import Attributes, Companion, Parent, ParentProbe, RunPolicy, Surroundings
+from torchspan.engine import (
+    Attributes,
+    Companion,
+    Parent,
+    ParentProbe,
+    RateLimits,
+    RunPolicy,
+    RunSampling,
+    Surroundings,
+)
 from torchspan.engine.runs import Decision, Verdict
 
 
@@ -17,7 +26,8 @@ class Ports:
 
     redact: reduces a text that a library wrote to what may be recorded. annotate_current: records something that happens
     now, outside every event, by name and attributes. parents: looks at what surrounds frequent work. run_policy: decides
-    about runs of engines. call_policy: decides about calls of observed functions. companions: work beside recorded runs.
+    about runs of engines. call_policy: decides about calls of observed functions. sampling: picks runs that nothing surrounds,
+    and failed ones. companions: work beside recorded runs.
     """
 
     redact: Callable[[str], str]
@@ -25,6 +35,7 @@ class Ports:
     parents: ParentProbe
     run_policy: RunPolicy
     call_policy: RunPolicy
+    sampling: RunSampling
     companions: tuple[Companion, ...] = ()
 
     @classmethod
@@ -37,6 +48,7 @@ class Ports:
             parents=_NoParents(),
             run_policy=policy,
             call_policy=policy,
+            sampling=RunSampling(RateLimits()),
         )
 
 
@@ -47,6 +59,9 @@ class _NoParents:
 
     def look(self, _context: Any) -> Parent | Surroundings:
         return Surroundings.QUIET
+
+    def is_outside(self, _context: Any) -> bool:
+        return True
 
 
 class _NoContext:

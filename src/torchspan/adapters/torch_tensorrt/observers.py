@@ -88,7 +88,7 @@ def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:
 def _error_of(frame: FrameType) -> BaseException | None:
     """What the function raised that was called in `frame`; not what its caller may be handling."""
     error = sys.exc_info()[1]
-    entry = None if error is None else error.__traceback__
+    entry = None if error is None else reading.traceback_of(error)
     while entry is not None and entry.tb_frame is not frame:
         entry = entry.tb_next
     return None if entry is None else error

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from torchspan import semconv
 from torchspan._base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Audience, Observed
@@ -53,7 +54,8 @@ def _wrap_pass(
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
     engine = factory.engine
-    name = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
+    named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
+    name = semconv.identifier(named)
 
     def observed_pass(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)

@@ -35,7 +35,7 @@ def save(call: Call) -> Facts:
 
 def _format(given: Any) -> str:
     """The text that was given; what is no text is not asked for one."""
-    return given if type(given) is str else "other"
+    return given if type(given) is str else semconv.OTHER_VALUE
 
 
 def save_cross_compiled(call: Call) -> Facts:

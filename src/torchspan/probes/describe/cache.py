@@ -9,6 +9,7 @@ the user's.
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from types import TracebackType
 from typing import Any
@@ -27,7 +28,7 @@ from torchspan.semconv import CacheReason
 Facts = dict[str, Any]
 
 KEY_LENGTH = 16
-"""Characters of an engine's hash that are recorded: enough to compare, and what the library's logs are cut to."""
+"""Hexadecimal digits of the digest of an engine's hash: enough to compare."""
 
 
 def availability(call: Call) -> Facts:
@@ -56,9 +57,12 @@ def _can_refit() -> bool:
 
 # --- the lookup --------------------------------------------------------------------------------------------------
 def key(call: Call) -> Facts:
-    """`hash_val`, cut to what is worth comparing."""
+    """A digest of `hash_val`: a cache of the program's may return any text as the hash of an engine."""
     value = call.get("hash_val")
-    return {semconv.CACHE_KEY: value[:KEY_LENGTH]} if type(value) is str else {}
+    if type(value) is not str:
+        return {}
+    digest = hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=KEY_LENGTH // 2)
+    return {semconv.CACHE_KEY: digest.hexdigest()}
 
 
 def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:

@@ -14,6 +14,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
+from torchspan._base.raised import text_of
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
@@ -56,9 +57,7 @@ def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     facts: Facts = {} if found is None else found.facts()
     if reading.is_of_library(type(error)):
         facts[semconv.EXPORT_FAILED_OPERATOR] = _operator(error)
-        facts[semconv.VIOLATED_CONSTRAINTS] = (
-            _violated(reading.message_of(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
-        )
+        facts[semconv.VIOLATED_CONSTRAINTS] = _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
     return known(facts)
 
 

@@ -49,22 +49,16 @@ def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
         semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
         semconv.PARSER_ERRORS: len(errors),
     }
-    return known({**facts, **_failure(errors, call)} if failed else facts)
+    return known({**facts, **_failure(errors)} if failed else facts)
 
 
-def _failure(found: list[Any], call: Call) -> Facts:
+def _failure(found: list[Any]) -> Facts:
     errors = [each for each in found if reading.is_of_library(type(each))]
     if not errors:
         return {semconv.ERROR_TYPE: PARSE_FAILED}
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())
     return {
         semconv.ERROR_TYPE: f"onnx_{errors[0].code().name.lower()}",
-        semconv.PARSER_ERROR: _without_path(errors[0].desc(), call),
+        semconv.PARSER_ERROR: errors[0].desc(),
         semconv.PARSER_FAILED_OPERATORS: list(operators)[:LIST_LIMIT] or None,
     }
-
-
-def _without_path(text: str, call: Call) -> str:
-    """The parser quotes the path it was given as it is, between no marks that redaction would know."""
-    model = call.get("model", position=1)
-    return text.replace(model, "?") if type(model) is str and model else text

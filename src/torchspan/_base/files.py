@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that are judged by their descriptor: what a name stands for may change between a look at it and its opening."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from collections.abc import Callable
+
+PRIVATE = 0o600
+"""Permissions of a file that its owner alone reads and writes."""
+
+CAREFULLY: int = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
+"""Flags of every opening: no link is followed, nothing waits, no child inherits it, no terminal is acquired."""
+
+_ATTEMPTS = 10
+"""Openings of a name whose file is deleted and made again meanwhile."""
+
+_DESCRIPTOR = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+")
+"""Names that the system gives to descriptors of this process. They are links, and no other user can place one."""
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+Judge = Callable[[str, os.stat_result], None]
+"""Takes a name and the status of the descriptor that was opened under it. Raises OSError for what may not be used."""
+
+
+def refused(name: str | os.PathLike[str], why: str) -> OSError:
+    """The error for a file that is not used. why: a clause; the `strerror` of the error."""
+    return OSError(errno.EPERM, why, os.fspath(name))
+
+
+def regular(name: str, status: os.stat_result) -> None:
+    """The judge of files that are written and read back: regular, this user's, under one name."""
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    if not stat.S_ISREG(status.st_mode):
+        raise refused(name, f"is {_kind(status)}, and not a regular file")
+    if is_descriptor(name):  # the program has it open already
+        return
+    if not is_own(status, os.path.dirname(name)):  # noqa: PTH120
+        raise refused(name, "belongs to another user")
+    if status.st_nlink > 1:
+        raise refused(name, "has a second name (a hard link)")
+
+
+def regular_or_named(name: str, status: os.stat_result) -> None:
+    """The judge of what a user names as a whole: besides regular files, a device or a pipe that takes bytes."""
+    is_pipe = stat.S_ISFIFO(status.st_mode)
+    if is_pipe and not is_descriptor(name) and hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
+        raise refused(name, "is a named pipe of another user")
+    if not is_pipe and not stat.S_ISCHR(status.st_mode):  # only root makes devices
+        regular(name, status)
+
+
+def is_descriptor(name: str) -> bool:
+    """Whether it is the system's name for a descriptor of this process: `/dev/stdout`, `/dev/fd/63`."""
+    return _DESCRIPTOR.fullmatch(name) is not None
+
+
+def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -> int:
+    """A descriptor at the end of the file, which is made where there is none. It is never inherited, and never waits.
+
+    judge: what may be used. mode: permissions of a file that is made, whatever the umask. Raises OSError.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(FileExistsError):
+            made = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
+            if hasattr(os, "fchmod"):
+                with contextlib.suppress(OSError):  # a file system without permissions
+                    os.fchmod(made, mode)
+            return made
+        with contextlib.suppress(FileNotFoundError):
+            return open_existing(name, os.O_APPEND, judge)
+    raise refused(name, "is deleted and made again all the time")
+
+
+def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
+    """A descriptor of what is there: for reading with `os.O_RDONLY`, for writing with `os.O_APPEND`. Raises OSError."""
+    expected = os.stat(name) if is_descriptor(name) else os.lstat(name)  # noqa: PTH116 - names of descriptors are links
+    if stat.S_ISLNK(expected.st_mode):
+        raise _is_link(name)
+    judge(name, expected)  # opening alone has effects on some devices and on the readers of a pipe
+    is_file = stat.S_ISREG(expected.st_mode)
+    if flags & os.O_APPEND:
+        # Reading is for the last byte of a file; a pipe or a terminal may refuse it.
+        flags |= os.O_RDWR if is_file else os.O_WRONLY
+    followed = CAREFULLY & ~getattr(os, "O_NOFOLLOW", 0) if is_descriptor(name) else CAREFULLY
+    try:
+        opened = os.open(name, flags | followed)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise _is_link(name) from None
+        if error.errno == errno.ENXIO and stat.S_ISFIFO(expected.st_mode):
+            raise refused(name, "is a pipe that no process reads") from None
+        raise
+    try:
+        status = os.fstat(opened)
+        if stat.S_ISREG(status.st_mode) != is_file:
+            raise refused(name, "was replaced while it was opened")
+        if status.st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        judge(name, status)
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _is_link(name: str) -> OSError:
+    return refused(name, "is a link, which torchspan does not follow")
+
+
+def is_own(status: os.stat_result, folder: str) -> bool:
+    """Whether a file or folder belongs to this user. folder: where this user could make a file beside it, or inside."""
+    if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
+        return True
+    import tempfile  # rarely needed, and every process below `torchspan run` loads this module
+
+    # A file system that knows no owners (a share, a FAT disk) gives every file the same one.
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as made:
+        return os.fstat(made.fileno()).st_uid == status.st_uid
+    return False
+
+
+def _kind(status: os.stat_result) -> str:
+    return next((kind for test, kind in _KINDS if test(status.st_mode)), "none of the known kinds")

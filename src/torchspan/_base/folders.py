@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder that stays the same one, whatever others put in the place of its name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from torchspan._base.descriptors import Descriptor, identity
+from torchspan._base.files import CAREFULLY, PRIVATE, is_own, refused
+
+_REMOVALS = 100
+"""How often a folder is emptied in which another process makes files meanwhile."""
+
+
+class Folder:
+    """A folder of this user's, reached through a descriptor that is kept from here on.
+
+    Names are those of entries, without a path. No link is followed, neither in the place of the folder nor of an
+    entry. Where the program has closed the descriptor the folder is opened again if it is still the same one.
+
+    path: where it is now. Raises OSError where there is none, and where it belongs to another user.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = self._opened()
+
+    @property
+    def number(self) -> int:
+        """The descriptor. Raises OSError where it was closed and the folder is no longer at its path."""
+        if self._descriptor.status() is None:
+            again = self._opened()
+            if again.identity != self._descriptor.identity:
+                again.close()
+                raise refused(self.path, "is another folder now")
+            self._descriptor = again
+        return self._descriptor.number
+
+    def open(self, name: str, flags: int) -> int:
+        """A descriptor of a regular file of this user's; one that is made is for its owner alone. Raises OSError."""
+        path, where = self._at(name)
+        opened = os.open(path, flags | CAREFULLY, PRIVATE, **where)
+        status = os.fstat(opened)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
+            os.close(opened)
+            raise refused(name, "is not a regular file of this user with one name")
+        return opened
+
+    def read(self, name: str, limit: int) -> bytes:
+        """The first `limit` bytes of a file. Raises OSError."""
+        with os.fdopen(self.open(name, os.O_RDONLY), "rb") as file:
+            return file.read(limit)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a file with this content in the place of what has the name. Raises OSError."""
+        with self.writing(name) as file:
+            file.write(data)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[BinaryIO]:
+        """A file to be filled, which takes the name when that went well and is removed when it did not. Raises OSError."""
+        unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
+        with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
+            self.unlink(unfinished)
+        try:
+            with os.fdopen(self.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                yield file
+            self.replace(unfinished, name)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.unlink(unfinished)
+            raise
+
+    def unlink(self, name: str) -> None:
+        """Remove a file. Raises OSError."""
+        path, where = self._at(name)
+        os.unlink(path, **where)
+
+    def replace(self, source: str, target: str) -> None:
+        """Put a file in the place of another one, or of none. Raises OSError."""
+        os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
+
+    def touch(self, name: str) -> None:
+        """Note that a file is used now. Raises OSError."""
+        path, where = self._at(name)
+        os.utime(path, **where)
+
+    def status(self) -> os.stat_result:
+        """Of the folder itself. Raises OSError."""
+        return os.fstat(self.number)
+
+    def names(self) -> list[str]:
+        """The names of what is in it. Raises OSError."""
+        return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
+
+    def remove(self) -> None:
+        """Remove it with all that is in it. What has been put in the place of its name stays. Raises nothing."""
+        with contextlib.suppress(OSError):
+            for _ in range(_REMOVALS):
+                self._empty()
+                if not self.is_in_place():
+                    return
+                with contextlib.suppress(OSError):  # a process that outlives the run has made a file meanwhile
+                    Path(self.path).rmdir()
+                    return
+
+    def is_in_place(self) -> bool:
+        """Whether its path still stands for it."""
+        with contextlib.suppress(OSError):
+            return identity(os.lstat(self.path)) == self._descriptor.identity
+        return False
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        self._descriptor.close()
+
+    def _opened(self) -> Descriptor:
+        opened = os.open(self.path, os.O_RDONLY | CAREFULLY | getattr(os, "O_DIRECTORY", 0))
+        if not is_own(os.fstat(opened), self.path):
+            os.close(opened)
+            raise refused(self.path, "belongs to another user")
+        return Descriptor(opened)
+
+    def _at(self, name: str) -> tuple[str, dict[str, Any]]:
+        """What `os` takes to find an entry."""
+        return name, {"dir_fd": self.number}
+
+    def _empty(self) -> None:
+        for _, folders, files, inside in os.fwalk(".", topdown=False, dir_fd=self.number):
+            for name in files:
+                with contextlib.suppress(OSError):
+                    os.unlink(name, dir_fd=inside)
+            for name in folders:
+                with contextlib.suppress(OSError):
+                    _remove_entry(name, inside)
+
+
+def _remove_entry(name: str, inside: int) -> None:
+    is_link = stat.S_ISLNK(os.lstat(name, dir_fd=inside).st_mode)
+    (os.unlink if is_link else os.rmdir)(name, dir_fd=inside)
+
+
+class NamedFolder(Folder):
+    """A folder where the system opens none (Windows): found by its path each time."""
+
+    def __init__(self, path: str) -> None:
+        if not Path(path).is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        self.path = path
+
+    @property
+    def number(self) -> int:
+        """There is none. Raises OSError."""
+        raise refused(self.path, "has no descriptor")
+
+    def names(self) -> list[str]:
+        """See `Folder.names`."""
+        return [entry.name for entry in Path(self.path).iterdir()]
+
+    def remove(self) -> None:
+        """See `Folder.remove`."""
+        import shutil
+
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def is_in_place(self) -> bool:
+        """See `Folder.is_in_place`."""
+        return Path(self.path).is_dir()
+
+    def close(self) -> None:
+        """Nothing."""
+
+    def replace(self, source: str, target: str) -> None:
+        """See `Folder.replace`."""
+        Path(self._at(source)[0]).replace(self._at(target)[0])
+
+    def status(self) -> os.stat_result:
+        """See `Folder.status`."""
+        return Path(self.path).stat()
+
+    def _at(self, name: str) -> tuple[str, dict[str, Any]]:
+        return str(Path(self.path, name)), {}
+
+
+def open_folder(path: str) -> Folder:
+    """The folder at a path. Raises OSError where there is none, and where it belongs to another user."""
+    return Folder(path) if os.open in os.supports_dir_fd else NamedFolder(path)

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an exception holds, read without its help.
+
+`str(error)` runs code of the program's: its class may have a `__str__`, and so may an argument. A class may also replace
+`args` and `__cause__`. All of this is read from `BaseException` itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_SLOTS: dict[str, Any] = dict(vars(BaseException))
+
+
+def text_of(error: BaseException) -> str:
+    """The first argument that is exactly a `str`: the message, for all exceptions that libraries define."""
+    arguments = _SLOTS["args"].__get__(error)
+    return next((each for each in arguments if type(each) is str), "")
+
+
+def causes_of(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
+    """What `error` was raised from, and what was being handled when it was raised."""
+    return _SLOTS["__cause__"].__get__(error), _SLOTS["__context__"].__get__(error)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules of torchspan's sampler: what the engine and the sampler decide by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+PER_SECOND = 10.0
+"""Spans a second and engine."""
+
+
+class SamplingRules(NamedTuple):
+    """Which spans are kept, besides those that always are.
+
+    other: the share of traces, by their trace ids, in which spans that are not torchspan's are kept.
+    execute: the share of runs outside every span that begin a trace.
+    execute_per_second: how many runs of one engine are spans within a second, first and failed runs apart; None: 10, and without a
+        limit where there is a target.
+    execute_target: how many runs a second are spans in this process, whatever their number; it takes the place of `execute`.
+        None: no target.
+    """
+
+    other: float = 1.0
+    execute: float = 0.0
+    execute_per_second: float | None = None
+    execute_target: float | None = None
+
+    @property
+    def limit(self) -> float | None:
+        """The spans a second that each engine may have; None: any number."""
+        if self.execute_per_second is None and self.execute_target is None:
+            return PER_SECOND
+        return self.execute_per_second
+
+
+SETTING = "sample_"
+"""What the name of a rule's setting begins with; the rule's name follows."""
+
+
+class Instrumented:
+    """The rules among the settings that torchspan is instrumented with.
+
+    now: rule -> value, those that are given; None while it is not instrumented. The same object until something changes.
+    """
+
+    now: Mapping[str, float] | None = None

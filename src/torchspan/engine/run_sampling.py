@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which runs are events by a sampler's rules: those that nothing surrounds, failed ones, and those that a target rate allows.
+
+One decision is made about a run. Where the sampler is torchspan's, it is made here, and the sampler accepts it. Another sampler
+decides alone: here nothing is drawn then, and only the rate limits hold.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from torchspan._base.sampling_rules import SamplingRules
+from torchspan.engine.rate_limits import RateLimits
+from torchspan.engine.runs import Decision, LimitedRuns, Parent, Verdict
+from torchspan.subscribers.sampling import Countdown, renew_after_fork, uniform
+
+BURST_S = 1.0
+"""Of runs that a target would have allowed while there were none, those of this many seconds may follow."""
+
+TwoArguments = Callable[[Any, Any], Any]
+
+
+class Pick(NamedTuple):
+    """A run that is an event whatever surrounds it.
+
+    probability: that with which it was picked; None where it is not known.
+    """
+
+    probability: float | None = None
+
+
+FOR_ITSELF = Pick()
+"""Of a first run, and of a failed one."""
+
+
+# --- which runs outside everything are picked -------------------------------------------------------------------------
+class Roots(Protocol):
+    """Picks runs that nothing surrounds."""
+
+    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
+        """`run`, but `picked` for the runs that are picked."""
+
+    def picks(self) -> bool:
+        """Whether this run is picked."""
+
+
+class NoRoots:
+    """Picks none."""
+
+    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:  # noqa: ARG002 - see `Roots`
+        """See `Roots`."""
+        return run
+
+    def picks(self) -> bool:
+        """See `Roots`."""
+        return False
+
+
+class AllRoots:
+    """Picks each run."""
+
+    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:  # noqa: ARG002 - see `Roots`
+        """See `Roots`."""
+        return picked
+
+    def picks(self) -> bool:
+        """See `Roots`."""
+        return True
+
+
+class _Share(NamedTuple):
+    probability: float
+
+
+class ShareOfRoots:
+    """Picks each run with a probability of more than 0 and less than 1, by a countdown of each thread's own."""
+
+    def __init__(self, probability: float) -> None:
+        self._countdown = Countdown([_Share(probability)], may_skip=True)
+
+    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
+        """See `Roots`."""
+        countdown = self._countdown
+
+        def counted_down(first: Any, second: Any) -> Any:
+            for _ in countdown.passes:
+                return run(first, second)
+            return picked(first, second) if countdown.hits() else run(first, second)
+
+        return counted_down
+
+    def picks(self) -> bool:
+        """See `Roots`."""
+        return all(False for _ in self._countdown.passes) and bool(self._countdown.hits())
+
+
+class TargetRate:
+    """Picks so many runs a second, or all where there are fewer: in each 1/N of a second the first one after a random moment.
+
+    Where there was none, the next one is picked for it, up to `BURST_S` later.
+
+    per_second: how many. clock: returns seconds.
+    """
+
+    def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
+        self._per_second = per_second
+        self._clock = clock
+        self._began_s = clock()
+        self._number = 0.0
+        self._most_owed = max(BURST_S * per_second, 1.0)
+        self._lock = threading.Lock()
+        self.due_s = 0.0
+        """When the next run is picked, by the clock."""
+        self._draw()
+
+    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
+        """See `Roots`."""
+        clock = self._clock
+
+        def until_due(first: Any, second: Any) -> Any:
+            return run(first, second) if clock() < self.due_s else picked(first, second)
+
+        return until_due
+
+    def picks(self) -> bool:
+        """See `Roots`; nothing is taken yet."""
+        return self._clock() >= self.due_s
+
+    def take(self) -> bool:
+        """Whether a run is picked now; then the next one is due later."""
+        with self._lock:
+            now_s = self._clock()
+            if now_s < self.due_s:
+                return False
+            owed = (now_s - self._began_s) * self._per_second - self._most_owed
+            self._number = max(self._number + 1, float(math.floor(owed)))
+            self._draw()
+            return True
+
+    def _draw(self) -> None:
+        self.due_s = self._began_s + (self._number + uniform()) / self._per_second
+
+
+# --- the policy -------------------------------------------------------------------------------------------------------
+class RunSampling:
+    """The policy of runs under a sampler's rules. Without a provider it is that of `LimitedRuns`.
+
+    limits: for runs with and without something around them.
+    asked: the rules that are set for samplers other than torchspan's.
+    clock: returns seconds, like `time.perf_counter`.
+    """
+
+    def __init__(
+        self,
+        limits: RateLimits,
+        asked: SamplingRules | None = None,
+        *,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._limits = limits
+        self._limited = LimitedRuns(limits)
+        self._failures = RateLimits()
+        self._asked = asked or SamplingRules()
+        self._clock = clock or time.perf_counter
+        self._rules: SamplingRules | None = None
+        self._is_in_use = False
+        self._probability: float | None = None
+        self._certain_from_s = -math.inf
+        self._watchers: list[Callable[[], None]] = []
+        self.target: TargetRate | None = None
+        self.roots: Roots = NoRoots()
+        """Picks runs outside everything."""
+        self.keeps_failed = False
+        """Whether failed runs are events."""
+        self.is_active = False
+        """Whether any run may be an event that would not be one without rules."""
+        renew_after_fork(self)
+
+    def use(self, rules: SamplingRules | None) -> None:
+        """A provider holds from now on. rules: those of its sampler, if that is torchspan's; None for another one."""
+        if self._is_in_use and rules == self._rules:
+            return
+        self._is_in_use, self._rules = True, rules
+        self.renew()
+
+    def renew(self) -> None:
+        """Begin with new numbers, as in a forked process: its draws are not its parent's."""
+        if not self._is_in_use:
+            return
+        rules = self._rules or self._asked
+        is_own = self._rules is not None
+        self.keeps_failed = is_own
+        self._limits.per_second = rules.limit if is_own else self._asked.limit
+        self.target, self._probability = None, None
+        if not is_own:
+            wants_roots = rules.execute > 0 or rules.execute_target is not None
+            self.roots = AllRoots() if wants_roots else NoRoots()
+        elif rules.execute_target is not None:
+            self.roots = self.target = TargetRate(rules.execute_target, self._clock)
+        elif rules.execute > 0:
+            self._probability = rules.execute
+            self.roots = ShareOfRoots(rules.execute) if rules.execute < 1 else AllRoots()
+        else:
+            self.roots = NoRoots()
+        self.is_active = is_own or not isinstance(self.roots, NoRoots)
+        for each in list(self._watchers):
+            each()
+
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` when the rules have changed."""
+        self._watchers.append(watcher)
+
+    # --- decisions --------------------------------------------------------------------------------------------
+    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
+        """See `RunPolicy`: about first runs, and those with something around them."""
+        target = self.target
+        if is_first or parent is None or target is None:
+            return self._limited.decide(runner, parent, is_first=is_first)
+        if not target.picks():
+            return Decision(Verdict.COUNT, target.due_s)
+        decision = self._limited.decide(runner, parent, is_first=False)
+        if decision.verdict is Verdict.RECORD:
+            target.take()
+        return decision
+
+    def root(self, runner: Any) -> Pick | None:
+        """Whether a run of `runner` that `roots` has picked, and that nothing surrounds, is an event."""
+        if self.target is not None and not self.target.take():
+            return None
+        until_s = self._limits.refused_until(runner, None)
+        if until_s is not None:
+            self._certain_from_s = until_s + 1  # the limit decides in this second, and may in the next
+            return None
+        return Pick(None if self._clock() < self._certain_from_s else self._probability)
+
+    def failed(self, runner: Any) -> Pick | None:
+        """Whether a run of `runner` that has failed, and that is no event yet, is one: ten a second of one object."""
+        if not self.keeps_failed or self._failures.refused_until(runner, None) is not None:
+            return None
+        return FOR_ITSELF

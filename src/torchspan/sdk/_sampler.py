@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchspan's sampler: what a span is decides whether it is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opentelemetry import context as context_api
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
+from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
+
+from torchspan._base.kept import Kept, threshold_text
+from torchspan._base.keys import KEEP, KEPT, PARENT_SAMPLED
+from torchspan._base.sampling_rules import SamplingRules
+from torchspan.sdk._sampling_rules import RulesInUse
+
+OT = "ot"
+"""OpenTelemetry's entry in a tracestate: https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/"""
+
+_logger = logging.getLogger("torchspan.sdk")
+
+
+class TorchspanSampler(Sampler):
+    """Keeps what torchspan has decided to keep, and decides every other span by its trace id.
+
+    rules: as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. A rule that means nothing is one
+        warning. torchspan's settings `sample_*` win over it.
+
+    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, also below a span that is not; then they
+      carry `torchspan.parent_sampled=false`.
+    - Runs of engines that torchspan picked are kept, and no second decision is made about them. It picks by the rules that begin
+      with `execute`, and the first run of an engine and failed runs besides.
+    - Every other span, the program's above all, is kept with the probability `other`, by its trace id, as the SDK's
+      `TraceIdRatioBased` does.
+
+    Nothing is raised: a span about which nothing can be decided is kept.
+    """
+
+    def __init__(self, rules: str | None = None) -> None:
+        self._rules = RulesInUse(rules)
+        self._ratio = TraceIdRatioBased(1.0)
+        self._has_warned = False
+
+    def execution_rules(self) -> SamplingRules:
+        """The rules by which torchspan picks runs."""
+        return self._rules.now()
+
+    def should_sample(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        links: Sequence[Link] | None = None,
+        trace_state: TraceState | None = None,  # noqa: ARG002 - the SDK passes none
+    ) -> SamplingResult:
+        """See `opentelemetry.sdk.trace.sampling.Sampler`."""
+        try:
+            kept = context_api.get_value(KEPT, parent_context)
+            parent = trace.get_current_span(parent_context).get_span_context()
+            if isinstance(kept, Kept):
+                return _kept(attributes, kept, parent)
+            if attributes and attributes.get(KEEP) is True:
+                return _kept(attributes, Kept(parent.trace_flags.sampled if parent.is_valid else None), parent)
+            return self._other(parent_context, trace_id, name, kind, attributes, links)
+        except Exception as error:
+            if not self._has_warned:
+                self._has_warned = True
+                _logger.warning(
+                    "torchspan's sampler could not decide about a span, and keeps it (%s).", type(error).__name__
+                )
+            return SamplingResult(Decision.RECORD_AND_SAMPLE)
+
+    def get_description(self) -> str:
+        """The rules, as the SDK's samplers describe theirs."""
+        rules = self._rules.now()._asdict().items()
+        return f"{type(self).__name__}{{{','.join(f'{name}={value:g}' for name, value in rules if value is not None)}}}"
+
+    def _other(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None,
+        attributes: Mapping[str, Any] | None,
+        links: Sequence[Link] | None,
+    ) -> SamplingResult:
+        return self._by_trace_id().should_sample(parent_context, trace_id, name, kind, attributes, links)
+
+    def _by_trace_id(self) -> TraceIdRatioBased:
+        ratio = self._rules.now().other
+        if ratio != self._ratio.rate:
+            self._ratio = TraceIdRatioBased(ratio)
+        return self._ratio
+
+
+class ParentBasedTorchspanSampler(TorchspanSampler):
+    """As `TorchspanSampler`; but spans that are neither torchspan's nor roots follow their parent."""
+
+    def _other(
+        self,
+        parent_context: Context | None,
+        trace_id: int,
+        name: str,
+        kind: SpanKind | None,
+        attributes: Mapping[str, Any] | None,
+        links: Sequence[Link] | None,
+    ) -> SamplingResult:
+        parent = trace.get_current_span(parent_context).get_span_context()
+        if not parent.is_valid:
+            return super()._other(parent_context, trace_id, name, kind, attributes, links)
+        if parent.trace_flags.sampled:
+            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, parent.trace_state)
+        return SamplingResult(Decision.DROP, None, parent.trace_state)
+
+
+def _kept(attributes: Mapping[str, Any] | None, kept: Kept, parent: SpanContext) -> SamplingResult:
+    if kept.parent_sampled is False:
+        attributes = {**(attributes or {}), PARENT_SAMPLED: False}
+    state = parent.trace_state if parent.is_valid else kept.trace_state
+    if kept.threshold is not None and not parent.is_valid:
+        state = TraceState([(OT, f"th:{threshold_text(kept.threshold)}")])
+    elif kept.parent_sampled is False:
+        state = without_threshold(state)
+    return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, state)
+
+
+def without_threshold(state: TraceState | None) -> TraceState | None:
+    """The tracestate without the probability of a decision that does not hold for this span."""
+    entry = None if state is None else state.get(OT)
+    if state is None or entry is None or "th:" not in entry:
+        return state
+    rest = ";".join(each for each in entry.split(";") if not each.startswith("th:"))
+    return state.update(OT, rest) if rest else state.delete(OT)

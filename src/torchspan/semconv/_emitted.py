@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one gate through which names and attributes leave the process.
+
+What a row of the table says about its values is enforced here: for spans, events, statuses, metrics and resources.
+Links have no attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from torchspan._base.bounds import ENTRIES_LIMIT, VALUE_LIMIT, size
+from torchspan.semconv._table import Attribute
+from torchspan.semconv._values import UNKNOWN, Identifier, Kind, SpanName
+
+_INT_LIMIT = 2**63
+"""OTLP has 64 bits for an integer: one that is larger would lose the whole batch."""
+
+Reduce = Callable[[Any], Any]
+"""From a value to what may leave the process; None where that is nothing."""
+
+
+class Gate:
+    """Reduces attributes and names of events to what may leave the process, by the rows of a table."""
+
+    def __init__(self, rows: Iterable[Attribute]) -> None:
+        rows = tuple(rows)
+        self._reduced = {str(row): (str(row), _reduction(row, capture_text=False)) for row in rows}
+        self._whole = {str(row): (str(row), _reduction(row, capture_text=True)) for row in rows}
+        self._events = frozenset(row.event for row in rows if row.event is not None)
+        self.left_out: set[str] = set()
+        """Keys without a row that were to be emitted, at most 100. They are mistakes; the tests look for them."""
+
+    def emitted(self, attributes: Mapping[str, Any], *, capture_text: bool = False) -> dict[str, Any]:
+        """The attributes as they may leave the process, under plain keys.
+
+        Each value is reduced by the kind that its row names and is at most 2 KiB, lists counted whole; a list keeps its
+        length up to 256 entries. A key without a row is left out, and so is a value of another type than its row's.
+
+        capture_text: whether texts are kept whole.
+        """
+        reductions = self._whole if capture_text else self._reduced
+        found = {}
+        for key, value in attributes.items():
+            reduction = reductions.get(key)
+            if reduction is None:
+                self._leave_out(key)
+                continue
+            plain_key, reduce = reduction
+            reduced = reduce(value)
+            if reduced is not None:
+                found[plain_key] = reduced
+        return found
+
+    def event_name(self, name: str) -> str:
+        """The name of an event that the table names; `?` for another."""
+        return name if name in self._events else UNKNOWN
+
+    def _leave_out(self, key: str) -> None:
+        if len(self.left_out) < 100:
+            self.left_out.add(str(key))
+
+
+_SPAN_NAME = SpanName()
+_IDENTIFIER = Identifier()
+
+
+def span_name(name: str) -> str:
+    """The name of a span as it may leave the process: a phase's, followed by the target if the phase has one.
+
+    A target is an identifier, of a build's phase a phrase of TensorRT's; what is neither is `?`.
+    """
+    return _SPAN_NAME.reduced(name)
+
+
+def identifier(name: Any) -> str:
+    """The name of something that the program made, as it may leave the process; `?` for what is no identifier.
+
+    name: what stands in its place, of any type. None of its methods is called.
+    """
+    text = _exact(name)
+    return UNKNOWN if text is None else _IDENTIFIER.reduced(text)
+
+
+# --- by the type of a row --------------------------------------------------------------------------------------
+def _reduction(row: Attribute, *, capture_text: bool) -> Reduce:
+    kind = row.kind
+    if kind is None:
+        number, is_list = _NUMBERS[row.type]
+        return partial(_numbers, number) if is_list else number
+    reduce = kind.whole if capture_text else kind.reduced
+    return partial(_strings, kind, reduce) if row.type == "string[]" else partial(_string, reduce)
+
+
+def _string(reduce: Callable[[str], str], value: Any) -> str | None:
+    text = _exact(value)
+    return None if text is None else reduce(text)
+
+
+def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> list[str] | None:
+    entries = _entries(value)
+    if entries is None:
+        return None
+    texts = [_exact(each) for each in entries]
+    told = [UNKNOWN if each is None else reduce(each) for each in texts]
+    if len(told) > 1 and sum(map(size, told)) > VALUE_LIMIT:
+        room = VALUE_LIMIT // len(told)  # each shortened, none dropped
+        return [each if size(each) <= room else kind.shortened(each, room) for each in told]
+    return told
+
+
+def _numbers(number: Reduce, value: Any) -> list[Any] | None:
+    """All of them, or nothing: a number that is left out would move the others."""
+    entries = _entries(value)
+    if entries is None:
+        return None
+    told = [number(each) for each in entries]
+    return None if None in told else told
+
+
+def _entries(value: Any) -> list[Any] | None:
+    """What a list or tuple holds, whatever its class would say."""
+    if issubclass(type(value), list):
+        return list.copy(value)[:ENTRIES_LIMIT]
+    return list(tuple.__iter__(value))[:ENTRIES_LIMIT] if issubclass(type(value), tuple) else None
+
+
+def _exact(value: Any) -> str | None:
+    """The text of a string, also where its class is the program's: no method of it is called."""
+    if type(value) is str:
+        return value
+    return str.__str__(value) if issubclass(type(value), str) else None
+
+
+def _int(value: Any) -> int | None:
+    if type(value) is not int:
+        if type(value) is bool or not issubclass(type(value), int):
+            return None
+        value = int.__int__(value)
+    return value if -_INT_LIMIT <= value < _INT_LIMIT else None
+
+
+def _double(value: Any) -> float | None:
+    if type(value) is float:
+        return value
+    if issubclass(type(value), float):
+        return float.__float__(value)
+    whole = _int(value)
+    return None if whole is None else float(whole)
+
+
+def _boolean(value: Any) -> bool | None:
+    return value if type(value) is bool else None
+
+
+_NUMBERS: dict[str, tuple[Reduce, bool]] = {
+    "int": (_int, False),
+    "double": (_double, False),
+    "boolean": (_boolean, False),
+    "int[]": (_int, True),
+    "double[]": (_double, True),
+}
+"""Type of a row -> what reduces one number, and whether the row has a list of them."""

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of text about operators: their names, what refused them, and with which arguments."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from torchspan._base.operators import is_operator
+from torchspan.semconv._onnx import ONNX_OPERATORS
+from torchspan.semconv._sizes import DATA_TYPES
+from torchspan.semconv._values import NAME_LIMIT, UNKNOWN, Kind, is_name
+
+_OPERATOR = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*){0,8}", re.ASCII)
+_NODES = frozenset({"placeholder", "get_attr", "call_function", "call_module", "call_method", "output"})
+"""Kinds of nodes of torch.fx."""
+_FUNCTIONS = frozenset({"_operator", "operator", "math", "builtins", "torch", "torch_tensorrt"})
+"""Packages whose functions stand in graphs beside operators."""
+_KNOWN_LIMIT = 4096
+_known: set[str] = set()
+
+
+def _is_known(name: str) -> bool:
+    """What PyTorch's registry knows is remembered; it may get to know more later."""
+    if name in _known:
+        return True
+    if name in _NODES or is_operator(name) or _is_library_function(name):
+        if len(_known) < _KNOWN_LIMIT:
+            _known.add(name)
+        return True
+    return False
+
+
+def _is_library_function(name: str) -> bool:
+    module, _, function = name.rpartition(".")
+    found = sys.modules.get(module)
+    return module.partition(".")[0] in _FUNCTIONS and found is not None and function in vars(found)
+
+
+class Operator(Kind):
+    """An operator that PyTorch's registry knows, a function of the libraries, or a kind of node of torch.fx."""
+
+    title = "operator"
+    leaves = (
+        "The name of an operator that PyTorch's registry knows, custom operators of the program included; of a "
+        "function of Python, PyTorch or Torch-TensorRT that stands in a graph (`_operator.getitem`); of a kind of node "
+        f"(`placeholder`). Anything else is `{UNKNOWN}`."
+    )
+
+    def accepts(self, text: str) -> bool:
+        """By its spelling: another process may know other operators."""
+        return text == UNKNOWN or (len(text) <= NAME_LIMIT and _OPERATOR.fullmatch(text) is not None)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`; what the registry of this process does not know is `?`."""
+        return text if self.accepts(text) and _is_known(text) else UNKNOWN
+
+
+class OnnxOperator(Kind):
+    """An operator of the ONNX standard."""
+
+    title = "ONNX operator"
+    leaves = f"The name of an operator of the ONNX standard. Anything else is `{UNKNOWN}`."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text in ONNX_OPERATORS or text == UNKNOWN
+
+
+class Arguments(Kind):
+    """Arguments of an operator: the names in its schema, with data types."""
+
+    title = "arguments"
+    leaves = (
+        "Arguments by the names in an operator's schema, with the data types of tensors and `dynamic` for a symbolic "
+        f"shape (`self: float64, dim`). Anything else is `{UNKNOWN}`."
+    )
+    _LIMIT = 1024
+    _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
+    _TYPES = frozenset({*DATA_TYPES, "dynamic"})
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text) <= self._LIMIT and all(self._is_argument(each) for each in text.split(", "))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        if len(text) > self._LIMIT:
+            return UNKNOWN
+        return ", ".join(each if self._is_argument(each) else UNKNOWN for each in text.split(", "))
+
+    def _is_argument(self, text: str) -> bool:
+        found = self._ARGUMENT.fullmatch(text)
+        if found is None:
+            return text in {"", UNKNOWN}
+        return found["types"] is None or self._TYPES.issuperset(found["types"].split(" "))
+
+
+class Validators(Kind):
+    """Functions that refused an operator, by their names."""
+
+    title = "validators"
+    STATIC_ONLY = "supports_dynamic_shapes=False"
+    leaves = (
+        f"Names of functions, each an identifier, with commas between them; `{STATIC_ONLY}` for a converter of "
+        f"static shapes. Anything else is `{UNKNOWN}`."
+    )
+    _LIMIT = 1024
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text) <= self._LIMIT and all(self._is_validator(each) for each in text.split(", "))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        if len(text) > self._LIMIT:
+            return UNKNOWN
+        return ", ".join(each if self._is_validator(each) else UNKNOWN for each in text.split(", "))
+
+    def _is_validator(self, text: str) -> bool:
+        return is_name(text) or text in {"", UNKNOWN, self.STATIC_ONLY}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of text about sizes and data types."""
+
+from __future__ import annotations
+
+import re
+
+from torchspan.semconv._values import OTHER_VALUE, UNKNOWN, Enumeration, Formed, Kind
+
+_SYMBOL = r"(?:z?[su]|zu?f)[0-9]{1,19}(?![0-9])|int_oo|Max|Min|Mod|PythonMod|FloorDiv|CeilDiv|CleanDiv|IntTrueDiv"
+_SIZES = rf"(?:[0-9]{{1,19}}(?![0-9])|{_SYMBOL}|\.\.|[-+*/%()\[\],: ^?])*"
+"""No text has two readings: where nothing matches, that is found in one pass."""
+_NOT_TENSORS = frozenset(
+    {"int", "float", "bool", "complex", "str", "bytes", "NoneType", "SymInt", "SymFloat", "SymBool"}
+)
+"""Types of arguments without a shape."""
+
+
+class Shape(Kind):
+    """A shape or a range of sizes: `[1, 16]`, `[1..4..8, s77]`, `s77: [1, 8]`."""
+
+    title = "shape"
+    leaves = (
+        "Sizes of tensors: numbers, and the symbols that PyTorch gives to dynamic sizes (`[1, 16]`, `[1..4..8, s77]`, "
+        f"`s77: [1, 8]`); of an argument without a shape the name of its type (`int`). Anything else is `{UNKNOWN}`."
+    )
+    _LIMIT = 512
+    _FORM = re.compile(rf"(?:{_SYMBOL}|\?): \[{_SIZES}\]|\[{_SIZES}\]")
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text in _NOT_TENSORS or text == UNKNOWN or self._is_sizes(text)
+
+    def _is_sizes(self, text: str) -> bool:
+        return len(text) <= self._LIMIT and self._FORM.fullmatch(text) is not None
+
+
+DATA_TYPES = (
+    "float64", "float32", "float16", "bfloat16", "float8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
+    "float8_e5m2fnuz", "float8_e8m0fnu", "float4", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "int4",
+    "uint64", "uint32", "uint16", "uint8", "uint4", "bool", "complex128", "complex64", "complex32", "qint32", "qint8",
+    "quint8", "quint4x2", "quint2x4", "uint1", "uint2", "uint3", "uint5", "uint6", "uint7", "int1", "int2", "int3",
+    "int5", "int6", "int7", "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "bcomplex32", "fp4", "e8m0", "unknown",
+)  # fmt: skip
+"""Data types of tensors by PyTorch's names, or by TensorRT's where PyTorch has none."""
+
+
+class DataType(Enumeration):
+    """The data type of a tensor, or the type of an argument that is none."""
+
+    title = "data type"
+
+    def __init__(self) -> None:
+        super().__init__(*DATA_TYPES, *sorted(_NOT_TENSORS))
+        self.leaves = (
+            "The name of a data type (`float32`), or of the type of an argument that is no tensor (`int`); anything "
+            f"else is `{OTHER_VALUE}`."
+        )
+
+
+class Violation(Formed):
+    """A dynamic dimension for which an export failed, and how."""
+
+    title = "violation"
+    leaves = (
+        "A dimension by the position of its input, with one of three kinds of violation (`inputs[0].shape[1]: "
+        f"specialized to a constant`). Anything else is `{UNKNOWN}`."
+    )
+    _DIMENSION = r"(?:inputs\[\d{1,4}\]\.shape\[\d{1,4}\]|\?)"
+    form = re.compile(
+        rf"{_DIMENSION}: (?:specialized to a constant|not all values of its range are valid"
+        rf"|always equal to {_DIMENSION})"
+    )
+
+
+class SettingValue(Formed):
+    """The value of a setting, where it is a number or one of a library's own words."""
+
+    title = "value of a setting"
+    leaves = (
+        "A number, `True`, `False`, `None`, a data type or a word of Torch-TensorRT's own lists "
+        f"(`EngineCapability.STANDARD`). Anything else is `{UNKNOWN}`."
+    )
+    form = re.compile(
+        r"-?\d{1,19}|-?\d{1,19}\.\d{1,19}|-?\d(?:\.\d{1,19})?e[-+]?\d{1,3}|True|False|None|none|fast|moderate|full"
+        r"|EngineCapability\.(?:STANDARD|SAFETY|DLA_STANDALONE)"
+        rf"|(?:torch\.|dtype\.)(?:{'|'.join(DATA_TYPES)}|[uif]\d{{1,2}}|b|bf16)"
+    )

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinds of text that an attribute may hold.
+
+A kind is what a row of the table says about its strings. It reduces any text to one that may leave the process, and it
+says in plain words what that is: the privacy page is made of these sentences. Kinds read the text alone, and what is
+loaded in the process; they import no library.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import ClassVar
+
+from torchspan._base.bounds import cut
+from torchspan._base.templates import template
+from torchspan.phase import BUILD_PHASE, SPANS
+
+UNKNOWN = "?"
+"""What stands for a text that its kind does not let through."""
+OTHER_VALUE = "other"
+"""What stands for a value that is not in an enumeration."""
+NAME_LIMIT = 128
+"""Characters of the longest name."""
+
+
+class Kind:
+    """What strings of one attribute may be.
+
+    title: the kind's name, in lower case.
+    leaves: what leaves the process, as a sentence.
+    leaves_with_text: what leaves it with `TORCHSPAN_CAPTURE=text`; None where that is the same.
+    """
+
+    title: ClassVar[str]
+    leaves: str
+    leaves_with_text: str | None = None
+
+    def accepts(self, text: str) -> bool:
+        """Whether a value of this kind may read like this, unless texts are captured."""
+        raise NotImplementedError
+
+    def reduced(self, text: str) -> str:
+        """The text as it may leave the process: `text` itself, or what stands for it. `accepts` is true of it."""
+        return text if self.accepts(text) else UNKNOWN
+
+    def whole(self, text: str) -> str:
+        """The text as it may leave the process with `TORCHSPAN_CAPTURE=text`, at most 2 KiB."""
+        return self.reduced(text)
+
+    def shortened(self, text: str, _limit: int) -> str:
+        """What stands for a reduced text that is longer than `_limit` bytes, in a list that is too long as a whole."""
+        return UNKNOWN if len(text) > len(UNKNOWN) else text
+
+
+class Formed(Kind):
+    """A text of one form.
+
+    form: what the whole text matches. No text has two readings: where nothing matches, that is found in one pass.
+    """
+
+    form: ClassVar[re.Pattern[str]]
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return self.form.fullmatch(text) is not None or text == UNKNOWN
+
+
+class Enumeration(Kind):
+    """One of the values; anything else is `other`."""
+
+    title = "enumeration"
+
+    def __init__(self, *values: str) -> None:
+        self.values = frozenset(values)
+        listed = ", ".join(f"`{each}`" for each in values)
+        self.leaves = f"One of {listed}; anything else is `{OTHER_VALUE}`."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return text in self.values or text in {OTHER_VALUE, UNKNOWN}
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return text if self.accepts(text) else OTHER_VALUE
+
+
+_PLAIN_PART = r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>|\?)"
+_PLAIN_NAME = re.compile(rf"{_PLAIN_PART}(?:\.{_PLAIN_PART})*", re.ASCII)
+_INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0")
+"""Letters by their category that no font shows."""
+
+
+@lru_cache(maxsize=2048)
+def _is_short_name(text: str) -> bool:
+    if _PLAIN_NAME.fullmatch(text):
+        return True
+    return not text.isascii() and all(_is_word(each) for each in text.split("."))
+
+
+def _is_word(part: str) -> bool:
+    if part == UNKNOWN:
+        return True
+    if part.startswith("<") and part.endswith(">"):
+        part = part[1:-1]
+    return (
+        part.isidentifier()
+        and all(each == "_" or each.isalnum() for each in part)  # an identifier may have any number of combining marks
+        and _INVISIBLE.isdisjoint(part)
+    )
+
+
+def is_name(text: str) -> bool:
+    """Whether the text is a name with dots (`package.module.f.<locals>.Model`) of at most `NAME_LIMIT` characters."""
+    return len(text) <= NAME_LIMIT and _is_short_name(text)
+
+
+class Identifier(Kind):
+    """The name of a class, a function, an engine and the like, which the program may have chosen."""
+
+    title = "identifier"
+    leaves = (
+        f"A name: letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen it. "
+        f"Anything else is `{UNKNOWN}`, also in a part of the name."
+    )
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return is_name(text)
+
+
+class Digest(Formed):
+    """A digest that torchspan computed."""
+
+    title = "digest"
+    leaves = (
+        "Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents; who "
+        "knows or guesses the contents can compute it."
+    )
+    form = re.compile(r"[0-9a-f]{1,64}")
+
+
+class RandomId(Digest):
+    """An id that was drawn at random: of a span, a trace or a run."""
+
+    title = "random id"
+    leaves = "Hexadecimal digits that were drawn at random."
+
+
+class Version(Formed):
+    """The version of a library."""
+
+    title = "version"
+    leaves = (
+        "A version: it begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else is "
+        f"`{UNKNOWN}`."
+    )
+    form = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,63}")
+
+
+class CompileId(Formed):
+    """Dynamo's number of a compilation: `0/0`, `!1/0/0`."""
+
+    title = "compile id"
+    leaves = f"Numbers that Dynamo counts: `0/1`. Anything else is `{UNKNOWN}`."
+    form = re.compile(r"!?[0-9]{1,9}(?:/[0-9]{1,9}){0,2}")
+
+
+class Text(Kind):
+    """A message of a library."""
+
+    title = "message"
+    leaves = (
+        "The first line of a message as a template: words that the libraries' own messages are made of, operators, "
+        f"data types. Every other word, name, number and path is `{UNKNOWN}`. At most 256 characters."
+    )
+    leaves_with_text = "The whole message with everything in it, at most 2 KiB."
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return _is_template(text)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return template(text)
+
+    def whole(self, text: str) -> str:
+        """See `Kind`."""
+        return cut(text)
+
+    def shortened(self, text: str, limit: int) -> str:
+        """See `Kind`."""
+        return cut(text, limit)
+
+
+def _is_template(text: str) -> bool:
+    kept = text.removesuffix("…").rstrip()
+    return template(kept) == kept
+
+
+class Phrase(Kind):
+    """Words that TensorRT gives to something, as it does to the phases of a build."""
+
+    title = "phrase"
+    leaves = (
+        "Words of TensorRT's own for what it does (`Building engine`), as a template: every word that is not in its "
+        f"messages is `{UNKNOWN}`. At most {NAME_LIMIT} characters."
+    )
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text) <= NAME_LIMIT and _is_template(text)
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return _phrase(text) if len(text) <= NAME_LIMIT else UNKNOWN
+
+
+@lru_cache(maxsize=256)
+def _phrase(text: str) -> str:
+    return template(text)
+
+
+class SpanName(Kind):
+    """The name of a span of torchspan, or of a step that has no span."""
+
+    title = "name of a span"
+    leaves = (
+        "The kind of work (`torch_tensorrt.convert`). Where it has a target, an identifier follows, or a phrase for a "
+        "phase of a build. A step without a span has an identifier alone. "
+        f"Anything else is `{UNKNOWN}`."
+    )
+    _TARGETS: ClassVar[dict[str, Kind]] = {
+        each.name: Phrase() if each is BUILD_PHASE else Identifier() for each in SPANS if each.has_target
+    }
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        phase_name, _, target = text.partition(" ")
+        kind = self._TARGETS.get(phase_name) if target else None
+        return is_name(text) or (kind is not None and kind.accepts(target))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`; of a target that is too long nothing is kept."""
+        if is_name(text):
+            return text
+        phase_name, _, target = text.partition(" ")
+        kind = self._TARGETS.get(phase_name) if target else None
+        return UNKNOWN if kind is None else f"{phase_name} {kind.reduced(target)}"
+
+
+class ProgramsSpanName(Kind):
+    """The name of a span that the program itself started."""
+
+    title = "name of the program's span"
+    leaves = (
+        "The name of a span that was open, the program's own spans included, at most 256 bytes. Only in the file of "
+        "`torchspan run`, which has the program's spans as well."
+    )
+    _LIMIT = 256
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text.encode("utf-8", "replace")) <= self._LIMIT
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        return cut(text, self._LIMIT)
+
+    def shortened(self, text: str, limit: int) -> str:
+        """See `Kind`."""
+        return cut(text, limit)

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is opened for writing, what is refused, and a name that is swapped while it is opened."""
+
+import os
+import socket
+import stat
+
+import pytest
+
+from torchspan._base import files
+from torchspan._base.files import open_existing, open_for_appending, regular_or_named
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "trace.jsonl")
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A file that must stay as it is."""
+    file = tmp_path / "victim"
+    file.write_text("precious")
+    yield file
+    assert file.read_text() == "precious"
+
+
+def foreign(path):
+    """The name of a file of another user's: only root can give one away, and to other users a file of root is foreign."""
+    if os.geteuid() != 0:
+        return "/etc/passwd"
+    with open(path, "w"):
+        os.chown(path, 65534, 65534)
+    return path
+
+
+def bind(path):
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(path)
+
+
+def why(path, *judge):
+    """The clause with which the file is refused."""
+    with pytest.raises(OSError) as caught:
+        os.close(open_for_appending(path, *judge))
+    return caught.value.strerror
+
+
+def test_a_file_that_is_made_is_for_its_owner_alone_whatever_the_umask(path):
+    before = os.umask(0)
+    try:
+        os.close(open_for_appending(path))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o660, 0o666])
+def test_a_mode_that_is_asked_for_is_the_mode_whatever_the_umask(path, mode):
+    before = os.umask(0o077)
+    try:
+        os.close(open_for_appending(path, mode=mode))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(path).st_mode) == mode
+
+
+def test_a_file_that_is_there_keeps_its_mode_and_its_content(path):
+    with open(path, "w") as file:
+        file.write("before\n")
+    os.chmod(path, 0o644)
+    opened = open_for_appending(path)
+    os.write(opened, b"after\n")
+    os.close(opened)
+    with open(path) as file:
+        assert (file.read(), stat.S_IMODE(os.stat(path).st_mode)) == ("before\nafter\n", 0o644)
+
+
+def test_a_descriptor_is_not_inherited(path):
+    opened = open_for_appending(path)
+    assert not os.get_inheritable(opened)
+    os.close(opened)
+
+
+def test_a_link_is_refused_and_what_it_leads_to_is_neither_written_nor_made(path, tmp_path, victim):
+    for target in (victim, tmp_path / "dangling"):
+        os.symlink(target, path)
+        assert why(path) == why(path, regular_or_named) == "is a link, which torchspan does not follow"
+        os.unlink(path)
+    assert not (tmp_path / "dangling").exists()
+
+
+def test_a_folder_that_is_a_link_is_followed(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    os.close(open_for_appending(str(tmp_path / "link" / "trace.jsonl")))
+    assert (tmp_path / "real" / "trace.jsonl").exists()
+
+
+def test_a_file_with_a_second_name_is_refused(path, victim):
+    os.link(victim, path)
+    assert why(path) == why(path, regular_or_named) == "has a second name (a hard link)"
+
+
+def test_a_file_of_another_user_is_refused(path):
+    name = foreign(path)
+    assert why(name) == why(name, regular_or_named) == "belongs to another user"
+
+
+def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(path, monkeypatch):
+    os.close(open_for_appending(path))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # so no file has this process's user as its owner
+    os.close(open_for_appending(path))
+
+
+@pytest.mark.parametrize(
+    ("make", "clause"),
+    [
+        (os.mkfifo, "is a named pipe, and not a regular file"),
+        (os.mkdir, "Is a directory"),
+        (bind, "is a socket, and not a regular file"),
+    ],
+)
+def test_what_is_no_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch, make, clause):
+    monkeypatch.chdir(tmp_path)  # the name of a socket must be short
+    make("x")
+    assert why("x") == clause
+
+
+def test_a_device_is_written_to_only_where_it_is_asked_for():
+    assert why("/dev/null") == "is a device, and not a regular file"
+    os.close(open_for_appending("/dev/null", regular_or_named))
+
+
+def test_a_pipe_that_is_asked_for_is_written_to_if_a_process_reads_it(path):
+    os.mkfifo(path)
+    assert why(path, regular_or_named) == "is a pipe that no process reads"
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writer = open_for_appending(path, regular_or_named)
+    os.write(writer, b"line\n")
+    assert os.read(reader, 100) == b"line\n"
+    os.close(reader)
+    os.close(writer)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a pipe away")
+def test_a_pipe_of_another_user_is_refused_where_a_pipe_is_asked_for(path):
+    os.mkfifo(path)
+    os.chown(path, 65534, 65534)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    assert why(path, regular_or_named) == "is a named pipe of another user"
+    os.close(reader)
+
+
+def test_the_names_of_this_processs_descriptors_are_links_of_the_systems_and_are_followed(tmp_path):
+    reader, writer = os.pipe()
+    with open(tmp_path / "out", "w") as file:
+        os.close(open_existing(f"/dev/fd/{file.fileno()}", os.O_APPEND))
+        os.link(tmp_path / "out", tmp_path / "second")  # the program has opened it: its name does not matter
+        os.close(open_existing(f"/dev/fd/{file.fileno()}", os.O_APPEND, regular_or_named))
+    os.close(open_for_appending(f"/dev/fd/{writer}", regular_or_named))
+    assert why(f"/dev/fd/{writer}") == "is a named pipe, and not a regular file"
+    os.close(reader)
+    os.close(writer)
+
+
+# --- a name that is swapped while it is opened --------------------------------------------------------------------
+
+
+@pytest.fixture
+def swapped(monkeypatch):
+    """`swapped(path, make)`: right after the first look at the path, what is there is removed and `make()` called."""
+
+    def swap(path, make):
+        look = os.lstat
+
+        def lstat(name, **options):
+            status = look(name, **options)
+            if name == path:
+                monkeypatch.setattr(os, "lstat", look)
+                os.unlink(path)
+                make()
+            return status
+
+        with open(path, "w"):
+            monkeypatch.setattr(os, "lstat", lstat)
+
+    return swap
+
+
+def test_a_file_that_is_swapped_for_a_link_is_refused(path, swapped, victim):
+    swapped(path, lambda: os.symlink(victim, path))
+    assert why(path) == "is a link, which torchspan does not follow"
+
+
+def test_a_file_that_is_swapped_for_a_second_name_of_another_is_refused(path, swapped, victim):
+    swapped(path, lambda: os.link(victim, path))
+    assert why(path) == "has a second name (a hard link)"
+
+
+def test_a_file_that_is_swapped_for_a_pipe_is_refused_and_not_waited_for(path, swapped):
+    swapped(path, lambda: os.mkfifo(path))
+    assert why(path) == "was replaced while it was opened"
+
+
+def test_a_pipe_that_is_swapped_for_a_link_is_refused(path, monkeypatch, victim):
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    look = os.lstat
+
+    def lstat(name):
+        status = look(name)
+        os.unlink(path)
+        os.symlink(victim, path)
+        return status
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    assert why(path, regular_or_named) == "is a link, which torchspan does not follow"
+    os.close(reader)
+
+
+def test_a_file_that_is_deleted_while_it_is_opened_is_made_again(path, swapped):
+    swapped(path, lambda: None)
+    os.close(open_for_appending(path))
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+
+
+def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(path, monkeypatch):
+    def gone(*_args, **_options):
+        raise FileNotFoundError(2, "No such file or directory", path)
+
+    with open(path, "w"):
+        monkeypatch.setattr(files, "open_existing", gone)
+    assert why(path) == "is deleted and made again all the time"

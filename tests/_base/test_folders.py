@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder that stays the same one, whatever is put in the place of its name."""
+
+import os
+import stat
+
+import pytest
+
+from torchspan._base.folders import NamedFolder, open_folder
+
+pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
+
+
+@pytest.fixture
+def place(tmp_path):
+    place = tmp_path / "place"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
+def folder(place):
+    folder = open_folder(str(place))
+    yield folder
+    folder.close()
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A file that must stay as it is."""
+    file = tmp_path / "victim"
+    file.write_text("precious")
+    yield file
+    assert file.read_text() == "precious"
+
+
+def names(place):
+    return sorted(path.name for path in place.iterdir())
+
+
+@pytest.mark.parametrize("kind", [open_folder, NamedFolder])
+def test_a_file_is_written_as_a_whole_for_its_owner_alone_read_and_removed(place, kind):
+    folder = kind(str(place))
+    folder.write("1.json", b"long before")
+    folder.write("1.json", b"after")
+    assert (folder.names(), folder.read("1.json", 100), folder.read("1.json", 2)) == (["1.json"], b"after", b"af")
+    assert stat.S_IMODE((place / "1.json").stat().st_mode) == 0o600
+    folder.unlink("1.json")
+    assert folder.names() == []
+    (place / "left").touch()
+    folder.remove()
+    assert not place.exists()
+    folder.close()
+
+
+def test_a_folder_that_is_a_link_or_a_file_is_refused(place, tmp_path):
+    (tmp_path / "link").symlink_to(place)
+    (tmp_path / "file").touch()
+    for name in ("link", "file", "none"):
+        with pytest.raises(OSError):
+            open_folder(str(tmp_path / name))
+
+
+def test_a_folder_of_another_user_is_refused(place):
+    other = "/"
+    if os.geteuid() == 0:
+        os.chown(place, 65534, 65534)
+        other = str(place)
+    with pytest.raises(OSError) as caught:
+        open_folder(other)
+    assert caught.value.strerror == "belongs to another user"
+
+
+def test_what_is_put_in_its_place_is_neither_written_nor_read_nor_removed(folder, place, tmp_path):
+    place.rename(tmp_path / "moved")
+    place.mkdir()
+    (place / "2.json").write_text("planted")
+    folder.write("1.json", b"mine")
+    assert (folder.names(), names(place)) == (["1.json"], ["2.json"])
+    folder.remove()
+    assert names(place) == ["2.json"]
+
+
+def test_once_it_is_gone_nothing_is_written_to_what_is_put_in_its_place(folder, place, victim):
+    place.rmdir()
+    place.mkdir()
+    (place / "1.json").symlink_to(victim)
+    with pytest.raises(FileNotFoundError):
+        folder.write("1.json", b"mine")
+    assert names(place) == ["1.json"]
+
+
+def test_links_and_pipes_at_the_names_of_its_files_are_replaced_and_never_followed(folder, place, victim):
+    (place / "1.json").symlink_to(victim)
+    os.mkfifo(place / "2.json")
+    for name in ("1.json", "2.json"):
+        with pytest.raises(OSError):
+            folder.read(name, 100)
+        folder.write(name, b"mine")
+    assert [folder.read(name, 100) for name in ("1.json", "2.json")] == [b"mine", b"mine"]
+
+
+def test_a_second_name_of_another_file_is_not_opened(folder, place, victim):
+    os.link(victim, place / "1.crash")
+    with pytest.raises(OSError):
+        folder.open("1.crash", os.O_WRONLY | os.O_APPEND)
+
+
+def test_a_write_that_fails_leaves_nothing_behind(folder, place):
+    (place / "1.json").mkdir()
+    with pytest.raises(OSError):
+        folder.write("1.json", b"mine")
+    assert names(place) == ["1.json"]
+
+
+def test_a_descriptor_that_the_program_closed_is_opened_again_if_it_is_the_same_folder(folder, place, tmp_path):
+    os.close(folder.number)
+    folder.write("1.json", b"mine")
+    assert names(place) == ["1.json"]
+    place.rename(tmp_path / "moved")
+    place.mkdir()
+    os.close(folder.number)
+    with pytest.raises(OSError) as caught:
+        folder.write("1.json", b"mine")
+    assert (caught.value.strerror, names(place)) == ("is another folder now", [])
+
+
+def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folder, place, tmp_path):
+    number = folder.number
+    os.close(number)
+    with open(tmp_path / "of the program", "w") as file:
+        assert file.fileno() == number
+        folder.write("1.json", b"mine")
+        folder.close()
+        assert os.fstat(file.fileno())
+    assert names(place) == ["1.json"]
+
+
+def test_removing_follows_no_link_and_leaves_nothing(folder, place, tmp_path, victim):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "file").touch()
+    (place / "deep" / "deeper").mkdir(parents=True)
+    (place / "deep" / "file").touch()
+    (place / "deep" / "link").symlink_to(tmp_path / "kept")
+    (place / "link").symlink_to(victim)
+    os.mkfifo(place / "pipe")
+    folder.remove()
+    assert (place.exists(), names(tmp_path / "kept")) == (False, ["file"])
+
+
+def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place, monkeypatch):
+    rmdir, late = os.rmdir, ["1.json", "2.json"]
+
+    def made_before(*arguments, **options):
+        if late:
+            folder.write(late.pop(), b"late")
+        return rmdir(*arguments, **options)
+
+    monkeypatch.setattr(os, "rmdir", made_before)
+    folder.remove()
+    assert not place.exists()

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan run` where others can put files: into the folder of its output, and into the one for temporary files."""
+
+import os
+import stat
+import sys
+import textwrap
+
+import pytest
+
+from torchspan._base.folders import open_folder
+from torchspan.cli import _scratch
+from torchspan.cli._command import CommandError
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no links, pipes and owners")
+TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
+
+
+def run(shell, *words, program=TRACED, **variables):
+    command = ["run", *words, "--", sys.executable, "-c", textwrap.dedent(program)]
+    return shell(*command, env={**os.environ, **variables})
+
+
+# --- what is at the names of a run's files ------------------------------------------------------------------------
+
+
+def test_a_pipe_under_a_name_of_the_family_is_not_read(shell, tmp_path):
+    os.mkfifo(tmp_path / "t-1.jsonl")
+    result = run(shell, "--output", tmp_path / "t-%p.jsonl")
+    assert (result.returncode, "torchspan.run · python" in result.stderr) == (0, True)
+    assert f"torchspan: cannot read {tmp_path}/t-1.jsonl: is a named pipe, and not a regular file\n" in result.stderr
+
+
+def test_a_link_to_a_device_without_an_end_is_not_read(shell, tmp_path):
+    (tmp_path / "t-1.jsonl").symlink_to("/dev/zero")
+    result = run(shell, "--output", tmp_path / "t-%p.jsonl")
+    assert (result.returncode, "torchspan.run · python" in result.stderr) == (0, True)
+    assert f"cannot read {tmp_path}/t-1.jsonl: is a link, which torchspan does not follow\n" in result.stderr
+
+
+def test_a_link_to_nothing_keeps_no_run_from_its_start(shell, tmp_path):
+    (tmp_path / "t-1.jsonl").symlink_to(tmp_path / "nowhere")
+    result = run(shell, "--output", tmp_path / "t-%p.jsonl", program=f"{TRACED}; raise SystemExit(3)")
+    assert (result.returncode, (tmp_path / "nowhere").exists()) == (3, False)
+
+
+PLANTING = """
+import os
+os.mkfifo(f"t-{os.getpid()}.jsonl")
+from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()
+"""
+
+
+def test_a_pipe_that_is_placed_while_the_program_runs_is_the_reason_that_nothing_was_recorded(shell):
+    result = run(shell, "--output", "t-%p.jsonl", program=PLANTING)
+    assert result.returncode == 0
+    assert "nothing was recorded: the file was not written: " in result.stderr
+    assert "is a named pipe, and not a regular file; 1 lost" in result.stderr
+
+
+def test_the_file_of_a_run_is_for_its_owner_alone_unless_the_mode_says_otherwise(shell):
+    run(shell, "--output", "private.jsonl")
+    run(shell, "--output", "shared.jsonl", TORCHSPAN_FILE_MODE="640")
+    modes = [stat.S_IMODE((shell.folder / f"{name}.jsonl").stat().st_mode) for name in ("private", "shared")]
+    assert modes == [0o600, 0o640]
+
+
+LOCKING = f"""
+import fcntl
+held = open("run.jsonl", "a")
+fcntl.flock(held, fcntl.LOCK_EX)
+{TRACED}
+fcntl.flock(held, fcntl.LOCK_UN)
+"""
+
+
+def test_what_was_written_beside_a_locked_file_is_drawn_and_both_files_are_named(shell):
+    result = run(shell, "--output", "run.jsonl", program=LOCKING)
+    (other,) = [path for path in shell.folder.iterdir() if path.name != "run.jsonl"]
+    moved = f"{shell.folder}/run.jsonl is locked by another process, so this process writes to {other}."
+    assert f"torchspan: {moved}\n" in result.stderr
+    assert "└─ work" in result.stderr
+
+
+# --- the folder for reports ---------------------------------------------------------------------------------------
+
+OUTLIVING = """
+import json, os, sys, time
+folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
+print(folder, flush=True)
+if os.fork() == 0:
+    os.setsid()
+    if "closes" in sys.argv:
+        os.closerange(3, 256)
+    while os.path.exists(folder):  # the run goes on
+        time.sleep(0.01)
+    os.mkdir(folder)  # as another user may, once it is gone
+    for name in (f"{os.getpid()}.new", f"{os.getpid()}.json", f"{os.getpid()}.crash"):
+        os.symlink(os.path.abspath("victim"), os.path.join(folder, name))
+    sys.exit()  # writes the report
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("closes",)])
+def test_a_process_that_outlives_its_run_writes_through_no_link_and_leaves_nothing(shell, tmp_path, words):
+    (shell.folder / "victim").write_text("precious")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}\n{OUTLIVING}", *words]
+    result = shell(*command, env={**os.environ, "TMPDIR": str(temporary)})  # returns when the last process has ended
+    (folder,) = temporary.iterdir()
+    assert str(folder) == result.stdout.strip()
+    assert all(path.is_symlink() for path in folder.iterdir())
+    assert (shell.folder / "victim").read_text() == "precious"
+
+
+def test_a_folder_for_reports_that_is_swapped_while_the_program_runs_is_neither_read_nor_removed(shell, tmp_path):
+    swapping = """
+        import json, os
+        folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
+        os.rename(folder, folder + ".moved")
+        os.mkdir(folder)
+        with open(f"{folder}/{os.getpid()}.json", "w") as file:
+            file.write('{"planted": true}')
+        os.mkfifo(f"{folder}/1.json")
+    """
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    result = run(shell, program=swapping, TMPDIR=str(temporary))
+    (folder,) = [path for path in temporary.iterdir() if not path.name.endswith(".moved")]
+    assert result.returncode == 0
+    assert "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported" in result.stderr, "the report was read"
+    assert sorted(path.suffix for path in folder.iterdir()) == [".json", ".json"]
+    assert [list(path.iterdir()) for path in temporary.iterdir() if path.name.endswith(".moved")] == [[]]
+
+
+def test_reports_and_the_folder_are_for_their_owner_alone(shell):
+    looking = """
+        import json, os, stat, atexit
+        folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
+        paths = [folder, *(os.path.join(folder, name) for name in os.listdir(folder))]
+        print(sorted(oct(stat.S_IMODE(os.stat(path).st_mode)) for path in paths))
+    """
+    before = os.umask(0)
+    try:
+        assert run(shell, program=looking).stdout == "['0o600', '0o600', '0o700']\n"
+    finally:
+        os.umask(before)
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The folder for temporary files, in which everybody may write and rename."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_that_is_swapped_right_after_it_was_made_is_not_used(temporary, monkeypatch):
+    (temporary / "precious").mkdir()
+    (temporary / "precious" / "file").touch()
+    made = _scratch.tempfile.mkdtemp
+
+    def swapped(**options):
+        path = made(**options)
+        os.rmdir(path)
+        os.symlink(temporary / "precious", path)
+        return path
+
+    monkeypatch.setattr(_scratch.tempfile, "mkdtemp", swapped)
+    with pytest.raises(CommandError, match="cannot make a temporary folder"), _scratch.scratch_folder():
+        pass
+    assert (temporary / "precious" / "file").exists()
+
+
+def test_what_is_put_in_the_place_of_the_folder_is_not_removed(temporary):
+    (temporary / "precious").mkdir()
+    (temporary / "precious" / "file").touch()
+    with _scratch.scratch_folder() as folder:
+        os.rename(folder.path, temporary / "moved")
+        os.rename(temporary / "precious", folder.path)
+    assert os.listdir(folder.path) == ["file"]
+
+
+def test_a_left_folder_is_removed_and_a_link_or_a_folder_in_use_is_not(temporary):
+    for name in ("left", "used", "precious"):
+        (temporary / f"torchspan-run-{name}").mkdir()
+        (temporary / f"torchspan-run-{name}" / "1.json").touch()
+    (temporary / "torchspan-run-precious").rename(temporary / "precious")
+    (temporary / "torchspan-run-link").symlink_to(temporary / "precious")
+    used = open_folder(str(temporary / "torchspan-run-used"))
+    _scratch.fcntl.flock(used.number, _scratch.fcntl.LOCK_EX)
+    with _scratch.scratch_folder():
+        pass
+    used.close()
+    left = sorted(path.name for path in temporary.iterdir())
+    assert left == ["precious", "torchspan-run-link", "torchspan-run-used"]
+    assert os.listdir(temporary / "precious") == ["1.json"]

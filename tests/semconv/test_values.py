@@ -1,0 +1,423 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each kind of text lets through."""
+
+import sys
+import zipfile
+
+import pytest
+import torch
+
+from torchspan import phase, semconv
+from torchspan.semconv import _table
+from torchspan.semconv._operators import Arguments, OnnxOperator, Operator, Validators
+from torchspan.semconv._places import Place
+from torchspan.semconv._sizes import DataType, SettingValue, Shape, Violation
+from torchspan.semconv._values import (
+    CompileId,
+    Digest,
+    Enumeration,
+    Identifier,
+    Phrase,
+    ProgramsSpanName,
+    SpanName,
+    Text,
+    Version,
+)
+
+KINDS = (
+    Arguments(),
+    CompileId(),
+    DataType(),
+    Digest(),
+    Enumeration("hit", "miss"),
+    Identifier(),
+    OnnxOperator(),
+    Operator(),
+    Phrase(),
+    Place(),
+    ProgramsSpanName(),
+    SettingValue(),
+    Shape(),
+    SpanName(),
+    Text(),
+    Validators(),
+    Version(),
+    Violation(),
+)
+
+HOSTILE = (
+    "",
+    " ",
+    "?",
+    "…",
+    "alice@example.com",
+    "jane doe",
+    "sk-live-4711",
+    "/home/alice/customers/acme",
+    "a\nb",
+    "a\x1b[31m",
+    "a\u202eb",
+    "a\x00b",
+    "\ud800",
+    "\u3164",
+    "é" * 3000,
+    "x" * 1_000_000,
+    "." * 100_000,
+    "1" * 100_000,
+    "[" * 100_000,
+    "a." * 50_000 + "!",
+    "[" + "-1" * 250 + "!",
+    "a, " * 50_000,
+    "<" * 50_000 + ">" * 50_000,
+    "torch.ops." * 10_000,
+    "inputs[0].shape[" * 10_000,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
+def test_what_a_kind_makes_of_a_text_it_accepts_and_leaves_as_it_is(kind):
+    for text in HOSTILE:
+        told = kind.reduced(text)
+        assert kind.accepts(told)
+        assert kind.reduced(told) == told
+        assert len(told.encode("utf-8", "replace")) <= 2048
+
+
+@pytest.mark.parametrize(
+    "kind", [each for each in KINDS if each.title != "name of the program's span"], ids=lambda k: k.title
+)
+def test_no_mail_address_key_or_path_of_the_programs_is_let_through(kind):
+    for text in ("alice@example.com", "sk-live-4711 jane", "/home/alice/acme secret", "HF_TOKEN=hf_secret"):
+        assert text not in kind.reduced(text)
+        assert not kind.accepts(text)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
+def test_every_kind_says_what_leaves_in_a_sentence(kind):
+    assert kind.leaves[0].isupper()
+    assert kind.leaves.endswith(".")
+    assert kind.leaves_with_text is None or kind.leaves_with_text.endswith(".")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
+def test_only_what_the_kind_says_differs_where_texts_are_captured(kind):
+    text = "what alice@example.com wrote"
+    assert (kind.whole(text) == text) == (kind.leaves_with_text is not None or isinstance(kind, ProgramsSpanName))
+
+
+# --- enumerations, names, digests, versions ------------------------------------------------------------------------
+def test_what_is_not_in_an_enumeration_is_other():
+    kind = Enumeration("hit", "miss")
+    assert [kind.reduced(text) for text in ("hit", "miss", "Hit", "alice")] == ["hit", "miss", "other", "other"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "RuntimeError",
+        "torch.fx.node.Foo",
+        "package.module.f.<locals>.Model",
+        "<lambda>",
+        "_run_on_acc_0",
+        "größe.Straße",
+        "模型.前向",
+        "n" * 128,
+    ],
+)
+def test_an_identifier_stays(name):
+    assert Identifier().reduced(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "jane doe",
+        "alice@example.com",
+        "sk-live-4711",
+        "4711",
+        "a..b",
+        "a.",
+        ".a",
+        "<a b>",
+        "<>",
+        "a<b",
+        "a\n",
+        "a\x1b",
+        "a\u202eb",
+        "a\u0301" * 40,
+        "a\u200b",
+        "\u3164\u115f",
+        "n" * 129,
+        "Model[alice]",
+    ],
+)
+def test_what_is_no_identifier_is_a_question_mark(name):
+    assert Identifier().reduced(name) == "?"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"), [("0123456789abcdef", "0123456789abcdef"), ("alice@canary.x-4", "?"), ("0" * 65, "?")]
+)
+def test_a_digest_is_hexadecimal_digits(text, told):
+    assert Digest().reduced(text) == told
+
+
+@pytest.mark.parametrize("text", ["2.14.0", "2.14.0+cu130", "1.6.1.8", "2.15.0.dev20260101", "2.14.0a0+git1234567"])
+def test_a_version_stays(text):
+    assert Version().reduced(text) == text
+
+
+@pytest.mark.parametrize("text", ["alice", "1 2", "2.14@acme", "1" * 65])
+def test_what_is_no_version_is_a_question_mark(text):
+    assert Version().reduced(text) == "?"
+
+
+@pytest.mark.parametrize("text", ["0/0", "12/3", "!1", "!1/0/0"])
+def test_a_compile_id_stays(text):
+    assert CompileId().reduced(text) == text
+
+
+# --- operators -----------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "name", ["torch.ops.aten.add.Tensor", "aten::add", "_operator.getitem", "math.ceil", "torch.sym_max", "placeholder"]
+)
+def test_an_operator_that_is_known_stays(name):
+    assert Operator().reduced(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["torch.ops.sk4711.alice9000", "aten::alice", "app.customers.acme", "torch.alice", "alice", "SECRET-4711"]
+)
+def test_an_operator_that_is_not_known_is_a_question_mark(name):
+    assert Operator().reduced(name) == "?"
+
+
+def test_an_operator_that_is_registered_later_is_known_from_then_on():
+    assert Operator().reduced("torch.ops.torchspan_tests.twice.default") == "?"
+    with torch.library._scoped_library("torchspan_tests", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CPU")
+        assert (
+            Operator().reduced("torch.ops.torchspan_tests.twice.default") == "torch.ops.torchspan_tests.twice.default"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("Einsum", "Einsum"), ("LSTM", "LSTM"), ("CanaryOp", "?"), ("Einsum sk-live", "?")]
+)
+def test_an_onnx_operator_is_one_of_the_standard(name, told):
+    assert OnnxOperator().reduced(name) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("self: float64, dim", "self: float64, dim"),
+        ("self: float32 int64 dynamic", "self: float32 int64 dynamic"),
+        ("argument 3, x", "argument 3, x"),
+        ("self: float64, alice@example.com", "self: float64, ?"),
+        ("self: alice", "?"),
+    ],
+)
+def test_of_arguments_names_and_data_types_stay(text, told):
+    assert Arguments().reduced(text) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("app.f, torch_tensorrt.g", "app.f, torch_tensorrt.g"),
+        ("supports_dynamic_shapes=False", "supports_dynamic_shapes=False"),
+        ("app.f, SECRET 4711", "app.f, ?"),
+    ],
+)
+def test_of_validators_names_stay(text, told):
+    assert Validators().reduced(text) == told
+
+
+# --- sizes ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "[1, 16]",
+        "[1..4..8, 16]",
+        "[-1, 3]",
+        "[s77, 2*s0 + 1, (u0//2)]",
+        "[Max(1, s77)]",
+        "s77: [1, 8]",
+        "u0: [0, int_oo]",
+        "int",
+        "NoneType",
+    ],
+)
+def test_a_shape_stays(text):
+    assert Shape().reduced(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["[canaryshape, alice@example.com]", "[1, alice]", "batch: [1, 8]", "Model", "[" + "1, " * 500 + "1]"]
+)
+def test_what_is_no_shape_is_a_question_mark(text):
+    assert Shape().reduced(text) == "?"
+
+
+def test_every_data_type_of_pytorch_and_tensorrt_is_known():
+    import tensorrt_rtx
+
+    from torchspan.probes.describe._values import tensorrt_dtype
+
+    names = {str(each).removeprefix("torch.") for each in vars(torch).values() if isinstance(each, torch.dtype)}
+    names |= {tensorrt_dtype(each) for each in tensorrt_rtx.DataType.__members__.values()}
+    assert [name for name in sorted(names) if DataType().reduced(name) != name] == []
+
+
+def test_another_data_type_is_other():
+    assert DataType().reduced("alice@example.com") == "other"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["3", "-1", "0.5", "1e-05", "True", "None", "fast", "torch.float16", "dtype.f32", "EngineCapability.STANDARD"],
+)
+def test_a_value_of_a_setting_stays(text):
+    assert SettingValue().reduced(text) == text
+
+
+@pytest.mark.parametrize("text", ["alice", "Customer.ACME", "torch.alice", "1" * 30])
+def test_another_value_of_a_setting_is_a_question_mark(text):
+    assert SettingValue().reduced(text) == "?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inputs[0].shape[1]: specialized to a constant",
+        "inputs[0].shape[1]: always equal to inputs[1].shape[1]",
+        "?: not all values of its range are valid",
+    ],
+)
+def test_a_violation_stays(text):
+    assert Violation().reduced(text) == text
+
+
+def test_a_violation_with_a_name_in_it_is_a_question_mark():
+    assert Violation().reduced("inputs[alice].shape[1]: specialized to a constant") == "?"
+
+
+# --- names of spans ------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("torch_tensorrt.compile", "torch_tensorrt.compile"),
+        ("torchspan.observed f.<locals>.g", "torchspan.observed f.<locals>.g"),
+        ("torchspan.observed jane doe", "torchspan.observed ?"),
+        ("torchspan.observed " + "n" * 3_000_000, "torchspan.observed ?"),
+        ("torch_tensorrt.pass alice@example.com", "torch_tensorrt.pass ?"),
+        ("tensorrt.build_phase Building engine", "tensorrt.build_phase Building engine"),
+        ("tensorrt.build_phase " + "n" * 129, "tensorrt.build_phase ?"),
+        ("torch_tensorrt.compile alice", "?"),
+        ("alice and bob", "?"),
+    ],
+)
+def test_of_a_spans_name_the_target_is_reduced(name, told):
+    assert semconv.span_name(name) == told
+
+
+def test_every_phase_is_the_name_of_a_span():
+    assert [each.name for each in phase.SPANS if semconv.span_name(each.name) != each.name] == []
+
+
+# --- places --------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """A folder on the import path."""
+    folder = tmp_path / "home" / "alice" / "program"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    return folder
+
+
+def made(file):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("")
+    return str(file)
+
+
+def test_a_file_below_the_import_path_is_told_from_there_on(program):
+    assert Place().reduced(made(program / "models" / "net.py")) == "models/net.py"
+
+
+def test_the_longest_entry_of_the_import_path_counts(program, monkeypatch):
+    monkeypatch.setattr(sys, "path", ["/", "", *sys.path, str(program / "models")])
+    assert Place().reduced(made(program / "models" / "net.py")) == "net.py"
+
+
+def test_of_a_file_elsewhere_the_name_is_told(tmp_path):
+    assert Place().reduced(made(tmp_path / "home" / "alice" / "net.py")) == "net.py"
+
+
+def test_a_folder_with_other_characters_is_a_question_mark(program):
+    assert Place().reduced(made(program / "Zenobia Kropotkin" / "net.py")) == "?/net.py"
+    assert Place().reduced(made(program / "alice@example.com.py")) == "?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["select * from users where mail='alice'", "<alice secret>", "alice.py", "/home/alice/gone.py", "a\x00b", ""],
+)
+def test_what_is_no_file_is_a_question_mark(text):
+    assert Place().reduced(text) == "?"
+
+
+def test_a_file_in_an_archive_on_the_import_path_is_told(tmp_path, monkeypatch):
+    archive = tmp_path / "library.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("package/module.py", "")
+    monkeypatch.setattr(sys, "path", [str(archive), *sys.path])
+    assert Place().reduced(str(archive / "package" / "module.py")) == "package/module.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("<string>", "<string>"),
+        ("<stdin>", "<stdin>"),
+        ("<eval_with_key>.12", "<eval_with_key>.12"),
+        ("<eval_with_key>.12 from /home/alice/net.py:3 in forward", "<eval_with_key>.12"),
+        ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap>"),
+        ("<string> alice", "<string>"),
+    ],
+)
+def test_code_that_is_in_no_file_is_told_as_python_calls_it(name, told):
+    assert Place().reduced(name) == told
+
+
+def test_where_texts_are_captured_a_place_is_absolute(program):
+    file = made(program / "models" / "net.py")
+    assert Place().whole(file) == file
+
+
+def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(program, monkeypatch):
+    class Entries(list):
+        def __iter__(self):
+            raise SystemExit
+
+        __len__ = __getitem__ = copy = __iter__
+
+    monkeypatch.setattr(sys, "path", Entries([object(), b"/", *list.copy(sys.path)]))
+    told = Place().reduced(__file__)
+    monkeypatch.undo()
+    assert told in {"test_values.py", "semconv/test_values.py", "tests/semconv/test_values.py"}
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+def test_a_row_of_strings_without_a_kind_cannot_be_made():
+    with pytest.raises(ValueError, match=r"a\.b is string: name the kind of its strings"):
+        _table.Attribute("a.b", "string", "Something.")
+
+
+def test_a_row_of_numbers_with_a_kind_cannot_be_made():
+    with pytest.raises(ValueError, match=r"a\.b is int: it takes no kind"):
+        _table.Attribute("a.b", "int", "Something.", kind=Identifier())

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hot path as the bridge puts it together, on a provider with any sampler, over a function of a test's."""
+
+import dataclasses
+
+from opentelemetry.sdk.trace import TracerProvider
+
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
+from torchspan.probes import PROBES, Run
+from torchspan.subscribers.registry import Registry
+from torchspan.writer import SpanParents, SpanWriter
+
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.is_timed)
+(CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
+(MODULE, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.arguments is None)
+
+
+class TrtEngine:
+    """Stands for the engine that runs."""
+
+
+def echo(input_tensors, engine):
+    return input_tensors
+
+
+class SampledRuns:
+    """run: the hooked function. rules: those that are set for other samplers. clock: see `RunSampling`."""
+
+    def __init__(
+        self, sampler, original=echo, *, probe=OPERATOR, rules=None, clock=None, processors=(), ids=None, registry=None
+    ):
+        self.provider = TracerProvider(sampler=sampler, id_generator=ids, shutdown_on_exit=False)
+        for each in processors:
+            self.provider.add_span_processor(each)
+        self.tracer = self.provider.get_tracer("app")
+        self.sampling = RunSampling(RateLimits(), rules, clock=clock)
+        self.parents = SpanParents()
+        self.engine = Engine(registry or Registry())
+        self.writer = SpanWriter(self.provider, parents=self.parents, holds=self.sampling.use)
+        self.engine.pipeline = Pipeline([self.writer.callback])
+        self.provenance = Provenance()
+        ports = dataclasses.replace(
+            Ports.closed(), parents=self.parents, run_policy=self.sampling, sampling=self.sampling
+        )
+        factory = WrapperFactory(self.engine, self.provenance)
+        self.run = wrap_run(factory, ports, probe.target, probe.action, original)
+        self.writer.look_for_provider()
+
+    def close(self):
+        self.engine.stop()
+        self.parents.close()

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measurements carry the trace of a kept span, where there is one."""
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
+
+from support.engines import extend
+from torchspan import phase
+from torchspan.engine import ActiveWork, Engine
+from torchspan.writer import MetricWriter, SpanWriter
+
+
+@pytest.fixture
+def measured():
+    """Makes an engine, the program's tracer, and what reads the exemplars of a metric as (trace id, span id)."""
+
+    def make(sampler):
+        provider, engine, reader = (
+            TracerProvider(sampler=sampler, shutdown_on_exit=False),
+            Engine(),
+            InMemoryMetricReader(),
+        )
+        extend(engine, SpanWriter(provider).callback)
+        meters = MeterProvider([reader], shutdown_on_exit=False)
+        extend(engine, MetricWriter(engine, meters, active=ActiveWork(), dropped=int).callback)
+
+        def exemplars(name):
+            (resource,) = reader.get_metrics_data().resource_metrics
+            found = {metric.name: metric for scope in resource.scope_metrics for metric in scope.metrics}
+            points = found[name].data.data_points
+            return [(each.trace_id, each.span_id) for point in points for each in point.exemplars]
+
+        return engine, provider.get_tracer("app"), exemplars
+
+    return make
+
+
+DURATIONS = pytest.mark.parametrize(
+    ("of", "name"),
+    [
+        (phase.COMPILE, "torch_tensorrt.compile.duration"),
+        (phase.BUILD_ENGINE, "torch_tensorrt.phase.duration"),
+        (phase.EXECUTE, "torch_tensorrt.execute.duration"),
+    ],
+)
+
+
+@DURATIONS
+def test_the_exemplar_of_work_with_a_sampled_span_refers_to_that_span(measured, of, name):
+    engine, tracer, exemplars = measured(ALWAYS_ON)
+    with tracer.start_as_current_span("request"):
+        event = engine.open(of, {})
+        engine.close(event)
+    assert exemplars(name) == [(event.handle.trace_id, event.handle.span_id)]
+
+
+@DURATIONS
+def test_work_without_a_sampled_span_has_no_exemplar(measured, of, name):
+    engine, _, exemplars = measured(ALWAYS_OFF)
+    engine.close(engine.open(of, {}))
+    assert exemplars(name) == []
+
+
+def test_a_run_that_is_no_event_has_no_exemplar_of_whatever_span_is_current_when_it_is_added_up(measured):
+    engine, tracer, exemplars = measured(ALWAYS_ON)
+    for _ in range(5):
+        engine.run_times.add(0.01)
+    with tracer.start_as_current_span("another request"):
+        assert exemplars("torch_tensorrt.execute.duration") == []
