@@ -122,7 +122,7 @@ def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
             return True
         tensor = getattr(modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
         for each in values:  # noqa: SIM110 - a generator would take longer than all the rest
-            if isinstance(each, tensor):
+            if issubclass(type(each), tensor):  # `isinstance` would ask an object of the program for its class
                 return True
         return False
 

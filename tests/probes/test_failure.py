@@ -14,16 +14,9 @@ from torchspan.probes.describe import failure, place
 FOLDER = torchspan.__path__[0]
 
 
-class Overload:
+def overload():
     """What the target of a call of `torch.ops.aten.add.Tensor` looks like."""
-
-    _overloadname = "Tensor"
-
-    def __init__(self, name="aten.add.Tensor"):
-        self.name = name
-
-    def __str__(self):
-        return self.name
+    return SimpleNamespace(_overloadname="Tensor", _overloadpacket=SimpleNamespace(_qualified_op_name="aten::add"))
 
 
 def graph_of(*nodes):
@@ -34,7 +27,7 @@ def graph_of(*nodes):
 
 
 def node(name="add", op="call_function", target=None, stack=None):
-    return SimpleNamespace(name=name, op=op, target=target or Overload(), meta={"stack_trace": stack})
+    return SimpleNamespace(name=name, op=op, target=target or overload(), meta={"stack_trace": stack})
 
 
 class Interpreter:

@@ -221,3 +221,59 @@ def test_switched_off_children_get_nothing(instrument, tracer):
     instrument(propagation="off")
     with tracer.start_as_current_span("request"):
         assert "TRACEPARENT" not in by_run()
+
+
+# --- environments that the program emptied ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tenant():
+    """Baggage, and a span around."""
+    token = context.attach(baggage.set_baggage("email", "alice@example.com"))
+    yield
+    context.detach(token)
+
+
+def emptied():
+    return [
+        {},
+        {"MINE": "1"},
+        {"PATH": os.environ["PATH"], "MINE": "1"},
+        {b"PATH": os.environb[b"PATH"]},
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(emptied())))
+def test_baggage_is_not_put_into_an_environment_that_was_emptied_and_the_parent_is(number, instrument, tracer, tenant):
+    instrument()
+    with tracer.start_as_current_span("request") as request:
+        environment = shown(subprocess.check_output(SHOW, env=emptied()[number]))
+    assert "BAGGAGE" not in environment
+    assert span_id(request) in environment["TRACEPARENT"]
+
+
+@pytest.mark.parametrize("propagation", ["on", "links"])
+def test_baggage_is_put_into_an_environment_made_of_this_processs(propagation, instrument, tracer, tenant):
+    instrument(propagation=propagation)
+    without_one = dict(list(os.environ.items())[1:])
+    with tracer.start_as_current_span("request"):
+        for given in (None, os.environ, {**os.environ, "MINE": "1"}, without_one, dict(os.environb)):
+            environment = shown(subprocess.check_output(SHOW, env=given))
+            assert environment["BAGGAGE"] == "email=alice%40example.com"
+            assert "TRACEPARENT" in environment
+
+
+def test_propagation_that_is_off_puts_neither_into_an_emptied_environment(instrument, tracer, tenant):
+    instrument(propagation="off")
+    with tracer.start_as_current_span("request"):
+        environment = shown(subprocess.check_output(SHOW, env={}))
+    assert environment.keys() - {"LC_CTYPE"} == set()
+
+
+def test_values_of_the_programs_environment_are_not_asked_for_a_text(tracer):
+    class Path:
+        def __fspath__(self):
+            raise SystemExit("asked")
+
+    with tracer.start_as_current_span("request"):
+        assert _environment.of_child({"TRACEPARENT": Path()}, {}) is None

@@ -71,13 +71,19 @@ def is_a(thing: Any, kind: Any) -> bool:
     return issubclass(type(thing), kind)
 
 
+def exactly(thing: Any, *kinds: type) -> bool:
+    """Whether the type of `thing` is one of these. (`type(thing) in kinds` would ask its metaclass what is equal.)"""
+    kind = type(thing)
+    return any(each is kind for each in kinds)
+
+
 def attribute(thing: Any, name: str, default: Any = None) -> Any:
     """What `thing` has under `name`, as far as no code of the program's runs for it; else `default`.
 
     Raises what a property of a library's raises.
     """
     kind = type(thing)
-    if id(kind) in _PLAIN_TYPES or is_of_library(kind):
+    if only_stores(kind):
         return getattr(thing, name, default)
     found = _held(thing, kind, name)
     return default if found is _MISSING else found
@@ -144,8 +150,20 @@ def _is_ours_to_ask(owner: type) -> bool:
 def instance_dict(thing: Any) -> dict[str, Any]:
     """The attributes that `thing` itself holds; empty where it has no dictionary of its own."""
     getter, _ = _looked_up(type(thing), "__dict__")
-    held = getter.__get__(thing) if type(getter) is GetSetDescriptorType else None
+    held = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
     return held if type(held) is dict else {}
+
+
+def method(kind: type, name: str) -> Any:
+    """The function that a class has under `name`; None where there is none, or something else."""
+    found, _ = _looked_up(kind, name)
+    return found if type(found) is FunctionType else None
+
+
+def definer(kind: type, name: str) -> type | None:
+    """The class, among `kind` and its bases, that defines `name`; None where there is none."""
+    found, owner = _looked_up(kind, name)
+    return None if found is _MISSING else owner
 
 
 # --- what is of a library --------------------------------------------------------------------------------------------
@@ -156,18 +174,24 @@ def is_of_library(kind: type) -> bool:
     """
     known = _KINDS.get(id(kind))
     if known is None:
-        known = all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
+        known = _root(kind) in LIBRARIES and all(map(_is_known, _MRO(kind))) and not _is_asking(kind)
         _remember(kind, known)
     return known
 
 
+def only_stores(kind: type) -> bool:
+    """Whether asking objects of this class for an attribute runs no code of the program's."""
+    return id(kind) in _PLAIN_TYPES or is_of_library(kind)
+
+
+def _root(cls: type) -> str:
+    return module_of(cls).partition(".")[0]
+
+
 def _is_known(cls: type) -> bool:
     """Whether the class really is where its module says."""
-    name, path = _MODULE(cls), _QUALNAME(cls)
-    if type(name) is not str or type(path) is not str:
-        return False
-    root = name.partition(".")[0]
-    if root not in LIBRARIES and name not in _BASES:
+    name, path = module_of(cls), _QUALNAME(cls)
+    if type(path) is not str or (_root(cls) not in LIBRARIES and name not in _BASES):
         return False
     if name == "pybind11_builtins" or not _FLAGS(cls) & _HEAP_TYPE:
         return True
@@ -180,8 +204,11 @@ def _is_known(cls: type) -> bool:
 
 
 def _is_asking(kind: type) -> bool:
-    own = [_looked_up(kind, name)[0] for name in ("__getattr__", "__getattribute__")]
-    return FunctionType in map(type, own) or _is_tensor(kind) or is_module(kind)
+    for name in ("__getattr__", "__getattribute__"):
+        found, owner = _looked_up(kind, name)
+        if type(found) is FunctionType and _root(owner) != "torchspan":  # stand-ins refuse what they do not have
+            return True
+    return issubclass(kind, (type, ModuleType)) or _is_tensor(kind) or is_module(kind)
 
 
 def is_module(kind: type) -> bool:
@@ -197,7 +224,9 @@ def _is_tensor(kind: type) -> bool:
 
 def loaded(module: str, name: str) -> Any:
     """What a module has under `name`; None where the module has not been imported, or has no such name."""
-    return instance_dict(sys.modules.get(module)).get(name)
+    found = sys.modules.get(module)
+    held = found.__dict__ if type(found) is ModuleType else instance_dict(found)
+    return held.get(name)
 
 
 _KINDS: dict[int, bool] = {}
@@ -232,7 +261,7 @@ def whole_number(value: Any) -> int | None:
 
 def switch(value: Any) -> bool | None:
     """Whether a plain value counts as true; None for an object whose answer would be code of its own."""
-    if value is None or type(value) in _WITH_A_TRUTH:
+    if value is None or exactly(value, *_WITH_A_TRUTH):
         return bool(value)
     return None
 
@@ -262,7 +291,7 @@ def pairs(thing: Any) -> list[tuple[Any, Any]]:
 
 def size(thing: Any) -> int | None:
     """The bytes of a `bytes` object and the like, or of what a library calls `nbytes`; None for anything else."""
-    if type(thing) in (bytes, bytearray):
+    if exactly(thing, bytes, bytearray):
         return len(thing)
     if type(thing) is memoryview:
         return thing.nbytes

@@ -23,6 +23,9 @@ logger = logging.getLogger("torchspan")
 
 Callback = Callable[[Any], object]
 
+CLASSES_LIMIT = 100
+"""Classes of spans whose `end` is replaced: a program may make classes at run time."""
+
 
 class SpanEnds:
     """Calls back just before a span ends, while attributes can still be written.
@@ -60,6 +63,7 @@ class SpanEnds:
             if not _State.users:
                 _WATCHED.clear()
                 _State.classes.clear()
+                _State.holders.clear()
                 _State.patches.undo()
 
     def call(self, callback: Callback, span: Any) -> None:
@@ -86,7 +90,10 @@ class _State:
     """One for the process. Changed only under the lock."""
 
     users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
+    holders: set[type] = set()  # noqa: RUF012
+    """Classes whose `end` is replaced."""
     classes: set[type] = set()  # noqa: RUF012
+    """Classes of spans that have been seen to have such an `end`."""
     patches = Patches()
 
 
@@ -97,9 +104,13 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
     with _LOCK:
         _State.users.add(user)
         holder = next(each for each in kind.__mro__ if "end" in vars(each))
-        if holder not in _State.classes:
+        if holder not in _State.holders:
+            if len(_State.holders) >= CLASSES_LIMIT:
+                raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")
             _State.patches.replace_shared(holder, "end", _ending)
-        _State.classes.update((kind, holder))
+            _State.holders.add(holder)
+        if len(_State.classes) < CLASSES_LIMIT:
+            _State.classes.add(kind)
 
 
 def _ending(original: Function) -> Function:

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 from torchspan._base.errors import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
+from torchspan._base.reading import is_a
 
 __all__ = ["ContextCarrier", "Inside", "add", "remove", "within"]
 
@@ -192,9 +193,9 @@ def _runs_in_threads(pool: Any) -> bool:
     `multiprocessing` has one class for its pools, of which ThreadPool is a subclass. Python 3.14's InterpreterPoolExecutor
     is a ThreadPoolExecutor whose functions must pickle.
     """
-    if isinstance(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):
+    if is_a(pool, _class("concurrent.futures.interpreter", "InterpreterPoolExecutor")):
         return False
-    return isinstance(pool, _class("multiprocessing.pool", "ThreadPool")) or not isinstance(
+    return is_a(pool, _class("multiprocessing.pool", "ThreadPool")) or not is_a(
         pool, _class("multiprocessing.pool", "Pool")
     )
 

@@ -17,13 +17,14 @@ from __future__ import annotations
 import functools
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from time import perf_counter
 from types import FunctionType
 from typing import Any
 
 from torchspan import _dynamo_safety, semconv
 from torchspan._base.errors import FAILED
+from torchspan._base.reading import entries
 from torchspan.adapters._machinery.caller import is_called_by, outside
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.wrap import WrapperFactory
@@ -476,12 +477,9 @@ class EngineRuns:
         return facts
 
 
-def _values(inputs: Iterable[Any]) -> tuple[Any, ...]:
-    """The inputs, as far as they can be looked at: a call with others fails in its own way."""
-    try:
-        return tuple(inputs)
-    except Exception:
-        return ()
+def _values(inputs: Any) -> tuple[Any, ...]:
+    """The inputs of a list or tuple; others are not looked at: iterating them may run code, or use them up."""
+    return tuple(entries(inputs) or ())
 
 
 def _tensor_type() -> Any:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from torchspan import semconv
 from torchspan._base.errors import FAILED
+from torchspan._base.reading import IDENTIFIER_LIMIT, attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import (
@@ -76,7 +77,7 @@ class Observations:
                 return Begun(None, parent.tally(OBSERVED), time.perf_counter())
         name = semconv.identifier(name)
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
-        if isinstance(code := getattr(call.function, "__code__", None), CodeType):
+        if type(code := attribute(call.function, "__code__")) is CodeType:
             engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
         return None if event is None else Begun(event)
@@ -91,7 +92,7 @@ class Observations:
             begun.tally.add(time.perf_counter() - begun.start_s)
 
     def _bounded(self, name: str) -> str | None:
-        if name not in self._names and len(self._names) < NAMES_LIMIT:
+        if name not in self._names and len(self._names) < NAMES_LIMIT and len(name) <= IDENTIFIER_LIMIT:
             self._names.add(name)
         return name if name in self._names else None
 

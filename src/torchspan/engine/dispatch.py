@@ -9,7 +9,9 @@ from enum import Enum
 from types import CodeType
 from typing import Any
 
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import FAILED, Guard
+from torchspan._base.reading import traceback_of
 from torchspan.engine.deferral import Deferral, Waiting
 from torchspan.engine.event import Attributes, Event, Observed
 from torchspan.engine.pipeline import Members, Pipeline
@@ -59,7 +61,7 @@ class Engine:
         self.peek = self._current.get
         """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
         self._busy = self.registry.busy
-        self._codes: set[CodeType] = set()
+        self._codes: ByIdentity[bool] = ByIdentity()
         self.at_stop(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
 
     @property
@@ -312,7 +314,7 @@ class Engine:
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:
         """Tell the engine the code of a wrapper that opens events, so that it knows it in a traceback."""
-        self._codes.add(code)
+        self._codes[code] = True
 
     def _note_error(self, event: Event, error: BaseException) -> None:
         """Decide whether the error came from the event's own work, holding on to no exception.
@@ -327,9 +329,9 @@ class Engine:
             event.parent.scratch.failed_child = type(error)
 
     def _wrappers_in(self, error: BaseException) -> int:
-        count, entry = 0, error.__traceback__
+        count, entry = 0, traceback_of(error)
         while entry is not None:
-            count += entry.tb_frame.f_code in self._codes
+            count += self._codes.get(entry.tb_frame.f_code) is not None
             entry = entry.tb_next
         return count
 

@@ -16,6 +16,9 @@ PER_SECOND = 10
 PER_TRACE = 50
 """Events a trace."""
 
+UNREFERABLE_LIMIT = 1_000
+"""Objects without weak references that have windows; beyond that they all begin at zero."""
+
 REMEMBERED = 1024
 """Traces whose events are counted; the oldest is forgotten."""
 
@@ -42,6 +45,7 @@ class RateLimits:
     def __init__(self, per_second: float | None = PER_SECOND) -> None:
         self.per_second = per_second
         self._windows: dict[int, _Window] = {}
+        self._unreferable: dict[int, _Window] = {}
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
 
     def refused_until(self, thing: Any, trace: Hashable | None) -> float | None:
@@ -70,11 +74,13 @@ class RateLimits:
 
     def _window(self, thing: Any) -> _Window:
         key = id(thing)
-        window = self._windows.get(key)
-        if window is None:
-            try:
-                owner: Any = weakref.ref(thing, lambda _gone: self._windows.pop(key, None))
-            except TypeError:  # no weak references: its address may be taken for a later object's
-                owner = None
-            window = self._windows.setdefault(key, _Window(owner))
-        return window
+        window = self._windows.get(key) or self._unreferable.get(key)
+        if window is not None:
+            return window
+        try:
+            owner: Any = weakref.ref(thing, lambda _gone: self._windows.pop(key, None))
+        except TypeError:  # no weak references: its address may be taken for a later object's
+            if len(self._unreferable) >= UNREFERABLE_LIMIT:
+                self._unreferable.clear()
+            return self._unreferable.setdefault(key, _Window(None))
+        return self._windows.setdefault(key, _Window(owner))

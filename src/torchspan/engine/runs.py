@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from torchspan.engine.event import Event
-from torchspan.engine.rate_limits import RateLimits
+from torchspan.engine.rate_limits import UNREFERABLE_LIMIT, RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.phase import Phase
 
@@ -158,7 +158,8 @@ class FreshObjects:
         try:
             self.held[key] = weakref.ref(made, lambda _gone: self.held.pop(key, None))
         except TypeError:  # no weak references: if it never runs, its address may be taken for a later object's
-            self.held[key] = None
+            if len(self.held) < UNREFERABLE_LIMIT:
+                self.held[key] = None
         for each in self._watchers:
             each()
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
 
 from torchspan import _dynamo_safety
+from torchspan._base import reading
 from torchspan._base.errors import ErrorPolicy
+from torchspan._base.reading import is_a
 from torchspan.engine import Observed
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observer import Observer, PartObserver
@@ -71,8 +73,8 @@ class Site:
 
     def __init__(self, function: Callable[..., Any], policy: ErrorPolicy | None) -> None:
         self.function = function
-        self.module = getattr(function, "__module__", None) or type(function).__module__
-        self.name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        self.module = reading.text(reading.attribute(function, "__module__")) or reading.module_of(type(function))
+        self.name = reading.function_name(function)
         self.is_observed = True
         """False once the function is observed no more; where what observed it is still bound, calls pass through."""
         self.gate = Gate()
@@ -110,7 +112,7 @@ class Site:
     def _ended(call: ObservedCall, error: BaseException | None = None, result: Any = None) -> None:
         """The call ended: it raised `error`, or returned `result`."""
         # A consumer of a generator that has had enough closes it: nothing has failed.
-        _dynamo_safety.undisturbed(call.finish, None if isinstance(error, GeneratorExit) else error, result)
+        _dynamo_safety.undisturbed(call.finish, None if is_a(error, GeneratorExit) else error, result)
 
 
 class ObservedCall:

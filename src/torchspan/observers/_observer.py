@@ -165,7 +165,7 @@ def _call_one(added: Added, args: tuple[Any, ...], kwargs: dict[str, Any], failu
 
 
 def _raise_first(failures: list[BaseException]) -> NoReturn:
-    first = next((each for each in failures if not isinstance(each, Exception)), failures[0])
+    first = next((each for each in failures if not issubclass(type(each), Exception)), failures[0])
     try:
         raise first
     finally:

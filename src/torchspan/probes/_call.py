@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import inspect
+from types import FunctionType
 from typing import Any
 
 RAISED: Any = object()
@@ -59,9 +60,13 @@ def guarded(function: Any) -> Any:
 
     The guards hide what they guard without `functools.wraps` (torch_tensorrt/_features.py).
     """
-    if getattr(function, "__module__", None) != "torch_tensorrt._features" or not function.__closure__:
+    if (
+        type(function) is not FunctionType
+        or function.__module__ != "torch_tensorrt._features"
+        or not function.__closure__
+    ):
         return function
-    inside = [cell.cell_contents for cell in function.__closure__ if inspect.isfunction(cell.cell_contents)]
+    inside = [cell.cell_contents for cell in function.__closure__ if type(cell.cell_contents) is FunctionType]
     return inside[0] if len(inside) == 1 else function
 
 

@@ -7,23 +7,41 @@ propagators that are set, in capitals, everything else than letters and digits a
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, MutableMapping
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 
+from torchspan._base import reading
+from torchspan._base.errors import ErrorBoundary
+from torchspan._base.reading import is_a
 from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
 
 BAGGAGE = "BAGGAGE"
+
+_EXTRACTING = ErrorBoundary("Reading the context that was carried failed; the work goes on, in traces of its own.")
 
 OWNED = "TORCHSPAN_OWNED"
 """Beside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""
 
 
+VALUE_LIMIT = 8192
+"""Bytes of the longest value that is carried: what the W3C's Baggage allows. The system limits what a child can be given."""
+
+VALUES_LIMIT = 64
+"""Values that are carried."""
+
+
 def pack(context: Context) -> dict[str, str]:
-    """What the propagators that are set make of `context`; empty when there is nothing to tell."""
+    """What the propagators that are set make of `context`; empty when there is nothing to propagate.
+
+    A propagator may be the program's. What could not be a variable is left out: other things than text, a NUL character,
+    text that the system cannot encode, more than `VALUE_LIMIT` bytes.
+    """
     from opentelemetry import propagate
 
     carrier: dict[str, str] = {}
@@ -34,10 +52,12 @@ def pack(context: Context) -> dict[str, str]:
 
 
 def unpack(variables: Mapping[str, str]) -> Context:
-    """The context that `variables` describe; empty if they describe none."""
+    """The context that `variables` describe; empty if they describe none, or if a propagator of the program's makes none."""
     from opentelemetry import propagate
 
-    context = propagate.extract(variables, Context(), getter=_VariableGetter())
+    context: Context | None = _EXTRACTING.attempt(propagate.extract, variables, Context(), _VariableGetter())
+    if context is None or not is_a(context, Context):  # the program's propagator may return anything
+        return Context()
     if OWNED in variables:
         span = UnrecordedRunSpan(owned(trace.get_current_span(context).get_span_context()))
         context = trace.set_span_in_context(span, context)
@@ -48,7 +68,18 @@ def fields() -> frozenset[str]:
     """The variables that the propagators that are set may write."""
     from opentelemetry import propagate
 
-    return frozenset(_variable(field) for field in propagate.get_global_textmap().fields)
+    found = reading.entries(propagate.get_global_textmap().fields) or ()
+    return frozenset(_variable(field) for field in found if type(field) is str and field)
+
+
+def _fits(value: Any) -> bool:
+    """Whether it can be the value of a variable."""
+    if type(value) is not str or len(value) > VALUE_LIMIT or "\0" in value:
+        return False
+    try:
+        return len(os.fsencode(value)) <= VALUE_LIMIT
+    except UnicodeEncodeError:
+        return False
 
 
 def _variable(key: str) -> str:
@@ -58,7 +89,8 @@ def _variable(key: str) -> str:
 
 class _VariableSetter(Setter[MutableMapping[str, str]]):
     def set(self, carrier: MutableMapping[str, str], key: str, value: str) -> None:
-        carrier[_variable(key)] = value
+        if type(key) is str and key and _fits(value) and len(carrier) < VALUES_LIMIT:
+            carrier[_variable(key)] = value
 
 
 class _VariableGetter(Getter[Mapping[str, str]]):

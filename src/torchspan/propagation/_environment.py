@@ -44,7 +44,8 @@ def with_environment(original: Function, environment_of: Callable[[Any], dict[An
 def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     """The environment for a child in the current context; None to leave it as it is.
 
-    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that it set itself wins.
+    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that it set itself
+        wins. One that has less than half of this process's variables was emptied on purpose: no baggage is put into it.
     inherited: the variables of a context that this process was started with, which does not win.
     """
     carrier = _carrier.pack(context_api.get_current())
@@ -52,7 +53,10 @@ def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
         return None
     if not carrier or not (given is None or isinstance(given, Mapping)):
         return None
-    environment = dict(own_environment() if given is None else given)
+    own = own_environment()
+    environment = dict(own if given is None else given)
+    if given is not None and _is_emptied(environment, own):
+        carrier.pop(_carrier.BAGGAGE, None)
     fields = _carrier.fields()
     found = {name: _value(environment, name) for name in fields}
     set_by_program = {name for name in fields if found[name] is not None and found[name] != inherited.get(name)}
@@ -66,9 +70,17 @@ def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
     return environment
 
 
+def _is_emptied(environment: Mapping[Any, Any], own: Mapping[str, str]) -> bool:
+    kept = sum(name in environment or os.fsencode(name) in environment for name in own)
+    return 2 * kept < len(own)
+
+
 def _value(environment: Mapping[Any, Any], name: str) -> str | None:
+    """The text of a variable; empty where the program passed something else, which the system will judge."""
     value = environment.get(name, environment.get(os.fsencode(name)))
-    return value if value is None else os.fsdecode(value)
+    if value is None or type(value) is str:
+        return value
+    return os.fsdecode(value) if type(value) is bytes else ""
 
 
 def own_environment() -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from opentelemetry import context as context_api
 
 from torchspan._base.errors import ErrorBoundary
 from torchspan._base.patching import Function
+from torchspan._base.reading import is_a
 from torchspan.propagation import _carrier
 from torchspan.propagation._current import inside, outside
 
@@ -71,4 +72,4 @@ class ItemPayload:
 
 def _runs_in_threads(pool: Any) -> bool:
     """`multiprocessing.pool.ThreadPool` is a Pool."""
-    return isinstance(pool, getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", ()))
+    return is_a(pool, getattr(sys.modules.get("multiprocessing.pool"), "ThreadPool", ()))

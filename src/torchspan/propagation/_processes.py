@@ -18,6 +18,7 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 
+from torchspan._base import reading
 from torchspan._base.errors import ErrorBoundary, log_failure
 from torchspan._base.import_hooks import Undo
 from torchspan._base.patching import Function, Patches
@@ -88,8 +89,8 @@ def install(
 
 def _start(boundary: ErrorBoundary, payload: Callable[[], ProcessPayload], original: Function) -> Function:
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
-        config: Any = getattr(self, "_config", None)
-        packed = boundary.attempt(payload) if isinstance(config, dict) and _same_interpreter() else None
+        config: Any = reading.instance_dict(self).get("_config")
+        packed = boundary.attempt(payload) if type(config) is dict and _same_interpreter() else None
         if packed is None:
             return original(self, *args, **kwargs)
         config[KEY] = packed
@@ -114,8 +115,9 @@ def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Fun
     """Runs in the started process, around everything that `multiprocessing` does in it."""
 
     def arrive(self: Any) -> None:
-        payload = getattr(self, "_config", {}).pop(KEY, None)
-        if isinstance(payload, ProcessPayload):
+        config = reading.instance_dict(self).get("_config")
+        payload = config.pop(KEY, None) if type(config) is dict else None
+        if type(payload) is ProcessPayload:
             _attach(payload)
 
     def bootstrap(self: Any, *args: Any, **kwargs: Any) -> Any:

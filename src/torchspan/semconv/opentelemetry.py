@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torchspan import phase
+from torchspan._base import reading
 from torchspan.semconv._places import Place
 from torchspan.semconv._table import Attribute
 from torchspan.semconv._values import Identifier, Text
@@ -75,12 +74,5 @@ OTHER = "_OTHER"
 
 def class_name(cls: type) -> str:
     """`RuntimeError`, `torch.fx.node.Foo`: the value of `error.type` and `exception.type` for an exception class."""
-    module, name = _MODULE.__get__(cls), _QUALNAME.__get__(cls)
-    if type(module) is not str:  # a class may put anything there
-        module = "?"
+    module, name = reading.module_of(cls), reading.class_name(cls)
     return name if module == "builtins" else f"{module}.{name}"
-
-
-_MODULE: Any = vars(type)["__module__"]
-_QUALNAME: Any = vars(type)["__qualname__"]
-"""Of `type` itself: a metaclass of the program's may answer with code of its own."""

@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torchspan import _dynamo_safety
+from torchspan._base import reading
 from torchspan._base.errors import PROCESS_GUARD
+from torchspan._base.reading import attribute, is_a
 from torchspan.subscribers.checks import check_name, check_record_scope
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Interest
@@ -156,13 +158,13 @@ REGISTRY.add_source(_FIRED)
 
 def _operator_name(function: Any) -> str | None:
     """`aten::add.Tensor` of an operator of PyTorch's."""
-    schema = getattr(function, "_schema", None)
-    name, overload = getattr(schema, "name", None), getattr(schema, "overload_name", "")
-    return None if not isinstance(name, str) else f"{name}.{overload}" if overload else name
+    schema = attribute(function, "_schema")
+    name, overload = (reading.text(attribute(schema, each)) for each in ("name", "overload_name"))
+    return None if name is None else f"{name}.{overload}" if overload else name
 
 
 def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> None:
     if outputs is not _NONE:
         record.set_outputs(outputs)
     # A consumer of a generator that has had enough closes it: nothing has failed.
-    record.finish(None if isinstance(error, GeneratorExit) else error)
+    record.finish(None if is_a(error, GeneratorExit) else error)

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from torchspan._base.by_identity import ByIdentity
 from torchspan.subscribers.registry import REGISTRY
 
 Undo = Callable[[], None]
@@ -37,12 +37,12 @@ class Recording:
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
-        self._recordable: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._recordable: ByIdentity[bool] = ByIdentity()
 
     def add(self, recordable: Recordable) -> None:
         """Inform `recordable` now, and at each change."""
         with REGISTRY.changing():
-            self._recordable.add(recordable)
+            self._recordable[recordable] = True
             recordable.recording_changed()
 
     def install(self, recorder: Recorder) -> Undo:
@@ -58,7 +58,7 @@ class Recording:
     def _change_to(self, recorder: Recorder | None) -> None:
         with REGISTRY.changing():
             self.recorder = recorder
-            for each in list(self._recordable):
+            for each in self._recordable:
                 each.recording_changed()
 
 

@@ -18,6 +18,10 @@ _OF_PHASES = "phases are fired while torchspan is instrumented"
 _OF_RANGES = "scopes other than phases are fired by record_function(…, scope=…)"
 
 
+WARNINGS_LIMIT = 100
+"""Different warnings that are remembered; beyond that no others are logged until the sources change."""
+
+
 class Sources:
     """Which scopes are fired, and why others are not. Equal warnings are logged once between two changes of the sources."""
 
@@ -63,6 +67,6 @@ class Sources:
 
     def warn(self, message: str) -> None:
         """Log a warning, unless the same has been logged since the sources last changed."""
-        if message not in self._warned:
+        if message not in self._warned and len(self._warned) < WARNINGS_LIMIT:
             self._warned.add(message)
             logger.warning("%s", message)

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
+from torchspan._base.by_identity import ByIdentity
+from torchspan._base.reading import attribute, has
 from torchspan.probes.describe.identity import engine_id
 
 
@@ -17,42 +18,36 @@ class EngineIds:
     """
 
     def __init__(self) -> None:
-        self._ids: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
-        self._stale: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._ids: ByIdentity[str] = ByIdentity()
+        self._stale: ByIdentity[str] = ByIdentity()
 
     def made(self, engine: Any, serialized: Any) -> None:
         """`engine` was set up from these bytes. An object that cannot be remembered has no id."""
         found = engine_id(serialized)
-        try:
-            self._stale.pop(engine, None)
-            if found is None:
-                self._ids.pop(engine, None)
-            else:
-                self._ids[engine] = found
-        except TypeError:  # neither hashable nor weakly referable
-            return
+        self._stale.pop(engine)
+        if found is None:
+            self._ids.pop(engine)
+        else:
+            self._ids[engine] = found
 
     def changing(self, handle: Any) -> None:
         """TensorRT's engine `handle` is about to be changed in place."""
-        for engine in list(self._ids):
-            if handle is not None and _handle(engine) is handle:
-                self._stale[engine] = self._ids.pop(engine)
+        for engine in self._ids:
+            if handle is not None and _handle(engine) is handle and (before := self._ids.pop(engine)) is not None:
+                self._stale[engine] = before
 
     def get(self, engine: Any) -> str | None:
         """The id of the engine as it is now; None where that is not known."""
-        try:
-            before = self._stale.get(engine)
-            if before is not None:
-                now = engine_id(getattr(engine, "serialized_engine", None))
-                if now is None or now == before:
-                    return None
-                self._ids[engine] = now
-                del self._stale[engine]
-            return self._ids.get(engine)
-        except (TypeError, KeyError):  # not remembered; another thread came first
-            return None
+        before = self._stale.get(engine)
+        if before is not None:
+            now = engine_id(attribute(engine, "serialized_engine"))
+            if now is None or now == before:
+                return None
+            self._ids[engine] = now
+            self._stale.pop(engine)
+        return self._ids.get(engine)
 
 
 def _handle(engine: Any) -> Any:
     """TensorRT's own object: `TRTEngine` calls it `cuda_engine`, the older runtime's module `engine`."""
-    return getattr(engine, "cuda_engine" if hasattr(engine, "cuda_engine") else "engine", None)
+    return attribute(engine, "cuda_engine" if has(engine, "cuda_engine") else "engine")

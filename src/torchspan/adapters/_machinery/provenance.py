@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
-from collections.abc import MutableMapping
 from typing import Any
 
+from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters._machinery.engine_ids import EngineIds
 from torchspan.engine import Event, FreshObjects
 from torchspan.phase import COMPILE
@@ -22,8 +23,8 @@ class Provenance:
     def __init__(self) -> None:
         self.ids = EngineIds()
         self.fresh = FreshObjects()
-        self._origins: MutableMapping[Any, Any] = weakref.WeakKeyDictionary()
-        self._networks: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+        self._origins: ByIdentity[Any] = ByIdentity()
+        self._networks: ByIdentity[weakref.ref[Any]] = ByIdentity()
 
     # --- what runs --------------------------------------------------------------------------------------------
     def created(self, creates: Creates, call: Call, event: Event | None) -> None:
@@ -43,23 +44,18 @@ class Provenance:
     # --- where it came from -----------------------------------------------------------------------------------
     def remember(self, thing: Any, origin: Any) -> None:
         """`origin` stands in links for the event that made `thing`."""
-        try:
-            if origin is not None:
-                self._origins[thing] = origin
-        except TypeError:  # neither hashable nor weakly referable
-            return
+        if origin is not None:
+            self._origins[thing] = origin
 
     def origin(self, thing: Any) -> Any:
         """What stands for the event that made `thing`; None where it was not seen."""
-        try:
-            return self._origins.get(thing)
-        except TypeError:  # then it was not remembered either
-            return None
+        return self._origins.get(thing)
 
     # --- parsers ----------------------------------------------------------------------------------------------
     def fills(self, parser: Any, network: Any) -> None:
         """`parser` parses into `network`, which TensorRT's parser does not tell."""
-        self._networks[parser] = weakref.ref(network)
+        with contextlib.suppress(TypeError):  # not TensorRT's own, if it cannot be referred to weakly
+            self._networks[parser] = weakref.ref(network)
 
     def network_of(self, parser: Any) -> Any:
         """The network that `parser` fills; None where that was not seen."""

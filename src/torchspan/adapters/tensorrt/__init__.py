@@ -12,6 +12,7 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.patching import Patches
+from torchspan._base.reading import is_a
 from torchspan.adapters._machinery.apply import Wrappers, apply_probes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
@@ -43,7 +44,7 @@ def loaded() -> dict[str, ModuleType]:
 
 
 def _is_there(name: str) -> bool:
-    return isinstance(sys.modules.get(name), ModuleType)  # None forbids an import
+    return is_a(sys.modules.get(name), ModuleType)  # None forbids an import
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:

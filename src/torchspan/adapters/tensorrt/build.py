@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from torchspan._base.reading import is_of_library
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.tensorrt.phases import monitor_for
 from torchspan.engine import Event
@@ -48,7 +49,7 @@ def wrap_build(
         if event is None:
             return original(*args, **kwargs)
         config = call.get("config", position=2) if phases else None
-        if config is None:
+        if config is None or not is_of_library(type(config)):
             return factory.run(target, action, original, call, event)
         return _run_monitored(factory, target, action, original, call, event, config)
 

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
+from torchspan._base import reading
 from torchspan._base.patching import Patches
+from torchspan._base.reading import attribute
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.log_lines import tap_log
 from torchspan.probes import Method
 
 CLASSES_LIMIT = 20
 """Classes of loggers that are followed: a program may define one for each build."""
+
+_LOG = "program:Logger.log"
+"""What is said of such a method where keeping its lines fails: its class is the program's."""
 
 _OWN_ROWS = "torch_tensorrt."
 """Torch-TensorRT's logger is a row of its own."""
@@ -39,14 +43,14 @@ class LoggerFollower:
 
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""
-        holder = _holder(type(getattr(builder, "logger", None)))
-        if holder is None or holder in self._followed:
+        holder = _holder(type(attribute(builder, "logger")))
+        if holder is None or any(each is holder for each in self._followed):
             return
         with self._lock:
-            if holder in self._followed or len(self._followed) >= CLASSES_LIMIT:
+            if any(each is holder for each in self._followed) or len(self._followed) >= CLASSES_LIMIT:
                 return
             self._followed.append(holder)
-            target = Method(f"{holder.__module__}:{holder.__qualname__}.log")
+            target = Method(_LOG)
             self._patches.replace_attribute(
                 holder, "log", lambda log: tap_log(self._factory, self._redact, target, log)
             )
@@ -54,7 +58,7 @@ class LoggerFollower:
 
 def _holder(kind: type) -> type | None:
     """The class that defines `log` in Python; None for TensorRT's own logger and for that of Torch-TensorRT."""
-    holder = next((each for each in kind.__mro__ if "log" in vars(each)), None)
-    if holder is None or type(vars(holder)["log"]) is not FunctionType:
+    holder = reading.definer(kind, "log")
+    if holder is None or reading.method(kind, "log") is None:
         return None
-    return None if f"{holder.__module__}.".startswith(_OWN_ROWS) else holder
+    return None if f"{reading.module_of(holder)}.".startswith(_OWN_ROWS) else holder

@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from torchspan._base.reading import attribute
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Record, Target
@@ -46,4 +47,4 @@ def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original
 
 
 def _before(provenance: Provenance, parser: Any) -> parse.Before:
-    return parse.Before(provenance.network_of(parser), parser.num_errors)
+    return parse.Before(provenance.network_of(parser), attribute(parser, "num_errors", 0))

@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 from torchspan import _dynamo_safety
+from torchspan._base import reading
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import Begun, Observations
 from torchspan.engine import Observed
@@ -41,8 +42,8 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
         call = Observed(context.callable, tuple(context.args), context.kwargs)
         begun = None
         if not _dynamo_safety.is_symbolic((*call.args, *call.kwargs.values())):
-            name = getattr(call.function, "__qualname__", type(call.function).__qualname__)
-            begun = observations.begin(name, getattr(call.function, "__module__", "?"), call)
+            module = reading.text(reading.attribute(call.function, "__module__")) or "?"
+            begun = observations.begin(reading.function_name(call.function), module, call)
         calls.open.append((frame, begun))
 
     def finish(frame: FrameType, context: Any) -> None:
@@ -61,7 +62,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
             return original(self, *args, **kwargs)
         frame = sys._getframe(1)
         if frame.f_code.co_name != CALLING or frame.f_globals is not module:
-            guard.call("recording an observer", observations.mark, self.name, engine.current)
+            guard.call("recording an observer", observations.mark, reading.attribute(self, "name"), engine.current)
             return original(self, *args, **kwargs)
         if frame.f_locals["observers"].pre is self:
             guard.call("recording an observed function", begin, frame, args[0])
@@ -87,7 +88,7 @@ def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:
 def _error_of(frame: FrameType) -> BaseException | None:
     """What the function raised that was called in `frame`; not what its caller may be handling."""
     error = sys.exc_info()[1]
-    entry = None if error is None else error.__traceback__
+    entry = None if error is None else reading.traceback_of(error)
     while entry is not None and entry.tb_frame is not frame:
         entry = entry.tb_next
     return None if entry is None else error

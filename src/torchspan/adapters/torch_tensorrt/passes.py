@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.reading import attribute, class_name, entries, instance_dict, is_of_library, text
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Audience, Observed
 from torchspan.probes import Call, Record, Target
@@ -32,8 +33,11 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
         if engine.current is None or (not recorded and interest.countdown is None):
             return original(self, *args, **kwargs)
+        passes = entries(attribute(self, "passes"))
+        if passes is None or not is_of_library(type(self)):  # copying another manager would run code of the program's
+            return original(self, *args, **kwargs)
         observed = copy.copy(self)
-        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in self.passes]
+        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in passes]
         result = original(observed, *args, **kwargs)
         if hasattr(observed, "_validated"):  # validating is done once and remembered on the manager
             self._validated = observed._validated
@@ -49,9 +53,10 @@ def _wrap_pass(
     audience: Audience,
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
-    engine, name = factory.engine, semconv.identifier(getattr(lowering_pass, "__name__", type(lowering_pass).__name__))
+    engine = factory.engine
+    named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
+    name = semconv.identifier(named)
 
-    @functools.wraps(lowering_pass)
     def observed_pass(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         facts = engine.guard.call("describing a lowering pass", lowering.lowering_pass, name, call) or {}
@@ -61,4 +66,10 @@ def _wrap_pass(
             lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
         )
 
+    for each in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would ask an object of the program's for them
+        value = text(attribute(lowering_pass, each))
+        if value is not None:
+            setattr(observed_pass, each, value)
+    observed_pass.__dict__.update(instance_dict(lowering_pass))
+    observed_pass.__wrapped__ = lowering_pass  # type: ignore[attr-defined]
     return observed_pass

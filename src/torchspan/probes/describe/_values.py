@@ -2,34 +2,96 @@
 """From objects of the observed libraries to attribute values, without disturbing them.
 
 Symbolic sizes are turned into text and never into numbers: asking a SymInt for its value adds a guard to the
-graph being compiled.
+graph being compiled. Of objects of the program no code runs: see `torchspan._base.reading`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import contextlib
+import itertools
+import sys
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, is_a
 
 LIST_LIMIT = 20
 """Longest list that becomes an attribute."""
 
+NESTING_LIMIT = 20
+"""Depth to which nested containers are looked at."""
 
-def dimensions(shape: Iterable[Any]) -> list[str]:
-    """Each dimension as text; `str` of a symbolic size shows its expression and guards nothing."""
-    return [str(dimension) for dimension in shape]
+VISITS_LIMIT = 1_000
+"""Entries of nested containers that are looked at."""
+
+UNKNOWN = "?"
+"""A size or data type that cannot be known without asking the program's own code."""
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+def shape_of(value: Any) -> Any:
+    """The shape of a tensor by PyTorch's own function, or what another object holds under `shape`; None without one."""
+    return _of_tensor(value, "shape") if _is_tensor(value) else attribute(value, "shape")
+
+
+def dtype_of(value: Any) -> Any:
+    """As `shape_of`, the data type."""
+    return _of_tensor(value, "dtype") if _is_tensor(value) else attribute(value, "dtype")
+
+
+def _is_tensor(value: Any) -> bool:
+    tensor = reading.loaded("torch", "Tensor")
+    return tensor is not None and is_a(value, tensor)
+
+
+def _of_tensor(value: Any, name: str) -> Any:
+    """What PyTorch itself stores: past `__torch_function__` and modes, which may be the program's.
+
+    A subclass with a `__torch_dispatch__` of its own may be asked for its sizes by PyTorch: that one is not looked at.
+    """
+    kind, torch = type(value), sys.modules["torch"]
+    if kind is not torch.Tensor:
+        defined_in = reading.definer(kind, "__torch_dispatch__")
+        if defined_in is not None and reading.module_of(defined_in).partition(".")[0] != "torch":
+            return None
+    with torch._C.DisableTorchFunction():
+        return getattr(torch.Tensor, name).__get__(value, kind)
+
+
+# --- shapes and data types -------------------------------------------------------------------------------------------
+def dimensions(shape: Any) -> list[str] | None:
+    """Each dimension as text; a symbolic size shows its expression and guards nothing. None for what is no shape."""
+    found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
+    if found is None and reading.is_of_library(type(shape)):  # TensorRT has a class of its own for sizes
+        with contextlib.suppress(TypeError):
+            found = list(shape)
+    return None if found is None else [_dimension(each) for each in found]
+
+
+def _dimension(size: Any) -> str:
+    if type(size) is int:
+        return str(size)
+    return str(size) if reading.is_of_library(type(size)) else UNKNOWN
+
+
+def shape_list(shape: Any) -> str | None:
+    """`[1, 16]`; None for what is no shape."""
+    found = dimensions(shape)
+    return None if found is None else f"[{', '.join(found)}]"
 
 
 def shape_text(value: Any) -> str:
     """`[1, 16]` for a tensor or a static Input, `[1..4..8, 16]` (min, opt, max) for a dynamic one."""
-    shape = getattr(value, "shape", None)
-    if shape is None:
-        return type(value).__name__
-    if isinstance(shape, Mapping):
-        ranges = zip(*(dimensions(shape[key]) for key in ("min_shape", "opt_shape", "max_shape")), strict=False)
+    shape = shape_of(value)
+    if is_a(shape, dict):
+        given = dict(reading.pairs(shape))
+        bounds = [dimensions(given.get(key)) or [] for key in ("min_shape", "opt_shape", "max_shape")]
+        ranges = zip(*bounds, strict=False)
         return f"[{', '.join(low if low == high else f'{low}..{opt}..{high}' for low, opt, high in ranges)}]"
-    return f"[{', '.join(dimensions(shape))}]"
+    found = shape_list(shape)
+    return reading.class_name(type(value)).rpartition(".")[2] if found is None else found
 
 
 _DTYPES = {
@@ -41,11 +103,19 @@ _DTYPES = {
 
 def dtype_text(value: Any) -> str:
     """`float32` for `torch.float32` as for Torch-TensorRT's `dtype.f32`."""
-    dtype = getattr(value, "dtype", None)
-    if dtype is None:
-        return type(value).__name__
-    name = getattr(dtype, "name", None) or str(dtype).removeprefix("torch.")
-    return _DTYPES.get(name, str(name))
+    dtype = dtype_of(value)
+    name = None if dtype is None else dtype_name(dtype)
+    if name is None:
+        return reading.class_name(type(value)).rpartition(".")[2] if dtype is None else UNKNOWN
+    return _DTYPES.get(name, name)
+
+
+def dtype_name(dtype: Any) -> str | None:
+    """The name of a data type of a library, or of one that is given as text; None for anything else."""
+    name = reading.text(dtype) or reading.text(attribute(dtype, "name"))
+    if name is None and reading.is_of_library(type(dtype)):
+        name = str(dtype)
+    return None if name is None else name.removeprefix("torch.")
 
 
 _TENSORRT_DTYPES = {"float": "float32", "half": "float16", "bf16": "bfloat16", "fp8": "float8_e4m3fn"}
@@ -53,38 +123,84 @@ _TENSORRT_DTYPES = {"float": "float32", "half": "float16", "bf16": "bfloat16", "
 
 def tensorrt_dtype(dtype: Any) -> str:
     """`float32` for `tensorrt.DataType.FLOAT`: PyTorch's name where there is one."""
-    name = str(dtype.name).lower()
+    name = (reading.text(attribute(dtype, "name")) or UNKNOWN).lower()
     return _TENSORRT_DTYPES.get(name, name)
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The leaves of nested lists, tuples and dicts, in order."""
-    if isinstance(value, Mapping):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        if value is not None:
-            yield value
-        return
-    for each in value:
-        yield from leaves(each)
+    """The leaves of nested lists, tuples and dicts, in order; of the first `VISITS_LIMIT` entries."""
+    return _leaves([value], NESTING_LIMIT, itertools.repeat(None, VISITS_LIMIT))
+
+
+def _leaves(found: list[Any], depth: int, visits: Iterator[None]) -> Iterator[Any]:
+    for each, _ in zip(found, visits, strict=False):
+        inner = reading.entries(each) if is_a(each, (list, tuple, dict)) else None
+        if inner is not None and depth:
+            yield from _leaves(inner, depth - 1, visits)
+        elif inner is None and each is not None:
+            yield each
 
 
 def inputs(*groups: Any) -> tuple[list[str], list[str]]:
     """Shapes and data types of the first `LIST_LIMIT` leaves of `groups`."""
-    found = [leaf for group in groups for leaf in leaves(group)][:LIST_LIMIT]
+    found = list(itertools.islice((leaf for group in groups for leaf in leaves(group)), LIST_LIMIT))
     return [shape_text(leaf) for leaf in found], [dtype_text(leaf) for leaf in found]
+
+
+# --- graphs ----------------------------------------------------------------------------------------------------------
+def graph_of(value: Any) -> Any:
+    """The graph of a traced module or of an exported program; None without one."""
+    if reading.is_of_library(type(value)):
+        return attribute(value, "graph")
+    held = reading.instance_dict(value)
+    if "_graph_module" in held:  # of a program whose class is derived from PyTorch's
+        return graph_of(held["_graph_module"])
+    graph = held.get("_graph", held.get("graph"))  # `graph` of a module is a property over `_graph`
+    return graph if graph is None or reading.only_stores(type(graph)) else None
+
+
+def nodes_of(value: Any) -> Any:
+    """The nodes of the graph of `value`, in order; None without a graph."""
+    return attribute(graph_of(value), "nodes")
 
 
 def node_count(value: Any) -> int | None:
     """Nodes of a GraphModule or ExportedProgram; None for anything else."""
-    graph = getattr(value, "graph", None)
-    nodes = getattr(graph, "nodes", None)
-    return None if nodes is None else len(nodes)
+    nodes = nodes_of(value)
+    if nodes is None:
+        return None
+    return len(nodes) if reading.is_of_library(type(nodes)) or reading.exactly(nodes, list, tuple) else None
 
 
 def calls(graph_module: Any) -> Iterator[Any]:
     """The `call_function` nodes of a graph."""
-    return (node for node in graph_module.graph.nodes if node.op == "call_function")
+    return (node for node in nodes(graph_module) if node.op == "call_function")
+
+
+def nodes(graph_module: Any) -> Iterator[Any]:
+    """The nodes of a graph, as far as they are PyTorch's: what they store may be read."""
+    found = nodes_of(graph_module)
+    if found is None or not (reading.is_of_library(type(found)) or reading.exactly(found, list, tuple)):
+        return iter(())
+    return (node for node in found if is_node(node))
+
+
+def is_node(value: Any) -> bool:
+    """Whether it is a node of a graph, whose attributes only store."""
+    stored = (attribute(value, "op"), attribute(value, "name")) if reading.only_stores(type(value)) else (None, None)
+    return all(type(each) is str for each in stored)
+
+
+def meta(node: Any, key: str) -> Any:
+    """What a pass has noted of a node."""
+    held = attribute(node, "meta")
+    return held.get(key) if type(held) is dict else None
+
+
+def children(module: Any) -> list[tuple[str, Any]]:
+    """Names and modules directly inside a module."""
+    found = reading.pairs(attribute(module, "_modules"))
+    return [(name, child) for name, child in found if type(name) is str and child is not None]
 
 
 def operator_name(target: Any) -> str:
@@ -92,33 +208,40 @@ def operator_name(target: Any) -> str:
 
     The names under which Torch-TensorRT reports operators and takes them in `torch_executed_ops`.
     """
-    if hasattr(target, "_overloadname"):
-        return f"torch.ops.{target}"
-    module, name = getattr(target, "__module__", None), getattr(target, "__name__", None)
+    overload = reading.text(attribute(target, "_overloadname"))
+    if overload is not None:
+        packet = reading.text(attribute(attribute(target, "_overloadpacket"), "_qualified_op_name")) or UNKNOWN
+        return f"torch.ops.{packet.replace('::', '.')}.{overload}"
+    if type(target) is str:
+        return target
+    module, name = reading.text(attribute(target, "__module__")), reading.text(attribute(target, "__name__"))
     if module and name:
         return f"{module}.{name}"
-    return str(target)
+    kind = type(target)
+    return str(target) if reading.is_of_library(kind) else f"{reading.module_of(kind)}.{reading.class_name(kind)}"
 
 
 def model_class(model: Any) -> str | None:
     """Class of a module; of an exported program or traced graph, the class of the module it was made from."""
-    if hasattr(model, "graph"):
-        for node in model.graph.nodes:
-            stack = node.meta.get("nn_module_stack")
-            if stack:
-                path, origin = next(iter(stack.values()))
-                if path:  # Dynamo's graphs know the modules inside the model, not the model
-                    return None
-                name = origin if isinstance(origin, str) else f"{origin.__module__}.{origin.__qualname__}"
-                return name.rpartition(".")[2]
-        return None
-    return type(model).__qualname__
+    if graph_of(model) is None:
+        return reading.class_name(type(model))
+    for node in nodes(model):
+        stack = meta(node, "nn_module_stack")
+        entry = next(iter(reading.entries(stack) or ()), None) if is_a(stack, dict) else None
+        if type(entry) is tuple and len(entry) == 2 and type(entry[0]) is str:
+            path, origin = entry
+            if path != "":  # Dynamo's graphs know the modules inside the model, not the model
+                return None
+            name = reading.text(origin)
+            if name is None and is_a(origin, type):
+                name = reading.class_name(origin)
+            return None if name is None else name.rpartition(".")[2]
+    return None
 
 
 def stand_in(thing: Any) -> dict[str, Any]:
     """`torchspan.stand_in` where `thing` is, or belongs to, the stand-in for a GPU of `torchspan.testing`."""
-    marked = getattr(thing, "__torchspan_stand_in__", False) is True
-    return {semconv.STAND_IN: True} if marked else {}
+    return {semconv.STAND_IN: True} if attribute(thing, "__torchspan_stand_in__") is True else {}
 
 
 def known(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
+from pathlib import PosixPath, WindowsPath
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, is_a
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import known
+from torchspan.probes.describe._values import children, graph_of, known
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
@@ -21,12 +25,12 @@ MUTABLE = "mutable_module"
 
 def save(call: Call) -> Facts:
     """`torch_tensorrt.save(module, file_path, output_format=, retrace=)`."""
-    return {
+    facts: Facts = {
         semconv.ENTRY_POINT: "torch_tensorrt.save",
         semconv.FILE_FORMAT: _format(call.get("output_format")),
-        semconv.SAVE_RETRACE: bool(call.get("retrace")),
-        **_engines(call.get("module")),
+        semconv.SAVE_RETRACE: reading.switch(call.get("retrace")),
     }
+    return known({**facts, **_engines(call.get("module"))})
 
 
 def _format(given: Any) -> str:
@@ -49,7 +53,7 @@ def save_mutable(call: Call) -> Facts:
     return {
         semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule.save",
         semconv.FILE_FORMAT: MUTABLE,
-        **_engines(getattr(call.get("module"), "gm", None)),
+        **_engines(attribute(call.get("module"), "gm")),
     }
 
 
@@ -79,18 +83,29 @@ def load_mutable(call: Call) -> Facts:
 
 def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """What `torch_tensorrt.load` found: it tries one format after the other, and a failed attempt is no failure."""
-    if hasattr(result, "graph_signature"):
+    if reading.is_of_library(type(result)) and graph_of(result) is not None:
         return {semconv.FILE_FORMAT: "exported_program", **_engines(result)}
-    if hasattr(result, "gm"):
-        return _engines(result.gm)
-    return {semconv.FILE_FORMAT: "torchscript" if hasattr(result, "save_to_buffer") else "executorch"}
+    if reading.has(result, "gm"):
+        return _engines(attribute(result, "gm"))
+    script = reading.loaded("torch.jit", "ScriptModule")
+    is_script = script is not None and is_a(result, script)
+    return {semconv.FILE_FORMAT: "torchscript" if is_script else "executorch"}
 
 
 def _size(call: Call) -> Facts:
-    path = call.get("file_path") or call.get("path")
-    if not isinstance(path, (str, os.PathLike)) or not os.path.isfile(path):  # noqa: PTH113 - any path-like
-        return {}
-    return {semconv.FILE_SIZE: os.stat(path).st_size}  # noqa: PTH116
+    size = file_size(call.get("file_path"))
+    return known({semconv.FILE_SIZE: file_size(call.get("path")) if size is None else size})
+
+
+def file_size(path: Any) -> int | None:
+    """Bytes of the file at a path, a text or one of `pathlib`'s; None where there is none."""
+    if not reading.exactly(path, str, PosixPath, WindowsPath):
+        return None
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _engines(holder: Any) -> Facts:
@@ -100,10 +115,10 @@ def _engines(holder: Any) -> Facts:
 
 def _engine_sizes(holder: Any) -> Iterator[int]:
     """Bytes of each engine of a compiled module, or of an exported program, which holds engines as constants."""
-    for name, child in getattr(holder, "named_children", tuple)():
+    for name, child in children(holder):
         if name.startswith(ENGINE_PREFIX):
-            yield len(getattr(child, "serialized_engine", None) or b"")
-    for constant in getattr(holder, "constants", {}).values():
-        serialized = getattr(constant, "serialized_engine", None)
-        if isinstance(serialized, bytes):
+            yield reading.size(attribute(child, "serialized_engine")) or 0
+    for _, constant in reading.pairs(attribute(holder, "constants")):
+        serialized = attribute(constant, "serialized_engine")
+        if type(serialized) is bytes:
             yield len(serialized)

@@ -7,9 +7,11 @@ import sys
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, known, tensorrt_dtype
+from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, known, shape_list, tensorrt_dtype
 from torchspan.probes.describe.identity import engine_id
 from torchspan.probes.describe.log import LAST_ERROR
 
@@ -21,12 +23,12 @@ def builder_config(call: Call) -> Facts:
     network, config = call.get("network", position=1), call.get("config", position=2)
     return known(
         {
-            semconv.NETWORK_LAYERS: getattr(network, "num_layers", None),
+            semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
             semconv.BUILDER_FLAGS: _flags(config),
-            semconv.BUILDER_LEVEL: getattr(config, "builder_optimization_level", None),
-            semconv.BUILDER_TIMING_ITERATIONS: getattr(config, "avg_timing_iterations", None),
-            semconv.BUILDER_AUX_STREAMS: getattr(config, "max_aux_streams", None),
-            semconv.BUILDER_PROFILES: getattr(config, "num_optimization_profiles", None),
+            semconv.BUILDER_LEVEL: whole_number(attribute(config, "builder_optimization_level")),
+            semconv.BUILDER_TIMING_ITERATIONS: whole_number(attribute(config, "avg_timing_iterations")),
+            semconv.BUILDER_AUX_STREAMS: whole_number(attribute(config, "max_aux_streams")),
+            semconv.BUILDER_PROFILES: whole_number(attribute(config, "num_optimization_profiles")),
             semconv.BUILDER_WORKSPACE: _workspace(config),
             semconv.TIMING_CACHE_SIZE_BEFORE: _timing_cache_size(config),
         }
@@ -36,27 +38,33 @@ def builder_config(call: Call) -> Facts:
 def network_inputs(call: Call) -> Facts:
     """The inputs of the network that is built, read only; a conversion of Torch-TensorRT says its own."""
     network = call.get("network", position=1)
-    found = [network.get_input(index) for index in range(min(getattr(network, "num_inputs", 0), LIST_LIMIT))]
+    if not reading.is_of_library(type(network)):
+        return {}
+    found = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
     return {
-        semconv.RUN_SHAPES: [f"[{', '.join(map(str, each.shape))}]" for each in found],
+        semconv.RUN_SHAPES: [shape_list(each.shape) or UNKNOWN for each in found],
         semconv.RUN_DTYPES: [tensorrt_dtype(each.dtype) for each in found],
     }
 
 
-def _flags(config: Any) -> list[str]:
+def _flags(config: Any) -> list[str] | None:
     """Names of the flags set in the configuration's bit mask, from TensorRT's own enumeration."""
+    if not reading.is_of_library(type(config)):
+        return None
     members = getattr(_enumeration(config, "BuilderFlag"), "__members__", {})
     return sorted(name for name, flag in members.items() if config.flags & (1 << int(flag)))
 
 
 def _workspace(config: Any) -> int | None:
+    if not reading.is_of_library(type(config)):
+        return None
     pool = getattr(_enumeration(config, "MemoryPoolType"), "WORKSPACE", None)
     return None if pool is None else int(config.get_memory_pool_limit(pool))
 
 
 def _enumeration(thing: Any, name: str) -> Any:
     """An enumeration of the TensorRT that `thing` belongs to: there may be two in a process."""
-    return getattr(sys.modules.get(type(thing).__module__), name, None)
+    return getattr(sys.modules.get(reading.module_of(type(thing))), name, None)
 
 
 def _timing_cache_size(config: Any) -> int | None:
@@ -78,12 +86,12 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
         return known({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
-    return known({semconv.ENGINE_SIZE: getattr(result, "nbytes", None), semconv.ENGINE_ID: engine_id(result), **after})
+    return known({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
 
 
 def _logger_class(call: Call) -> str | None:
     """The class of the builder's logger; its module alone says whether it is TensorRT's."""
-    logger = getattr(call.args[0], "logger", None) if call.args else None
+    logger = attribute(call.args[0], "logger") if call.args else None
     return None if logger is None else semconv.class_name(type(logger))
 
 
@@ -94,9 +102,7 @@ BUILD_FAILED = "engine_build_failed"
 def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
-    size = getattr(serialized, "nbytes", None)
-    facts: Facts = {semconv.ENGINE_SIZE: size if size is not None else len(serialized)}
-    return known({**facts, semconv.ENGINE_ID: engine_id(serialized)})
+    return known({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
 
 
 def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:

@@ -15,6 +15,8 @@ from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbours
@@ -35,13 +37,13 @@ def availability(call: Call) -> Facts:
     In the order in which upstream decides (conversion/_conversion.py).
     """
     settings = call.get("settings")
-    if not settings.reuse_cached_engines:
+    if not reading.switch(attribute(settings, "reuse_cached_engines")):
         reason = CacheReason.NOT_REQUESTED
     elif call.get("engine_cache") is None:
         reason = CacheReason.NO_CACHE_GIVEN
     elif not _can_refit():
         reason = CacheReason.REFIT_UNAVAILABLE
-    elif settings.immutable_weights:
+    elif reading.switch(attribute(settings, "immutable_weights")):
         reason = CacheReason.IMMUTABLE_WEIGHTS
     else:
         return {}
@@ -66,8 +68,8 @@ def key(call: Call) -> Facts:
 def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`pull_cached_engine` returns the refitted engine, or None."""
     if result is not None:
-        engine = result.serialized_engine
-        facts: Facts = {semconv.ENGINE_SIZE: len(engine), semconv.ENGINE_ID: engine_id(engine)}
+        engine = attribute(result, "serialized_engine")
+        facts: Facts = {semconv.ENGINE_SIZE: reading.size(engine), semconv.ENGINE_ID: engine_id(engine)}
         return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
     unavailable = _unavailable(call)
     if unavailable:
@@ -84,7 +86,7 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `pull_cached_engine`: an entry was rejected, unless it is an interrupt."""
-    if not isinstance(error, Exception):
+    if not reading.is_a(error, Exception):
         return _cost(scratch)
     if seen.SETTINGS in scratch:
         return {**_rejected(CacheReason.SETTINGS, scratch), semconv.CACHE_SETTINGS: scratch[seen.SETTINGS]}
@@ -94,7 +96,7 @@ def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
         return _rejected(CacheReason.REFIT_FAILED if scratch[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.failed_child is not None:  # reading the engine is the only child there is before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(error.__traceback__):
+    if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)
     return _rejected(CacheReason.UNREADABLE, scratch)
 
@@ -123,7 +125,7 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
     """Whether Torch-TensorRT itself raised, while it took apart what a cache had handed over."""
     module = ""
     while entry is not None:
-        module = str(entry.tb_frame.f_globals.get("__name__", ""))
+        module = reading.text(entry.tb_frame.f_globals.get("__name__")) or ""
         entry = entry.tb_next
     return module.startswith("torch_tensorrt.") and not module.endswith("._engine_cache")
 
@@ -131,8 +133,8 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
 # --- the insertion -----------------------------------------------------------------------------------------------
 def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`insert_engine_to_cache` returns whether it tried."""
-    refusal = scratch.get(seen.NOT_STORED) if result else _unavailable(call)
-    if refusal is not None or not result:
+    refusal = scratch.get(seen.NOT_STORED) if reading.switch(result) else _unavailable(call)
+    if refusal is not None or not reading.switch(result):
         return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
     refreshed = scratch.get(seen.READ, (0.0, None))[1] is seen.FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
@@ -140,7 +142,7 @@ def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """An exception out of `insert_engine_to_cache`, the cache's own in most cases."""
-    if not isinstance(error, Exception):
+    if not reading.is_a(error, Exception):
         return _stored(scratch)
     return {
         semconv.CACHE_INSERTED: "refused",

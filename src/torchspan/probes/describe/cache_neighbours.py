@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, is_a
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT
 from torchspan.semconv import CacheReason
@@ -76,7 +78,7 @@ def facts(call: Call) -> Facts:
 
 
 def _hash(value: Any) -> _Hash | None:
-    if not isinstance(value, str) or not value or len(value) % _PARTS:
+    if type(value) is not str or not value or len(value) % _PARTS:
         return None
     length = len(value) // _PARTS
     return _Hash(value[:length], value[length : 2 * length], value[2 * length :])
@@ -85,7 +87,7 @@ def _hash(value: Any) -> _Hash | None:
 def _folder(cache: Any) -> str | None:
     """The folder of the library's own cache, or of a class made from it."""
     kind = getattr(sys.modules.get("torch_tensorrt.dynamo._engine_cache"), "DiskEngineCache", None)
-    return cache.engine_cache_dir if kind is not None and isinstance(cache, kind) else None
+    return reading.text(attribute(cache, "engine_cache_dir")) if kind is not None and is_a(cache, kind) else None
 
 
 def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
@@ -105,9 +107,11 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
     names = sorted(getattr(library, "_SETTINGS_TO_BE_ENGINE_INVARIANT", ()))
     text = getattr(library, "_canonicalize_setting_value", str)
     digest = getattr(library, "sha256_hash", None)
-    if not others or not names or digest is None:
+    if not others or not names or digest is None or not reading.is_of_library(type(settings)):
         return
-    values = {name: getattr(settings, name) for name in names}
+    values = {name: attribute(settings, name) for name in names}
+    if not all(map(_is_plain, values.values())):  # the library's text of it would be the program's
+        return
 
     def hash_with(**changed: Any) -> Any:
         texts = [text(value) for value in {**values, **changed}.values()]
@@ -123,10 +127,11 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
 
 def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
     """Other values that the setting may have: those of its type, and the library's default."""
-    if isinstance(value, bool):
+    if type(value) is bool:
         yield not value
         return
-    kinds = list(type(value)) if isinstance(value, enum.Enum) else ()
+    kind: Any = type(value)
+    kinds = list(kind) if is_a(value, enum.Enum) and reading.is_of_library(kind) else ()
     candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
     by_text = {str(each): each for each in candidates}  # the hash is made from texts
     yield from (each for text, each in by_text.items() if text != str(value))
@@ -142,7 +147,8 @@ def _precisions(name: str) -> tuple[Any, ...]:
 
 
 def _default(settings: Any, name: str) -> tuple[Any, ...]:
-    for field in dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ():
+    is_known = reading.is_of_library(type(settings)) and dataclasses.is_dataclass(settings)
+    for field in dataclasses.fields(settings) if is_known else ():
         if field.name == name and field.default is not dataclasses.MISSING:
             return (field.default,)
         if field.name == name and field.default_factory is not dataclasses.MISSING:
@@ -152,7 +158,14 @@ def _default(settings: Any, name: str) -> tuple[Any, ...]:
 
 def _told(name: str, value: Any) -> str:
     """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which is the program's."""
-    is_listed = isinstance(value, enum.Enum) or type(value).__name__ == "dtype" or name in _TEXTS
-    if value is None or isinstance(value, (bool, int, float)) or is_listed:
-        return str(value)
-    return "?"
+    is_listed = reading.is_of_library(type(value)) or (name in _TEXTS and type(value) is str)
+    return str(value) if value is None or reading.exactly(value, bool, int, float) or is_listed else "?"
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether making a text of it, as the library does for its hash, runs no code of the program's."""
+    if reading.exactly(value, list, tuple, set, frozenset):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, (*value.keys(), *value.values())))
+    return value is None or reading.exactly(value, bool, int, float, str, bytes) or reading.is_of_library(type(value))

@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe._values import LIST_LIMIT
@@ -33,25 +35,32 @@ def count_read(scratch: Scratch, _call: Call, result: Any, duration_s: float) ->
 
 def count_unpickled(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
     """`pickle.loads(data)` as `_engine_cache` calls it: the packed entry, from any cache."""
-    scratch[ENTRY] = len(call.get("data", position=0))
+    size = reading.size(call.get("data", position=0))
+    if size is not None:
+        scratch[ENTRY] = size
 
 
 def count_packed(scratch: Scratch, call: Call, result: Any, _duration_s: float) -> None:
     """`BaseEngineCache.pack(serialized_engine, ...)` returns the packed entry."""
-    scratch[PACKED] = len(result)
+    size = reading.size(result)
+    if size is not None:
+        scratch[PACKED] = size
     scratch[STORED_ID] = engine_id(call.get("serialized_engine"))
 
 
 def count_settings(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:
     """`settings_are_compatible(a, b)` returns (whether, names of the settings that differ)."""
+    if type(result) is not tuple or len(result) != 2:
+        return
     compatible, differing = result
-    if not compatible:
-        scratch[SETTINGS] = sorted(map(str, differing))[:LIST_LIMIT]
+    if compatible is False:
+        names = (reading.text(each) for each in reading.entries(differing) or ())
+        scratch[SETTINGS] = sorted(each for each in names if each is not None)[:LIST_LIMIT]
 
 
 def count_input(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:
     """`Input.equivalent_spec(a, b)`, asked for each input."""
-    if not result:
+    if reading.switch(result) is False:
         scratch[INPUTS] = True
 
 
@@ -64,11 +73,15 @@ def count_refit(scratch: Scratch, call: Call, _result: Any, duration_s: float) -
 def entries(call: Call) -> tuple[int, int]:
     """How many entries a `DiskEngineCache` has, and the bytes it counts as free, before it clears some."""
     cache = call.get("self")
-    return sum(1 for _ in Path(cache.engine_cache_dir).iterdir()), cache.available_engine_cache_size
+    folder = reading.text(attribute(cache, "engine_cache_dir"))
+    count = 0 if folder is None else sum(1 for _ in Path(folder).iterdir())
+    return count, free_bytes(call)
 
 
 def count_evicted(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
     """`DiskEngineCache.clear_cache(self, needed_min_size)`."""
+    if call.before is None:
+        return
     (count, free), (count_before, free_before) = entries(call), call.before
     gone, freed = scratch.get(EVICTED, (0, 0))
     scratch[EVICTED] = (gone + count_before - count, freed + free - free_before)
@@ -76,18 +89,19 @@ def count_evicted(scratch: Scratch, call: Call, _result: Any, _duration_s: float
 
 def free_bytes(call: Call) -> int:
     """The bytes that a `DiskEngineCache` counts as free before it saves."""
-    return int(call.get("self").available_engine_cache_size)
+    return reading.whole_number(attribute(call.get("self"), "available_engine_cache_size")) or 0
 
 
 def count_saved(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
     """`DiskEngineCache.save(self, hash, blob)`, which says nowhere but in its log that it did not: room shows it."""
-    cache, size = call.get("self"), len(call.get("blob"))
+    free, size = free_bytes(call), reading.size(call.get("blob"))
+    total = reading.whole_number(attribute(call.get("self"), "total_engine_cache_size"))
     freed = scratch.get(EVICTED, (0, 0))[1]
-    if cache.available_engine_cache_size < call.before + freed:
+    if call.before is None or size is None or total is None or free < call.before + freed:
         return
-    if size > cache.total_engine_cache_size:
+    if size > total:
         scratch[NOT_STORED] = CacheReason.LARGER_THAN_CACHE
-    elif size > cache.available_engine_cache_size:
+    elif size > free:
         scratch[NOT_STORED] = CacheReason.CACHE_FULL
     else:
         scratch[NOT_STORED] = CacheReason.WRITE_FAILED

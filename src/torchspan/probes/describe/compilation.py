@@ -9,10 +9,21 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback, refusal
-from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, model_class, node_count, operator_name
+from torchspan.probes.describe._values import (
+    LIST_LIMIT,
+    calls,
+    children,
+    inputs,
+    known,
+    model_class,
+    node_count,
+    operator_name,
+)
 from torchspan.semconv import FallbackReason
 
 Facts = dict[str, Any]
@@ -35,28 +46,21 @@ OUTCOME = (semconv.OPERATORS_TENSORRT, semconv.COVERAGE, *fallback.KEYS)
 
 def settings(holder: Any) -> Facts:
     """The documented settings that `holder` (a Call or a CompilationSettings) has."""
-    read = holder.get if isinstance(holder, Call) else lambda name: getattr(holder, name, None)
+    read = holder.get if type(holder) is Call else lambda name: attribute(holder, name)
     facts: Facts = {}
-    for name, attribute in semconv.SETTINGS.items():
+    for name, row in semconv.SETTINGS.items():
         value = read(name)
-        if (attribute.type == "boolean" and isinstance(value, bool)) or (
-            attribute.type == "int" and type(value) is int
-        ):
-            facts[attribute] = value
-        elif attribute.type == "string[]" and value:
-            facts[attribute] = sorted(each if isinstance(each, str) else operator_name(each) for each in value)[
-                :LIST_LIMIT
-            ]
+        if (row.type == "boolean" and type(value) is bool) or (row.type == "int" and type(value) is int):
+            facts[row] = value
+        elif row.type == "string[]" and (given := reading.entries(value)):
+            facts[row] = sorted(map(operator_name, given))[:LIST_LIMIT]
     return facts
 
 
 def torch_tensorrt_compiled(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """With `ir="torch_compile"` what comes back is Dynamo's and compiles at its first call."""
-    return {semconv.DEFERRED: True} if hasattr(result, "_torchdynamo_orig_callable") or _is_optimized(result) else {}
-
-
-def _is_optimized(result: Any) -> bool:
-    return type(result).__name__ == "OptimizedModule"
+    optimized = reading.class_name(type(result)) == "OptimizedModule"
+    return {semconv.DEFERRED: True} if optimized or reading.has(result, "_torchdynamo_orig_callable") else {}
 
 
 def of_exported_program(entry_point: str) -> Callable[[Call], Facts]:
@@ -82,7 +86,7 @@ def of_module(entry_point: str) -> Callable[[Call], Facts]:
         return known(
             {
                 semconv.ENTRY_POINT: entry_point,
-                semconv.IR: call.get("ir"),
+                semconv.IR: reading.text(call.get("ir")),
                 semconv.MODEL_CLASS: model_class(call.get("module")),
                 **settings(call),
             }
@@ -107,7 +111,7 @@ def mutable_compile(call: Call) -> Facts:
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
             semconv.IR: "dynamo",
-            semconv.MODEL_CLASS: model_class(getattr(call.get("self"), "original_model", None)),
+            semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
         }
     )
 
@@ -156,8 +160,10 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
 
 def converter_support(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`get_graph_converter_support` returns (supported, total)."""
-    supported, total = result
-    return {semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total}
+    if type(result) is not tuple or len(result) != 2:
+        return {}
+    supported, total = map(reading.whole_number, result)
+    return known({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
 
 
 def compile_module_settings(call: Call) -> Facts:
@@ -168,12 +174,12 @@ def compile_module_settings(call: Call) -> Facts:
 def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
     """Engines and their bytes; for a graph that was skipped whole, why."""
     scratch[COMPILED] = True
-    engines = [child for name, child in result.named_children() if name.startswith(ENGINE_PREFIX)]
+    engines = [child for name, child in children(result) if name.startswith(ENGINE_PREFIX)]
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
         return skipped(result, scratch)
-    sizes = [len(getattr(engine, "serialized_engine", None) or b"") for engine in engines]
+    sizes = [reading.size(attribute(engine, "serialized_engine")) or 0 for engine in engines]
     facts: Facts = {semconv.ENGINE_COUNT: len(engines), semconv.ENGINES_SIZE: sum(sizes)}
-    if getattr(call.get("settings"), "dryrun", False):
+    if reading.switch(attribute(call.get("settings"), "dryrun")):
         return {**dry_run(scratch), **facts}
     plan: Facts = scratch.get(fallback.PLAN, {})
     return {**plan, **facts}
@@ -218,7 +224,7 @@ def trace(call: Call) -> Facts:
     return known(
         {
             semconv.MODEL_CLASS: model_class(call.get("mod")),
-            semconv.STRICT: bool(call.kwargs.get("strict", False)),
+            semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
         }
@@ -227,7 +233,9 @@ def trace(call: Call) -> Facts:
 
 def export(call: Call) -> Facts:
     """`torch.export.export(mod, args, ..., strict=)`."""
-    return known({semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: call.get("strict")})
+    return known(
+        {semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: reading.switch(call.get("strict"))}
+    )
 
 
 def program_given(name: str) -> Callable[[Call], Any]:
@@ -243,8 +251,10 @@ def program_given(name: str) -> Callable[[Call], Any]:
 
 def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Size of an exported program, and its dynamic dimensions."""
+    if not reading.is_of_library(type(result)):
+        return known({semconv.NODES_COUNT: node_count(result)})
     ranges = [
         f"{symbol}: [{bounds.lower}, {bounds.upper}]"
-        for symbol, bounds in list(result.range_constraints.items())[:LIST_LIMIT]
+        for symbol, bounds in reading.pairs(result.range_constraints)[:LIST_LIMIT]
     ]
     return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, known, operator_name, stand_in
+from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, is_node, known, operator_name, stand_in
+from torchspan.probes.describe.artifacts import file_size
 from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
@@ -18,13 +20,16 @@ Facts = dict[str, Any]
 CONVERTERS: Key[dict[str, list[float]]] = Key("converters")
 """Scratch key: operator -> [count, seconds]."""
 
+CONVERTERS_LIMIT = 1_000
+"""Different operators whose converters are counted; their names may be the program's."""
+
 
 def convert(call: Call) -> Facts:
     """`convert_module(module, inputs, settings, name, engine_cache)`."""
     shapes, dtypes = inputs(call.get("inputs"))
     return known(
         {
-            semconv.ENGINE_NAME: call.get("name") or None,
+            semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
             semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
@@ -34,12 +39,13 @@ def convert(call: Call) -> Facts:
 
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`SerializedInterpreterResult`: the engine's bytes and outputs."""
+    serialized, outputs = attribute(result, "serialized_engine"), reading.entries(attribute(result, "output_names"))
     return known(
         {
-            semconv.ENGINE_SIZE: len(result.serialized_engine),
-            semconv.ENGINE_ID: engine_id(result.serialized_engine),
-            semconv.ENGINE_OUTPUTS: len(result.output_names),
-            semconv.OUTPUT_ALLOCATOR: getattr(result, "requires_output_allocator", None),
+            semconv.ENGINE_SIZE: reading.size(serialized),
+            semconv.ENGINE_ID: engine_id(serialized),
+            semconv.ENGINE_OUTPUTS: None if outputs is None else len(outputs),
+            semconv.OUTPUT_ALLOCATOR: reading.switch(attribute(result, "requires_output_allocator")),
         }
     )
 
@@ -47,21 +53,27 @@ def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 def count_converter(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
     """One `run_node(self, n)` of the interpreter; only calls of functions have converters."""
     node = call.get("n")
-    if node.op != "call_function":
+    if not is_node(node) or node.op != "call_function":
         return
-    entry = scratch.setdefault(CONVERTERS, {}).setdefault(operator_name(node.target), [0, 0.0])
+    converters, name = scratch.setdefault(CONVERTERS, {}), operator_name(node.target)
+    if name not in converters and len(converters) >= CONVERTERS_LIMIT:
+        return
+    entry = converters.setdefault(name, [0, 0.0])
     entry[0] += 1
     entry[1] += duration_s
 
 
 def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
     """The network that `_construct_trt_network_def(self)` made, and what the converters took."""
-    net = call.get("self").ctx.net
+    net = attribute(attribute(call.get("self"), "ctx"), "net")
     slowest = sorted(scratch.get(CONVERTERS, {}).items(), key=lambda row: -row[1][1])[:LIST_LIMIT]
+    sizes: Facts = {
+        semconv.NETWORK_LAYERS: whole_number(attribute(net, "num_layers")),
+        semconv.NETWORK_INPUTS: whole_number(attribute(net, "num_inputs")),
+        semconv.NETWORK_OUTPUTS: whole_number(attribute(net, "num_outputs")),
+    }
     return {
-        semconv.NETWORK_LAYERS: net.num_layers,
-        semconv.NETWORK_INPUTS: net.num_inputs,
-        semconv.NETWORK_OUTPUTS: net.num_outputs,
+        **known(sizes),
         semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
@@ -73,9 +85,9 @@ def setup(call: Call) -> Facts:
     module, serialized = call.get("self"), serialized_of(call)
     return known(
         {
-            semconv.ENGINE_NAME: getattr(module, "name", None) or None,
+            semconv.ENGINE_NAME: reading.text(attribute(module, "name")) or None,
             semconv.ENGINE_ID: engine_id(serialized),
-            semconv.ENGINE_SIZE: None if serialized is None else len(serialized),
+            semconv.ENGINE_SIZE: reading.size(serialized),
         }
     )
 
@@ -84,19 +96,19 @@ def was_set_up(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """Which runtime holds the engine: the C++ one is a TorchScript object, the other is written in Python."""
     engine = engine_of_module(call)
     return {
-        semconv.RUNTIME: "cpp" if type(engine).__name__ == "ScriptObject" else "python",
-        **stand_in(getattr(engine, "cuda_engine", engine)),
+        semconv.RUNTIME: "cpp" if reading.class_name(type(engine)) == "ScriptObject" else "python",
+        **stand_in(attribute(engine, "cuda_engine", engine)),
     }
 
 
 def engine_of_module(call: Call) -> Any:
     """The engine that a `TorchTensorRTModule` holds and hands to the operator."""
-    return getattr(call.get("self"), "engine", None)
+    return attribute(call.get("self"), "engine")
 
 
 def serialized_of(call: Call) -> Any:
     """The bytes that the call's own object is set up from: a module's, or those of a `TRTEngine`."""
-    return getattr(call.get("self"), "serialized_engine", None)
+    return attribute(call.get("self"), "serialized_engine")
 
 
 def refitted_engine(call: Call) -> Any:
@@ -113,7 +125,7 @@ def timing_cache_in(call: Call) -> Facts:
     """`TRTInterpreter._create_timing_cache(self, builder_config, timing_cache_path)`, which reads the file if it is there."""
     if _has_no_timing_cache():
         return {}
-    size = _file_size(call.get("timing_cache_path"))
+    size = file_size(call.get("timing_cache_path"))
     return known(
         {semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE_BEFORE: size}
     )
@@ -123,13 +135,9 @@ def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
     if _has_no_timing_cache():
         return {}
-    return known({semconv.TIMING_CACHE_SIZE_AFTER: _file_size(call.get("timing_cache_path"))})
+    return known({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
 
 
 def _has_no_timing_cache() -> bool:
     features = getattr(sys.modules.get("torch_tensorrt"), "ENABLED_FEATURES", None)
     return bool(getattr(features, "tensorrt_rtx", True))
-
-
-def _file_size(path: Any) -> int | None:
-    return Path(path).stat().st_size if isinstance(path, str) and Path(path).is_file() else None

@@ -6,9 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, inputs, known, stand_in, tensorrt_dtype
+from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, inputs, known, shape_list, stand_in, tensorrt_dtype
 
 Facts = dict[str, Any]
 
@@ -20,27 +22,35 @@ def execute(engine: Any, tensors: Any, first: bool) -> Facts:
     the span of the conversion.
     """
     shapes, dtypes = inputs(tensors)
-    name = getattr(engine, "name", None)
+    name = reading.text(attribute(engine, "name"))
     return known(
         {
-            semconv.ENGINE_NAME: name.removesuffix("_engine") if isinstance(name, str) and name else None,
+            semconv.ENGINE_NAME: name.removesuffix("_engine") if name else None,
             semconv.INPUT_SHAPES: shapes,
             semconv.INPUT_DTYPES: dtypes,
             semconv.EXECUTE_FIRST: first,
-            **stand_in(getattr(engine, "cuda_engine", None) or getattr(engine, "engine", None)),
+            **stand_in(_handle(engine)),
         }
     )
 
 
+def _handle(engine: Any) -> Any:
+    """TensorRT's own object, by the names that the two runtimes have for it."""
+    found = attribute(engine, "cuda_engine")
+    return attribute(engine, "engine") if found is None else found
+
+
 def run_context(context: Any, _tensors: Any, first: bool) -> Facts:
     """`context` is an IExecutionContext: it knows its inputs by name, and their shapes as they are set."""
-    engine = context.engine
+    engine = attribute(context, "engine")
+    if not (reading.is_of_library(type(context)) and reading.is_of_library(type(engine))):
+        return {semconv.RUN_FIRST: first}
     tensors = (engine.get_tensor_name(index) for index in range(engine.num_io_tensors))
     names = [name for name in tensors if engine.get_tensor_mode(name).name == "INPUT"][:LIST_LIMIT]
     return {
         semconv.RUN_FIRST: first,
         semconv.RUN_PROFILE: context.active_optimization_profile,
-        semconv.RUN_SHAPES: [f"[{', '.join(map(str, context.get_tensor_shape(name)))}]" for name in names],
+        semconv.RUN_SHAPES: [shape_list(context.get_tensor_shape(name)) or UNKNOWN for name in names],
         semconv.RUN_DTYPES: [tensorrt_dtype(engine.get_tensor_dtype(name)) for name in names],
         **stand_in(context),
     }
@@ -57,13 +67,13 @@ RUN_FAILED = "execution_failed"
 
 def new_context(call: Call) -> Facts:
     """`ICudaEngine.create_execution_context(self, ...)`: the engine, read only."""
-    engine = call.args[0]
+    engine = call.args[0] if call.args else None
     return known(
         {
-            semconv.CONTEXT_LAYERS: getattr(engine, "num_layers", None),
-            semconv.CONTEXT_TENSORS: getattr(engine, "num_io_tensors", None),
-            semconv.CONTEXT_PROFILES: getattr(engine, "num_optimization_profiles", None),
-            semconv.CONTEXT_MEMORY: getattr(engine, "device_memory_size_v2", None),
+            semconv.CONTEXT_LAYERS: whole_number(attribute(engine, "num_layers")),
+            semconv.CONTEXT_TENSORS: whole_number(attribute(engine, "num_io_tensors")),
+            semconv.CONTEXT_PROFILES: whole_number(attribute(engine, "num_optimization_profiles")),
+            semconv.CONTEXT_MEMORY: whole_number(attribute(engine, "device_memory_size_v2")),
             **stand_in(engine),
         }
     )

@@ -7,13 +7,15 @@ violation, and which dimension of which input it is about.
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
 from torchspan._base.raised import text_of
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
@@ -50,10 +52,10 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 
 def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised; of other exceptions than torch's the place alone."""
-    stack = vars(error).get("real_stack")  # of Dynamo, which runs no frame of the model
-    found = place.of_traceback(error.__traceback__) or place.of_summaries(stack or ())
+    stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
+    found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if found is None else found.facts()
-    if type(error).__module__.partition(".")[0] == "torch":
+    if reading.is_of_library(type(error)):
         facts[semconv.EXPORT_FAILED_OPERATOR] = _operator(error)
         facts[semconv.VIOLATED_CONSTRAINTS] = _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
     return known(facts)
@@ -61,11 +63,11 @@ def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
 
 def _operator(error: BaseException) -> str | None:
     """The operator that the exception is about: one without a meta kernel, or whose result depends on data."""
-    function = getattr(error, "func", None)  # UnsupportedOperatorException and the like (_subclasses/fake_tensor.py)
-    if hasattr(function, "_overloadname"):
+    function = attribute(error, "func")  # UnsupportedOperatorException and the like (_subclasses/fake_tensor.py)
+    if reading.has(function, "_overloadname"):
         return operator_name(function)
-    graph = getattr(error, "partial_fx_graph", None)  # GuardOnDataDependentSymNode
-    made = list(_MADE.finditer(graph[-_SEARCHED:])) if isinstance(graph, str) else []
+    graph = attribute(error, "partial_fx_graph")  # GuardOnDataDependentSymNode
+    made = list(_MADE.finditer(graph[-_SEARCHED:])) if type(graph) is str else []
     return made[-1]["operator"] if made else None
 
 
@@ -86,27 +88,25 @@ def _dimensions(call: Call) -> Iterator[tuple[str, str]]:
     """Name of a dynamic dimension -> where it is, `inputs[0].shape[1]`."""
     shapes = call.get("dynamic_shapes")
     parameters = _parameters(call.get("mod"))
-    if isinstance(shapes, Mapping):
-        each = ((parameters.get(name, index), shape) for index, (name, shape) in enumerate(shapes.items()))
-    elif isinstance(shapes, (list, tuple)):
-        each = enumerate(shapes)  # type: ignore[assignment]
-    else:
-        return
-    for index, shape in each:
-        sizes = shape.items() if isinstance(shape, Mapping) else enumerate(shape) if _is_list(shape) else ()
-        for number, size in sizes:
-            name = getattr(size, "__name__", None)
-            if isinstance(name, str):
-                yield name, f"inputs[{index}].shape[{number}]"
+    for position, (name, shape) in enumerate(_numbered(shapes)):
+        index = parameters.get(name, position) if type(name) is str else position
+        for number, size in _numbered(shape):
+            dimension = reading.text(attribute(size, "__name__"))
+            if dimension is not None and type(number) is int:
+                yield dimension, f"inputs[{index}].shape[{number}]"
 
 
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
+def _numbered(value: Any) -> list[tuple[Any, Any]]:
+    """The entries of a dictionary by their keys, or of a list or tuple by their positions."""
+    if reading.is_a(value, (list, tuple)):
+        return list(enumerate(reading.entries(value) or ()))
+    return reading.pairs(value)
 
 
 def _parameters(model: Any) -> dict[str, int]:
-    try:
-        names = inspect.signature(model.forward).parameters
-    except (AttributeError, TypeError, ValueError):
+    forward = reading.unwrapped(reading.method(type(model), "forward"))
+    if type(forward) is not FunctionType:
         return {}
+    code = forward.__code__
+    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
     return {name: index for index, name in enumerate(names)}

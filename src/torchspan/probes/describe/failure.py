@@ -6,16 +6,17 @@ Everything is read when an exception passes. A conversion that succeeds costs no
 
 from __future__ import annotations
 
-import inspect
 import re
 from types import TracebackType
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call, guarded
 from torchspan.probes.describe import place
-from torchspan.probes.describe._values import known, operator_name
+from torchspan.probes.describe._values import is_node, known, meta, nodes_of, operator_name
 
 Facts = dict[str, Any]
 
@@ -27,18 +28,20 @@ _NUMBER = re.compile(r"_\d+$")
 def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     """`_construct_trt_network_def(self)` that raised: the node at which it stopped."""
     interpreter = call.get("self")
-    node = getattr(interpreter, "_cur_node", None)
-    if node is None or node in getattr(interpreter, "env", {}):  # not one node's failure: before, between or after
+    node = attribute(interpreter, "_cur_node")
+    done = attribute(interpreter, "env")
+    converted = [each for each, _ in reading.pairs(done)] or reading.entries(done) or []
+    if not is_node(node) or any(each is node for each in converted):  # not one node's failure: before, between or after
         return {}
-    nodes = list(node.graph.nodes)
-    found = place.of_stack(node.meta.get("stack_trace"))
+    nodes = list(nodes_of(node))
+    found = place.of_stack(meta(node, "stack_trace"))
     return known(
         {
             semconv.FAILED_OPERATOR: operator_name(node.target) if node.op == "call_function" else node.op,
             semconv.FAILED_NODE_NAME: _generated_name(node),
-            semconv.FAILED_NODE_POSITION: nodes.index(node) + 1,
+            semconv.FAILED_NODE_POSITION: next(place for place, each in enumerate(nodes, 1) if each is node),
             semconv.FAILED_NODES: len(nodes),
-            semconv.FAILED_CONVERTER: _converter(error.__traceback__),
+            semconv.FAILED_CONVERTER: _converter(reading.traceback_of(error)),
             **({} if found is None else found.facts()),
         }
     )
@@ -46,7 +49,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
 
 def _generated_name(node: Any) -> str | None:
     """The node's name where torch.fx made it from the operator: `add`, `add_1`, `add_tensor_1`; else None."""
-    if node.op != "call_function":
+    if not is_node(node) or node.op != "call_function":
         return None
     words = operator_name(node.target).lower().split(".")
     made = {_plain(words[-1]), _plain("_".join(words[-2:])), _plain(words[-2]) if len(words) > 1 else ""}
@@ -71,6 +74,7 @@ def qualified_name(function: Any) -> str | None:
     """`module.name` of a function, without what decorators put around it; None where that is no identifier."""
     if function is None:
         return None
-    function = inspect.unwrap(guarded(inspect.unwrap(function)))
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    function = reading.unwrapped(guarded(reading.unwrapped(function)))
+    module, qualname = (reading.text(attribute(function, each)) or "" for each in ("__module__", "__qualname__"))
+    name = f"{module}.{qualname}"
     return name if _IDENTIFIER.fullmatch(name) and not name.startswith(".") and not name.endswith(".") else None

@@ -14,10 +14,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import refusal
-from torchspan.probes.describe._values import LIST_LIMIT, operator_name
+from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name
 from torchspan.semconv import FallbackReason
 
 Facts = dict[str, Any]
@@ -59,34 +61,47 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
     """One answer of `is_node_supported(self, submodules, node)`; asked again about a node, the answer is the same."""
     node = call.get("node")
     verdicts = scratch.setdefault(VERDICTS, {})
-    if node.op != "call_function":
+    if not is_node(node) or node.op != "call_function":
         return
-    if supported:
+    if reading.switch(supported):
         verdicts[node.name] = SUPPORTED
-    elif node.is_impure():
+    elif _can_be_asked(node.target) and node.is_impure():
         verdicts[node.name] = UNCOUNTED
     else:
-        reason = verdicts[node.name] = reason_of(node, call.get("self").torch_executed_ops)
+        reason = verdicts[node.name] = reason_of(node, attribute(call.get("self"), "torch_executed_ops"))
         if reason == FallbackReason.VALIDATOR_REFUSED:
             refusal.note(scratch, node, _converters(node.target), assume_dynamic=_assumes_dynamic_support())
 
 
 def reason_of(node: Any, torch_executed_ops: Any) -> str:
     """The class of reason why a node is not supported, in the order in which upstream decides."""
-    if any(_is_complex(each) for each in (node, *node.all_input_nodes)):
+    if any(_is_complex(each) for each in (node, *refusal.inputs_of(node))):
         return FallbackReason.COMPLEX_DTYPE
-    if torch_executed_ops and (node.target in torch_executed_ops or operator_name(node.target) in torch_executed_ops):
+    if _is_among(attribute(node, "target"), reading.entries(torch_executed_ops) or ()):
         return FallbackReason.USER_EXCLUDED
-    candidates = list(_converters(node.target))
+    candidates = list(_converters(attribute(node, "target")))
     if not candidates:
         return FallbackReason.NO_CONVERTER
-    if _data_dependent_fallback() and any(getattr(each, "requires_output_allocator", False) for each in candidates):
+    if _data_dependent_fallback() and any(
+        reading.switch(attribute(each, "requires_output_allocator")) for each in candidates
+    ):
         return FallbackReason.DATA_DEPENDENT
     return FallbackReason.VALIDATOR_REFUSED
 
 
 def _is_complex(node: Any) -> bool:
-    return bool(getattr(getattr(node.meta.get("val"), "dtype", None), "is_complex", False))
+    return attribute(dtype_of(meta(node, "val")), "is_complex") is True
+
+
+def _is_among(target: Any, excluded: Iterable[Any]) -> bool:
+    """Whether the target, or its name, is excluded; nothing is compared by what the program calls equal."""
+    name = operator_name(target)
+    return any(each is target or (type(each) is str and each == name) for each in excluded)
+
+
+def _can_be_asked(target: Any) -> bool:
+    """Whether hashing a target, and asking it for attributes, runs no code of the program's."""
+    return type(target) is str or reading.only_stores(type(target))
 
 
 def _registry() -> Any:
@@ -95,9 +110,11 @@ def _registry() -> Any:
 
 
 def _converters(target: Any) -> Iterator[Any]:
-    for registry in getattr(_registry(), "registries", ()):
-        found = registry.get(target, ())
-        yield from found if isinstance(found, (list, tuple)) else (found,)
+    if not _can_be_asked(target):
+        return
+    for registry in reading.entries(attribute(_registry(), "registries")) or ():
+        found = registry.get(target, ()) if type(registry) is dict else ()
+        yield from found if reading.exactly(found, list, tuple) else (found,)
 
 
 def _data_dependent_fallback() -> bool:
@@ -109,7 +126,7 @@ def _assumes_dynamic_support() -> bool:
 
 
 def _has_setting(name: str) -> bool:
-    return bool(getattr(getattr(_registry(), "compilation_settings", None), name, False))
+    return reading.switch(attribute(attribute(_registry(), "compilation_settings"), name)) is True
 
 
 def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
@@ -118,7 +135,10 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
     splitting added (they unpack what an engine returns) have no verdict and are no operators of the model.
     """
-    found = ((operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED)) for node in nodes)
+    found = (
+        (operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED))
+        for node in filter(is_node, nodes)
+    )
     return [
         (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
         for name, verdict in found

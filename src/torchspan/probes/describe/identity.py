@@ -4,7 +4,11 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
+from mmap import mmap
 from typing import Any
+
+from torchspan._base import reading
 
 BLOCKS, BLOCK_BYTES = 64, 1024
 """What is read of an engine: this many blocks, the first and the last bytes among them. A smaller one is read whole."""
@@ -18,13 +22,19 @@ def engine_id(serialized: Any) -> str | None:
     equal lengths and blocks. Two builds that differ differ in their plan's first blocks or nearly everywhere; a refit of a
     few weights may fall between the blocks.
 
-    serialized: bytes, TensorRT's IHostMemory, or anything else with a contiguous buffer.
+    serialized: bytes, TensorRT's IHostMemory, or another contiguous buffer of Python's or of a library's. (Since Python 3.12 a
+    class may define `__buffer__`.)
     """
+    if not reading.exactly(serialized, *_BUFFERS) and not reading.is_of_library(type(serialized)):
+        return None
     try:
         with memoryview(serialized) as held, held.cast("B") as view:
             return _digest(view) if view.nbytes else None
     except (TypeError, ValueError, BufferError):
         return None
+
+
+_BUFFERS = (bytes, bytearray, memoryview, array, mmap)
 
 
 def _digest(view: memoryview) -> str:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 
 LOUDEST_QUIET = 3
@@ -32,11 +34,11 @@ def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
     A program may call its own logger with something else; that is no line of TensorRT's.
     """
     severity = args[1] if len(args) > 1 else kwargs.get("severity")
-    number = getattr(severity, "value", None)
+    number = attribute(severity, "value")
     if type(number) is not int or number >= LOUDEST_QUIET:  # comparing the enumeration itself takes three times as long
         return None
     text = args[2] if len(args) > 2 else kwargs.get("msg")
-    return Line(str(getattr(severity, "name", number)), text) if isinstance(text, str) else None
+    return Line(reading.text(attribute(severity, "name")) or str(number), text) if type(text) is str else None
 
 
 class Wording(NamedTuple):

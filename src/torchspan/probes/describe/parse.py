@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, known
+from torchspan.probes.describe.artifacts import file_size as path_size
 
 Facts = dict[str, Any]
 
@@ -28,34 +29,31 @@ class Before:
 
 def model_size(call: Call) -> Facts:
     """`OnnxParser.parse(self, model, path=None)`: the model is any buffer."""
-    try:
-        with memoryview(call.get("model", position=1)) as model:
-            return {semconv.MODEL_SIZE: model.nbytes}
-    except TypeError:  # no buffer: the parser will say so
-        return {}
+    return known({semconv.MODEL_SIZE: reading.size(call.get("model", position=1))})
 
 
 def file_size(call: Call) -> Facts:
     """`OnnxParser.parse_from_file(self, model)`: `model` is a path."""
-    path = Path(str(call.get("model", position=1)))
-    return {semconv.MODEL_SIZE: path.stat().st_size} if path.is_file() else {}
+    return known({semconv.MODEL_SIZE: path_size(call.get("model", position=1))})
 
 
 def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Whether it succeeded; if not, why, from the errors that this parse added."""
     before = call.before
-    if before is None:
-        return {} if result else {semconv.ERROR_TYPE: PARSE_FAILED}
+    failed = reading.switch(result) is False
+    if before is None or not call.args or not reading.is_of_library(type(call.args[0])):
+        return {semconv.ERROR_TYPE: PARSE_FAILED} if failed else {}
     parser = call.args[0]
     errors = [parser.get_error(index) for index in range(before.errors, parser.num_errors)]
     facts: Facts = {
-        semconv.NETWORK_LAYERS: None if before.network is None else before.network.num_layers,
+        semconv.NETWORK_LAYERS: reading.whole_number(reading.attribute(before.network, "num_layers")),
         semconv.PARSER_ERRORS: len(errors),
     }
-    return known(facts if result else {**facts, **_failure(errors)})
+    return known({**facts, **_failure(errors)} if failed else facts)
 
 
-def _failure(errors: list[Any]) -> Facts:
+def _failure(found: list[Any]) -> Facts:
+    errors = [each for each in found if reading.is_of_library(type(each))]
     if not errors:
         return {semconv.ERROR_TYPE: PARSE_FAILED}
     operators = dict.fromkeys(error.node_operator() for error in errors if error.node_operator())

@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe._values import LIST_LIMIT, calls
+from torchspan.probes.describe._values import LIST_LIMIT, calls, children, graph_of, nodes, operator_name
 from torchspan.probes.describe.compilation import ENGINE_PREFIX
 
 Facts = dict[str, Any]
@@ -24,6 +26,8 @@ def partitioner(name: str) -> Callable[[Call], Facts]:
 
 def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """(partitioned graph, support tester) of the fast and the global partitioner."""
+    if type(result) is not tuple or len(result) != 2:
+        return {}
     graph, support = result
     verdicts = scratch.get(fallback.VERDICTS, {})
     converted, left = _sides(graph)
@@ -34,7 +38,11 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
         semconv.COVERAGE: planned / total if total else 0.0,
         **left_in_torch,
     }
-    ranked = sorted(support.supported_operators.items(), key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
+    supported = [
+        (operator_name(name), number) for name, number in reading.pairs(attribute(support, "supported_operators"))
+    ]
+    counts = [(name, number) for name, number in supported if type(number) is int]
+    ranked = sorted(counts, key=lambda row: (-row[1], row[0]))[:LIST_LIMIT]
     return {
         **subgraphs(_call, graph, scratch),
         semconv.OPERATORS_TOTAL: total,
@@ -51,7 +59,7 @@ def refused(call: Call, error: BaseException, scratch: Scratch) -> Facts:
 
     The graph is as it was: both partitioners raise before they split it.
     """
-    if not call.get("require_full_compilation") or not isinstance(error, AssertionError):
+    if not reading.switch(call.get("require_full_compilation")) or not reading.is_a(error, AssertionError):
         return {}
     verdicts = scratch.get(fallback.VERDICTS, {})
     return {
@@ -79,8 +87,8 @@ def _pieces(graph: Any, scratch: Scratch) -> Counter[str]:
 
 def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:
     """Children that the graph calls; the global partitioner keeps modules that nothing calls any more."""
-    called = {node.target for node in graph.graph.nodes if node.op == "call_module"}
-    return ((name, child) for name, child in graph.named_children() if name in called and hasattr(child, "graph"))
+    called = {node.target for node in nodes(graph) if node.op == "call_module" and type(node.target) is str}
+    return ((name, child) for name, child in children(graph) if name in called and graph_of(child) is not None)
 
 
 def _sides(graph: Any) -> tuple[list[Any], list[Any]]:

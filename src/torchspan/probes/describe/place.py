@@ -8,10 +8,12 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from traceback import FrameSummary
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
+from torchspan._base import reading
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
 """Whose files are not the program's."""
@@ -33,9 +35,10 @@ class Place(NamedTuple):
         return {semconv.CODE_FILE: self.file, semconv.CODE_LINE: self.line, semconv.CODE_FUNCTION: self.function}
 
 
-def of_stack(text: str | None) -> Place | None:
+def of_stack(text: Any) -> Place | None:
     """The innermost place of the program in a stack as text (`node.stack_trace`); None if every frame is a library's."""
-    return _innermost(Place(each["file"], int(each["line"]), each["function"]) for each in _FRAME.finditer(text or ""))
+    found = _FRAME.finditer(text if type(text) is str else "")
+    return _innermost(Place(each["file"], int(each["line"]), each["function"]) for each in found)
 
 
 def of_traceback(entry: TracebackType | None) -> Place | None:
@@ -43,9 +46,10 @@ def of_traceback(entry: TracebackType | None) -> Place | None:
     return _innermost(_places(entry))
 
 
-def of_summaries(stack: Iterable[Any]) -> Place | None:
+def of_summaries(stack: Any) -> Place | None:
     """The innermost place of the program among `traceback.FrameSummary` objects; None if there is none."""
-    return _innermost(Place(each.filename, each.lineno or 0, each.name) for each in stack)
+    found = [each for each in reading.entries(stack) or () if type(each) is FrameSummary]
+    return _innermost(Place(each.filename, each.lineno or 0, each.name) for each in found)
 
 
 def _places(entry: TracebackType | None) -> Iterator[Place]:

@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import fallback
-from torchspan.probes.describe._values import known, model_class
+from torchspan.probes.describe._values import children, known, model_class
 from torchspan.probes.describe.compilation import ENGINE_PREFIX, skipped
 
 Facts = dict[str, Any]
@@ -21,7 +23,7 @@ def refit_module_weights(call: Call) -> Facts:
         {
             semconv.ENTRY_POINT: "torch_tensorrt.dynamo.refit_module_weights",
             semconv.MODEL_CLASS: model_class(call.get("new_weight_module")),
-            semconv.REFIT_IN_PLACE: bool(call.get("in_place")),
+            semconv.REFIT_IN_PLACE: reading.switch(call.get("in_place")),
         }
     )
 
@@ -31,7 +33,7 @@ def mutable_refit(call: Call) -> Facts:
     return known(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
-            semconv.MODEL_CLASS: model_class(getattr(call.get("self"), "original_model", None)),
+            semconv.MODEL_CLASS: model_class(attribute(call.get("self"), "original_model")),
             semconv.REFIT_IN_PLACE: True,
         }
     )
@@ -39,8 +41,11 @@ def mutable_refit(call: Call) -> Facts:
 
 def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
     """The module with the new weights; without an engine in it, a model that was skipped and runs in PyTorch."""
-    engines = {name for name, _ in result.named_children() if name.startswith(ENGINE_PREFIX)}
-    engines |= {name for name in vars(result) if name.startswith(ENGINE_PREFIX)}  # of an inlined program
+    names = [
+        *(name for name, _ in children(result)),
+        *reading.instance_dict(result),
+    ]  # the others of an inlined program
+    engines = {name for name in names if name.startswith(ENGINE_PREFIX)}
     if engines:
         plan: Facts = scratch.get(fallback.PLAN, {})
         return {**plan, semconv.ENGINE_COUNT: len(engines)}
@@ -50,4 +55,4 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
 
 def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`check_module_output` says whether the refitted module computes what the model does; a difference is only logged."""
-    return {semconv.REFIT_OUTPUTS_MATCH: bool(result)}
+    return known({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})

@@ -10,11 +10,22 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable, Iterator
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
-from torchspan.probes.describe._values import LIST_LIMIT, leaves, operator_name
+from torchspan.probes.describe._values import (
+    LIST_LIMIT,
+    dtype_name,
+    dtype_of,
+    leaves,
+    meta,
+    operator_name,
+    shape_of,
+)
 
 Facts = dict[str, Any]
 
@@ -44,10 +55,10 @@ REFUSALS: Key[dict[str, Refusal]] = Key("refusals")
 def note(scratch: Scratch, node: Any, candidates: Iterable[Any], *, assume_dynamic: bool) -> None:
     """Take note of a node that none of the candidates (`ConverterSupport`) takes, the first of its operator alone."""
     refusals = scratch.setdefault(REFUSALS, {})
-    name = operator_name(node.target)
+    name = operator_name(attribute(node, "target"))
     if name in refusals or len(refusals) >= LIST_LIMIT:
         return
-    is_dynamic = not assume_dynamic and any(_is_dynamic(each) for each in (node, *node.all_input_nodes))
+    is_dynamic = not assume_dynamic and any(_is_dynamic(each) for each in (node, *inputs_of(node)))
     named = dict.fromkeys(each for candidate in candidates for each in _refusing(candidate, is_dynamic=is_dynamic))
     refusals[name] = Refusal(", ".join(list(named)[:_NAMES_LIMIT]), ", ".join(_arguments(node)))
 
@@ -66,19 +77,19 @@ def facts(scratch: Scratch, operators: Iterable[str]) -> Facts:
 
 
 def _refusing(candidate: Any, *, is_dynamic: bool) -> Iterator[str]:
-    if is_dynamic and not getattr(candidate, "supports_dynamic_shapes", False):
+    if is_dynamic and not reading.switch(attribute(candidate, "supports_dynamic_shapes")):
         yield NO_DYNAMIC_SHAPES
     else:
-        yield from _names(getattr(candidate, "capability_validator", None))
+        yield from _names(attribute(candidate, "capability_validator"))
 
 
 def _names(validator: Any) -> Iterator[str]:
     """`module.function`; of a function made by another, the maker; of a lambda, the functions that it calls."""
-    if isinstance(validator, functools.partial):
-        validator = validator.func
-    module, name = getattr(validator, "__module__", ""), getattr(validator, "__qualname__", "")
+    if reading.is_a(validator, functools.partial):
+        validator = attribute(validator, "func")
+    module, name = (reading.text(attribute(validator, each)) or "" for each in ("__module__", "__qualname__"))
     name = name.partition(".<locals>")[0]
-    if name == "<lambda>":
+    if name == "<lambda>" and type(validator) is FunctionType:
         variables = validator.__globals__
         called = (each for each in validator.__code__.co_names if callable(variables.get(each)))
         yield from (f"{module}.{each}" for each in called)
@@ -88,27 +99,37 @@ def _names(validator: Any) -> Iterator[str]:
 
 def _arguments(node: Any) -> Iterator[str]:
     """`self: float32`, `dim`: names from the operator's schema; of a tensor its data type, of other values nothing."""
-    schema = getattr(getattr(node.target, "_schema", None), "arguments", ())
-    for index, value in enumerate(node.args):
-        yield _argument(schema[index].name if index < len(schema) else f"argument {index}", value)
-    for name, value in node.kwargs.items():
-        yield _argument(name, value)
+    schema = reading.entries(attribute(attribute(attribute(node, "target"), "_schema"), "arguments")) or []
+    names = [reading.text(attribute(each, "name")) for each in schema]
+    for index, value in enumerate(reading.entries(attribute(node, "args")) or ()):
+        yield _argument((names[index] if index < len(names) else None) or f"argument {index}", value)
+    for name, value in reading.pairs(attribute(node, "kwargs")):
+        yield _argument(reading.text(name) or "?", value)
 
 
 def _argument(name: str, value: Any) -> str:
-    nodes = (each for each in leaves(value) if hasattr(each, "meta"))
-    values = [each for node in nodes for each in leaves(node.meta.get("val"))]
-    dtypes = dict.fromkeys(str(each.dtype).removeprefix("torch.") for each in values if hasattr(each, "dtype"))
-    kinds = [*dtypes, *(["dynamic"] if any(_has_symbols(each) for each in values) else [])]
+    values = [each for node in leaves(value) for each in leaves(meta(node, "val"))]
+    dtypes = dict.fromkeys(dtype_name(dtype_of(each)) for each in values)
+    kinds = [
+        *(each for each in dtypes if each is not None),
+        *(["dynamic"] if any(_has_symbols(each) for each in values) else []),
+    ]
     return f"{name}: {' '.join(kinds)}" if kinds else name
 
 
 def _is_dynamic(node: Any) -> bool:
-    return any(_has_symbols(each) for each in leaves(node.meta.get("val")))
+    return any(_has_symbols(each) for each in leaves(meta(node, "val")))
 
 
 def _has_symbols(value: Any) -> bool:
     """Whether a size is symbolic, by its type: asking it for its value would add a guard."""
-    return type(value).__name__ in {"SymInt", "SymFloat", "SymBool"} or any(
-        type(size) is not int for size in getattr(value, "shape", ())
-    )
+    if reading.class_name(type(value)) in {"SymInt", "SymFloat", "SymBool"}:
+        return True
+    return any(type(size) is not int for size in reading.entries(shape_of(value)) or ())
+
+
+def inputs_of(node: Any) -> list[Any]:
+    """The nodes whose results a node takes."""
+    return [
+        each for each in reading.entries(attribute(node, "all_input_nodes")) or () if reading.only_stores(type(each))
+    ]

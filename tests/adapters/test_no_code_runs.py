@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What replaces a name of a library hands the program's objects on, and asks nothing of them: every row, with hostile ones."""
+
+import dataclasses
+from functools import partial
+
+import pytest
+
+from support.engines import extend
+from support.hostile import RAN, exits, hostile_class, hostiles, made
+from torchspan import phase
+from torchspan._base.patching import Patches
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.apply import Wrappers
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.log_lines import tap_log
+from torchspan.adapters.observed_functions import Observations
+from torchspan.adapters.tensorrt.build import wrap_build
+from torchspan.adapters.tensorrt.contexts import wrap_create_context
+from torchspan.adapters.tensorrt.loggers import LoggerFollower
+from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
+from torchspan.adapters.torch_tensorrt.engines import tap_engine
+from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
+from torchspan.engine import Callback, Engine, Observed
+from torchspan.probes import PROBES, Record, Run, Tap, Watch
+from torchspan.subscribers.registry import Registry
+
+ROWS = [each for each in PROBES if not isinstance(each.action, Watch)]
+ELSEWHERE = {"observers:observe"}
+"""A handler that reads the frame of the library's own function: tests/observers run it."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_has_run():
+    RAN.clear()
+    yield
+    assert RAN == []
+
+
+@pytest.fixture
+def engine():
+    engine = Engine(Registry())
+    extend(engine, Callback("events", lambda event: event, lambda event, _: None))
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def wrappers(engine):
+    ports, provenance = Ports.closed(), Provenance()
+    factory = WrapperFactory(engine, provenance)
+    follower = LoggerFollower(factory, str, Patches("tensorrt"))
+    return Wrappers(
+        factory=factory,
+        around={
+            "build": partial(wrap_build, factory, follower.follow, phases=True),
+            "parser": partial(wrap_parse, factory),
+            "contexts": partial(wrap_create_context, factory, lambda: None),
+            "passes": partial(wrap_pass_manager, factory, recorded=True),
+        },
+        taps={
+            "parser:made": partial(tap_parser, factory),
+            "engines:made": partial(tap_engine, factory),
+            "log:line": partial(tap_log, factory, ports.redact),
+        },
+        run=partial(wrap_run, factory, ports),
+    )
+
+
+def test_every_wrapper_and_handler_that_rows_name_is_here(wrappers):
+    named = {each.action.around for each in ROWS if isinstance(each.action, Record)} - {None}
+    assert named == set(wrappers.around)
+    assert {each.action.handler for each in ROWS if isinstance(each.action, Tap)} == {*wrappers.taps, *ELSEWHERE}
+
+
+@pytest.mark.parametrize("row", range(len(ROWS)), ids=[str(each.target) for each in ROWS])
+def test_a_row_hands_hostile_objects_on_and_asks_nothing(row, wrappers, engine):
+    probe = ROWS[row]
+    if isinstance(probe.action, Tap) and probe.action.handler in ELSEWHERE:
+        return
+    for given in hostiles():
+        received = []
+
+        def original(first, second, received=received, given=given):
+            received.append((first, second))
+            return given
+
+        # A pass manager is asked for its passes, and a context for its class: those are the library's own.
+        observed = wrappers(probe, original)
+        results = [observed(given, given)]
+        for outer in (phase.COMPILE, phase.PARTITION, phase.CONVERT, phase.CACHE_LOOKUP, phase.CACHE_INSERT):
+            event = engine.open(outer, {})
+            results.append(observed(given, given))
+            engine.close(event)
+        assert len(received) == len(results) == 6
+        assert all(first is given and second is given for first, second in received)
+        assert all(each is given or probe.target.path[-1] == "__init__" for each in results)
+        assert RAN == []
+    assert engine.guard.failures == {}
+
+
+def test_an_exception_of_the_programs_passes_unasked(wrappers, engine):
+    hostile = made(hostile_class(exits, ValueError), ValueError)
+
+    def original(_first, _second):
+        raise hostile
+
+    for probe in ROWS:
+        if isinstance(probe.action, Tap) and probe.action.handler in ELSEWHERE:
+            continue
+        event, caught = engine.open(phase.COMPILE, {}), None
+        try:
+            wrappers(probe, original)(None, None)
+        except ValueError as error:
+            caught = error
+        engine.close(event)
+        assert caught is hostile
+    assert RAN == []
+
+
+def test_observed_calls_and_points_ask_nothing(engine):
+    observations = Observations(engine, Ports.closed())
+    for given in hostiles():
+        begun = observations.begin("name", "module", Observed(given, (given,), {"key": given}))
+        observations.mark(given, engine.innermost_open())
+        observations.finish(begun, None, given)
+        assert RAN == []
+
+
+def test_rows_of_runs_are_among_them():
+    assert any(isinstance(each.action, Run) for each in ROWS)
+    assert all(dataclasses.is_dataclass(each.action) for each in ROWS)

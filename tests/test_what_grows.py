@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables that grow with names and objects of the program's have bounds: each gets 100,000 of them."""
+
+import gc
+import logging
+from types import SimpleNamespace
+
+import pytest
+
+from torchspan import phase
+from torchspan._base import reading, span_ends
+from torchspan._base.patching import Patches
+from torchspan._base.scratch import Scratch
+from torchspan._base.span_ends import SpanEnds
+from torchspan.adapters import Ports, Provenance
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
+from torchspan.adapters.tensorrt.loggers import CLASSES_LIMIT, LoggerFollower
+from torchspan.engine import Engine, FreshObjects, Observed, RateLimits
+from torchspan.engine.rate_limits import REMEMBERED, UNREFERABLE_LIMIT
+from torchspan.probes import Call
+from torchspan.probes.describe import conversion, refusal
+from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.sources import WARNINGS_LIMIT, Sources
+
+NUMBER = 100_000
+CLASSES = 2_000
+"""Making a class takes as long as fifty names do."""
+
+
+class Model:
+    """An object with weak references."""
+
+
+class Slotted:
+    """An object without weak references."""
+
+    __slots__ = ()
+
+
+@pytest.fixture
+def engine():
+    engine = Engine(Registry())
+    yield engine
+    engine.stop()
+
+
+def test_names_of_observed_functions(engine):
+    observations = Observations(engine, Ports.closed())
+    for number in range(NUMBER):
+        observations._bounded(f"function_{number}")
+    assert len(observations._names) == NAMES_LIMIT
+
+
+def test_a_name_that_is_too_long_is_not_kept(engine):
+    observations = Observations(engine, Ports.closed())
+    assert observations._bounded("x" * NUMBER) is None
+    assert observations._names == set()
+
+
+def test_names_of_observers_in_an_event(engine):
+    observations, event = Observations(engine, Ports.closed()), engine.open(phase.COMPILE, {})
+    for number in range(NUMBER):
+        observations.mark(f"observer_{number}", event)
+    engine.close(event)
+    assert len(event.occurrences) == POINTS_LIMIT
+    assert event.additions["torchspan.observer.omitted"] == NUMBER - POINTS_LIMIT
+
+
+def test_code_of_observed_functions_that_are_gone(engine):
+    observations = Observations(engine, Ports.closed())
+    for number in range(CLASSES):
+        scope = {}
+        exec(f"def function_{number}(): return {number}", scope)
+        observations.finish(observations.begin("name", "module", Observed(scope[f"function_{number}"], (), {})), None)
+        del scope
+    gc.collect()
+    assert len(engine._codes) < 10
+
+
+def test_rate_limits_of_objects_without_weak_references():
+    limits, things = RateLimits(), [Slotted() for _ in range(NUMBER)]
+    for each in things:
+        limits.refused_until(each, None)
+    assert len(limits._windows) == 0
+    assert len(limits._unreferable) <= UNREFERABLE_LIMIT
+
+
+def test_rate_limits_of_objects_that_are_gone_and_of_traces():
+    limits = RateLimits()
+    for number in range(NUMBER):
+        limits.refused_until(Model(), number)
+    gc.collect()
+    assert (len(limits._windows), len(limits._traces)) == (0, REMEMBERED)
+
+
+def test_fresh_objects_without_weak_references():
+    fresh, things = FreshObjects(), [Slotted() for _ in range(NUMBER)]
+    for each in things:
+        fresh.add(each)
+    assert len(fresh.held) == UNREFERABLE_LIMIT
+
+
+def test_objects_that_have_an_origin_and_are_gone():
+    provenance = Provenance()  # its tables are `ByIdentity`, which has a test with as many as the others here
+    for number in range(NUMBER // 10):
+        model = Model()
+        provenance.made(model, number)
+        provenance.fills(model, model)
+        provenance.ids.made(model, b"engine")
+        provenance.ids.changing(model)
+    del model
+    gc.collect()
+    held = (
+        provenance._origins,
+        provenance._networks,
+        provenance.ids._ids,
+        provenance.ids._stale,
+        provenance.fresh.held,
+    )
+    assert [len(each) for each in held] == [0] * 5
+
+
+def test_warnings_between_two_changes_of_the_sources():
+    sources, logger = Sources(), logging.getLogger("torchspan")
+    logger.disabled = True
+    try:
+        for number in range(NUMBER):
+            sources.warn(f"warning {number}")
+    finally:
+        logger.disabled = False
+    assert len(sources._warned) == WARNINGS_LIMIT
+
+
+def test_converters_and_refusals_of_operators_in_an_event():
+    scratch = Scratch()
+    for number in range(NUMBER):
+        target = SimpleNamespace(__module__="app", __name__=f"operator_{number}")
+        node = SimpleNamespace(op="call_function", name="node", target=target, args=(), kwargs={}, all_input_nodes=[])
+        conversion.count_converter(scratch, Call(None, (), {"n": node}), None, 0.1)
+        refusal.note(scratch, node, (), assume_dynamic=False)
+    assert len(scratch[conversion.CONVERTERS]) == conversion.CONVERTERS_LIMIT
+    assert len(scratch[refusal.REFUSALS]) == 20
+
+
+def test_classes_of_loggers(engine):
+    follower = LoggerFollower(WrapperFactory(engine, Provenance()), str, Patches("tensorrt"))
+    for number in range(CLASSES):
+        follower.follow(
+            SimpleNamespace(logger=type(f"Logger{number}", (), {"log": lambda self, severity, msg: None})())
+        )
+    assert len(follower._followed) == CLASSES_LIMIT
+
+
+def test_classes_of_spans():
+    ends = SpanEnds()
+    recording = {"is_recording": lambda self: True}
+    try:
+        for number in range(CLASSES):
+            ends.watch(type(f"Span{number}", (), {**recording, "end": lambda self: None})(), print)
+        assert len(span_ends._State.holders) <= span_ends.CLASSES_LIMIT
+        assert len(span_ends._State.classes) <= span_ends.CLASSES_LIMIT
+    finally:
+        ends.close()
+
+
+def test_classes_that_have_been_looked_at_and_are_gone():
+    before = len(reading._KINDS)
+    for number in range(CLASSES):
+        reading.attribute(type(f"Class{number}", (), {})(), "name")
+    gc.collect()
+    assert len(reading._KINDS) <= before + 10
+    assert len(reading._REFERENCES) == len(reading._KINDS)
