@@ -43,7 +43,11 @@ def costs():
                 context_api.detach(token)
                 hooks.engine.stop()
                 found.append(hooked_ns - bare_ns)
-            yield Row(f"{name}: run {where}", f"{min(found):.0f} ns", "with the sampler", NO_TARGET)
+            figure_ns, what = min(found), f"{name}: run {where}"
+            if rules:
+                yield Row(what, f"{figure_ns:.0f} ns", "with a rule", NO_TARGET)
+            else:
+                yield Row(what, f"{figure_ns:.0f} ns", f"≤ {UNSAMPLED_NS} ns", figure_ns <= UNSAMPLED_NS)
 
 
 class Counted(SpanProcessor):
