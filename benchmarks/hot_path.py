@@ -25,7 +25,7 @@ from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import ActiveWork, Engine, LimitedRuns, Pipeline, RateLimits
+from torchspan.engine import ActiveWork, Engine, Pipeline, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.phase import EXECUTE as EXECUTE_PHASE
 from torchspan.probes import PROBES, Operator, Step
@@ -63,15 +63,16 @@ class Hooks:
     """The hooks, as the bridge puts them together, around the empty function."""
 
     def __init__(self, tracer_provider=None):
-        parents = SpanParents()
-        self.engine, self.writer = Engine(), SpanWriter(tracer_provider, parents=parents)
+        parents, sampling = SpanParents(), RunSampling(RateLimits())
+        self.engine, self.writer = Engine(), SpanWriter(tracer_provider, parents=parents, holds=sampling.use)
         self.engine.pipeline = Pipeline([self.writer.callback])
         factory = WrapperFactory(self.engine, Provenance())
-        ports = dataclasses.replace(Ports.closed(), parents=parents, run_policy=LimitedRuns(RateLimits()))
+        ports = dataclasses.replace(Ports.closed(), parents=parents, run_policy=sampling, sampling=sampling)
         self.execute = wrap_run(factory, ports, EXECUTE.target, EXECUTE.action, execute_engine)
         self.step = factory.step(STEP.target, STEP.action, execute_engine)
         # Of contexts that the program makes itself; where Torch-TensorRT makes all of them this is not hooked.
         self.run = wrap_run(factory, ports, RUN_CONTEXT.target, RUN_CONTEXT.action, execute_engine)
+        self.writer.look_for_provider()
 
     def with_metrics(self, reader):
         """Have runs recorded for a reader; returns what writes them."""

@@ -19,7 +19,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 from support import seeded_runs
 from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
-from torchspan import callbacks
+from torchspan import callbacks, observers
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine import ActiveWork
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
@@ -355,3 +355,25 @@ def test_user_callbacks_have_each_run_once_whatever_is_picked(runs, rule, origin
             hooked.run([], engine)
     callbacks.remove_callback(handle)
     assert seen == ["start", "end"] * 50
+
+
+def test_what_a_callbacks_policy_raises_is_no_failure_of_the_run(runs, exporter):
+    def refuse(record):
+        raise RuntimeError("policy")
+
+    hooked, engine = runs(TorchspanSampler(), registry=REGISTRY), TrtEngine()
+    policy = observers.ErrorPolicy(rethrow=True)
+    with observers.torch_tensorrt.execute.pre.add(refuse, policy=policy), pytest.raises(RuntimeError, match="policy"):
+        hooked.run([], engine)
+    assert names(exporter) == []
+
+
+@pytest.mark.parametrize("rule", ["execute=0", "execute=0.5", "execute=1", "execute_target=1000000"])
+def test_a_failed_run_is_one_span_whether_it_was_picked_or_not(runs, exporter, rule):
+    hooked, engines = runs(TorchspanSampler(f"{rule},execute_per_second=1000000"), failing), []
+    for _ in range(40):
+        engines.append(TrtEngine())
+        with pytest.raises(RuntimeError):
+            hooked.run([], engines[-1])
+    assert len(names(exporter)) == 40
+    assert {span.attributes["error.type"] for span in exporter.get_finished_spans()} == {"RuntimeError"}

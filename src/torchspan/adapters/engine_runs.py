@@ -124,7 +124,11 @@ class EngineRuns:
                         counted(tally, duration_s, first, second)
                         return result
             elif context is quiet():
-                return passed(first, second)
+                try:
+                    return passed(first, second)
+                except BaseException as error:
+                    counted(None, None, first, second, error)
+                    raise
             return elsewhere(first, second, context)
 
         def elsewhere(first: Any, second: Any, context: Any) -> Any:
@@ -135,7 +139,7 @@ class EngineRuns:
             if context is known_quiet() and id(first if engine_first else second) not in fresh:
                 if excluded and is_called_by(excluded, sys._getframe(2)):  # above this, `observed_run`
                     return original(first, second)
-                return passed(first, second)
+                return quietly(first, second)
             if others:
                 try:
                     before = others.get((id(context), reference(second)))
@@ -199,27 +203,34 @@ class EngineRuns:
             times.add(perf_counter() - start)
             return result
 
-        def watched_run(first: Any, second: Any) -> Any:
-            """A run that is not timed, and is an event if it fails."""
-            start = perf_counter()
+        def quietly(first: Any, second: Any) -> Any:
             try:
-                return original(first, second)
+                return passed(first, second)
             except BaseException as error:
-                counted(None, perf_counter() - start, first, second, error)
+                counted(None, None, first, second, error)
                 raise
 
         def counted(
-            tally: RunTally | None, duration_s: float, first: Any, second: Any, error: BaseException | None = None
+            tally: RunTally | None,
+            duration_s: float | None,
+            first: Any,
+            second: Any,
+            error: BaseException | None = None,
         ) -> None:
-            """A run has ended that was no event; one that failed may become one."""
-            if error is not None and sampling.keeps_failed:
+            """A run has ended that was no event; one that failed may become one.
+
+            duration_s: None for whatever `passed` has raised. That may not be a failure of the run, and one that is may be
+                known already. How long such a run took is not known: reading the clock would cost each run as much as all the rest.
+            """
+            if error is not None and sampling.keeps_failed and (duration_s is not None or _is_news(error)):
                 runner, inputs = (first, second) if engine_first else (second, first)
                 is_ignored = excluded and is_called_by(excluded, outside(sys._getframe(1)))
                 if not is_ignored and self._failed(
-                    (first, second), {}, runner, inputs if checks_inputs else (), duration_s, error
+                    (first, second), {}, runner, inputs if checks_inputs else (), duration_s or 0.0, error
                 ):
                     return
-            self._counted(tally, duration_s, None if error is None else type(error))
+            if duration_s is not None:
+                self._counted(tally, duration_s, None if error is None else type(error))
 
         def picked(first: Any, second: Any) -> Any:
             """A run that is to begin a trace, if nothing surrounds it."""
@@ -251,7 +262,7 @@ class EngineRuns:
             if excluded and is_called_by(excluded, sys._getframe(3)):  # above this, `elsewhere` and `observed_run`
                 return original(first, second)
             if is_quiet and id(runner) not in fresh:
-                return passed(first, second)
+                return quietly(first, second)
             if surroundings is Surroundings.SUPPRESSED:
                 return unmeasured(first, second)
             return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
@@ -264,8 +275,6 @@ class EngineRuns:
             forget()
             is_timed = times.wanted and self._action.is_timed
             passed, unmeasured = timed_run if is_timed else original, original
-            if sampling.keeps_failed and not is_timed:
-                passed = watched_run
             # Runs of execution contexts are decided about one by one: who calls has to be looked at.
             counts_at_once = callbacks.countdown is None and checks_inputs
             if callbacks.countdown is not None:
@@ -492,6 +501,29 @@ def _with_parameters(function: Any, names: tuple[str, str]) -> FunctionType:
     code = function.__code__
     renamed = code.replace(co_varnames=(*names, *code.co_varnames[2:]))
     return FunctionType(renamed, function.__globals__, function.__name__, None, function.__closure__)
+
+
+_PASSED_BY = ("torchspan.adapters.engine_runs", "torchspan.engine.run_sampling", "torchspan.adapters._machinery.wrap")
+"""The modules that a run passes through on its way to the original."""
+
+_ENDED_BY = ("timed_run", "_recorded")
+"""The functions of this module that take note of what a run raises."""
+
+
+def _is_news(error: BaseException) -> bool:
+    """Whether `error`, which has just passed a function of this module, came out of a run and has not been noted.
+
+    A callback's policy may have raised it.
+    """
+    entry = error.__traceback__
+    while entry is not None:
+        code, module = entry.tb_frame.f_code, str(entry.tb_frame.f_globals.get("__name__", ""))
+        if module not in _PASSED_BY:
+            return not module.startswith("torchspan.") or module.startswith("torchspan.testing")
+        if module == __name__ and code.co_name in _ENDED_BY:
+            return False
+        entry = entry.tb_next
+    return True
 
 
 def _forget(_context: Any, _runner: Any, _until_s: float, _tally: RunTally | None) -> None:
