@@ -8,7 +8,16 @@ import sys
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("hot_path.py", "callbacks.py", "start_up.py", "export_and_show.py", "late.py", "compile.py", "durations.py")
+SCRIPTS = (
+    "hot_path.py",
+    "callbacks.py",
+    "templates.py",
+    "start_up.py",
+    "export_and_show.py",
+    "late.py",
+    "compile.py",
+    "durations.py",
+)
 
 print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
 statuses = [subprocess.run([sys.executable, FOLDER / script], check=False).returncode for script in SCRIPTS]
