@@ -5,8 +5,8 @@ import sys
 import time
 
 import torch
-from table import NO_TARGET, Row, write
 
+from table import NO_TARGET, Row, write
 from torchspan._base.templates import template
 
 TARGET_US = 50
