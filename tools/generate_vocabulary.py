@@ -132,7 +132,7 @@ TERMS = words("""
     MODEL_DESERIALIZE_FAILED INVALID_VALUE INVALID_GRAPH INVALID_NODE UNSUPPORTED_GRAPH UNSUPPORTED_NODE
     UNSUPPORTED_NODE_ATTR UNSUPPORTED_NODE_INPUT UNSUPPORTED_NODE_DATATYPE UNSUPPORTED_NODE_DYNAMIC
     UNSUPPORTED_NODE_SHAPE REFIT_FAILED Error Warning Info Verbose VERBOSE INTERNAL Eq enforce subspaces unhinted
-    Steps Volume Selection Op IDs FX KV TS I/O linearization reshaped loaded OutOfMemory ForeignNode TensorRT-LLM
+    Steps Volume Selection Op IDs FX KV TS I/O linearization reshaped loaded OutOfMemory BuildCanceled canceled ForeignNode TensorRT-LLM
     TensorRT-RTX copy-back constant-fold KV-cache NCHW NHWC setInputTensorAddress setTensorAddress MatrixMultiply
     c10::Half c10::BFloat16 torch.nn.Module DefaultCPUAllocator bounds Current Bias driver back free session
     """)

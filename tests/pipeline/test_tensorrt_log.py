@@ -142,7 +142,11 @@ def test_they_are_there_whatever_the_log_level(instrument, exporter, say, caplog
 
 
 def test_beyond_twenty_different_lines_a_span_counts_them(instrument, exporter, say):
-    words = [f"{first}{second}" for first in "abcde" for second in "fghij"]
+    words = [
+        f"{first} {second}"
+        for first in ("tensor", "layer", "engine", "network", "input")
+        for second in ("of", "in", "to", "is", "as")
+    ]
     say(*((SEVERITY.WARNING, f"word {word}") for word in words))
     instrument()
     compiled()
@@ -233,10 +237,10 @@ def test_lines_about_memory_are_marked_and_the_build_says_how_many_tactics_were_
     span = build(exporter)
     assert lines(span) == [
         ("WARNING", "something else", 1, False),
-        ("WARNING", "Tactic Device request: ? Available: ? Device memory is insufficient to use tactic.", 30, True),
+        ("WARNING", "Tactic Device request: ? Available: ?. Device memory is insufficient to use tactic.", 30, True),
         (
             "WARNING",
-            "? Skipping tactic ? due to insufficient memory on requested size of ? detected for tactic ?.",
+            "UNSUPPORTED_STATE: Skipping tactic ? due to insufficient memory on requested size of ? detected for tactic ?.",
             30,
             True,
         ),

@@ -23,40 +23,41 @@ def is_operator(name: str) -> bool:
 
     Custom operators count once they are registered. `default` is the overload without a name.
     """
-    native, ops, library = (sys.modules.get(each) for each in ("torch._C", "torch._ops", "torch.library"))
-    if native is None or ops is None or library is None:
-        return False
-    try:
-        return _is_registered(name.removeprefix("torch.ops."), native, ops, library)
-    except Exception:  # a PyTorch that is half imported, or one without these functions
-        return False
-
-
-def _is_registered(spelled: str, native: Any, ops: Any, library: Any) -> bool:
+    ops: Any = sys.modules.get("torch._ops")
+    spelled = name.removeprefix("torch.ops.")
     namespace = spelled.partition("::" if "::" in spelled else ".")[0]
-    known = _read(native, len(library._defs), len(ops.ops.loaded_libraries))
-    if namespace not in vars(ops.ops) and namespace not in known:
+    try:
+        return (namespace in vars(ops.ops) or namespace == "prim") and _is_registered(spelled, namespace, ops)
+    except Exception:  # no PyTorch, one that is half imported, or one without these functions
         return False
+
+
+def _is_registered(spelled: str, namespace: str, ops: Any) -> bool:
+    """Whether it is in the registry; the namespace is one that the program has used, or TorchScript's."""
     spelling = _SPELLING.fullmatch(spelled)
     if spelling is None:
         return False
+    native = ops.torch._C
     name, overload = f"{namespace}::{spelling['name']}", spelling["overload"]
     if namespace == "higher_order":
         return overload is None and spelling["name"] in ops._higher_order_ops
     if overload is None:
-        return name in known or bool(native._dispatch_has_kernel(name))
+        return bool(native._dispatch_has_kernel(name)) or name in _read(ops)
     if overload == "default":
         return bool(native._dispatch_has_kernel(name))
     return not overload.startswith("__") and bool(native._dispatch_has_kernel(f"{name}.{overload}"))
 
 
-@lru_cache(maxsize=1)
-def _read(native: Any, _defined: int, _loaded: int) -> frozenset[str]:
-    """Operators without their overloads, those of TorchScript's interpreter included, and all namespaces.
+def _read(ops: Any) -> frozenset[str]:
+    return _read_after(ops.torch._C, len(sys.modules["torch.library"]._defs), len(ops.ops.loaded_libraries))
 
-    Read again after a program defined an operator or loaded a library of them (20 ms). What was registered in another
-    way is asked for by its full name.
+
+@lru_cache(maxsize=1)
+def _read_after(native: Any, _defined: int, _loaded: int) -> frozenset[str]:
+    """Operators without their overloads, those of TorchScript's interpreter included.
+
+    Read again after a program defined an operator or loaded a library of them (20 ms).
     """
     names = {schema.name for schema in native._jit_get_all_schemas()}
     names.update(name.partition(".")[0] for name in native._dispatch_get_all_op_names())
-    return frozenset([*names, *(name.partition("::")[0] for name in names)])
+    return frozenset(names)

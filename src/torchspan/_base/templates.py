@@ -57,7 +57,7 @@ def template(text: str) -> str:
         if length > LENGTH_LIMIT + 1:
             is_cut = True
             break
-    whole = _REPEATED.sub("?", _TOO_MANY.sub(r"\1\2", " ".join(told)))
+    whole = _REPEATED.sub("?", " ".join(told))
     return f"{whole[: LENGTH_LIMIT - 1].rpartition(' ')[0] or '?'} …" if is_cut else whole
 
 
@@ -80,6 +80,8 @@ def _reduced(chunk: str, known: frozenset[str]) -> str:
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
     told = [part if index % 2 else _word(part, known) for index, part in enumerate(parts)]
     whole = "".join(told)
+    if len(whole) > 3:
+        whole = _TOO_MANY.sub(r"\1\2", whole)
     if whole == chunk and "?" not in chunk and len(_seen) < _SEEN_LIMIT:
         _seen.add(chunk)
     return whole
