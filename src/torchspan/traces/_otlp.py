@@ -64,7 +64,7 @@ def _requested(request: Any) -> list[Any]:
     found = _get(mapping(request), "resourceSpans")
     if isinstance(found, list):
         return found
-    keys = {_SNAKE.sub(_capital, key) for key in mapping(request)}
+    keys = {camel(key) for key in mapping(request)}
     kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
     raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
 
@@ -194,6 +194,11 @@ _SNAKE = re.compile(r"_([a-z])")
 
 def _capital(match: re.Match[str]) -> str:
     return match[1].upper()
+
+
+def camel(key: str) -> str:
+    """`traceId` of `trace_id`: the name that a field has in OTLP's JSON."""
+    return _SNAKE.sub(_capital, key)
 
 
 def _in_schema(key: str) -> str:
