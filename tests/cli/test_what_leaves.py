@@ -356,3 +356,42 @@ def test_four_times_as_many_strings_take_about_four_times_as_many_steps(tmp_path
 
     small, large = (lines_run(shown(count)) for count in (300, 1_200))
     assert large < 4.5 * small
+
+
+def measured(name, *attributes, unit="s", description="Bytes."):
+    point = {"attributes": [attribute(key, value) for key, value in attributes], "timeUnixNano": "5", "asInt": "7"}
+    metric = {"name": name, "unit": unit, "description": description, "sum": {"dataPoints": [point]}}
+    return {"resourceMetrics": [{"scopeMetrics": [{"scope": {"name": "torchspan"}, "metrics": [metric]}]}]}
+
+
+def test_metrics_are_held_against_their_table(listed):
+    known = s.METRIC_COMPILE_DURATION
+    fine = measured(known, (s.ERROR_TYPE, "app.Broken"), unit=known.unit, description=known.brief)
+    assert listed(fine)[0] == 0
+
+    status, lines, _ = listed(fine, measured("of.alice", (s.ERROR_TYPE, "patient jane"), unit="patients"))
+    assert status == 1
+    assert [line for line in lines if line.startswith("    !")] == [
+        '    ! "of.alice"',
+        '    ! "Bytes."',
+        '    ! "patients"',
+        '    ! "patient jane"',
+    ]
+
+
+def test_log_records_of_the_program_are_listed_without_a_type(listed):
+    record = {"severityText": "INFO", "body": {"stringValue": "alice logged in"}, "attributes": [attribute("a", "b")]}
+    scopes = [{"scope": {"name": "app.login"}, "logRecords": [record]}]
+    status, lines, _ = listed({"resourceLogs": [{"scopeLogs": scopes}]})
+
+    assert status == 0
+    assert lines[:8] == [
+        "scope app.login",
+        "  attribute of log records a: no type",
+        '    * "b"',
+        "  text of log records: no type",
+        '    * "INFO"',
+        '    * "alice logged in"',
+        "  name of the scope: no type",
+        '    * "app.login"',
+    ]
