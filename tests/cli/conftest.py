@@ -107,3 +107,26 @@ def shell(tmp_path):
 
     call.folder = Path(folder)
     return call
+
+
+@pytest.fixture
+def lines_run(torchspan):
+    """How many lines of Python run in a command."""
+
+    def call(words):
+        count = 0
+
+        def trace(_frame, event, _argument):
+            nonlocal count
+            count += event == "line"
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            torchspan(*words)
+        finally:
+            sys.settrace(before)
+        return count
+
+    return call

@@ -71,7 +71,7 @@ class Conclusion:
         if crashes or ended.status < 0:
             # A file or a pipe has no width.
             width = Terminal(sys.stderr).width - len(_PREFIX) if sys.stderr.isatty() else None
-            for line in crash_lines(ended, crashes, trees(every), width):
+            for line in crash_lines(ended, crashes, trees(printable_spans(every)), width):
                 say(line)
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
             what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"

@@ -8,6 +8,7 @@ without it and in a pipe. Text never passes through rich's markup: `[CONV]-[/x]`
 from __future__ import annotations
 
 import enum
+import functools
 import os
 import re
 import unicodedata
@@ -57,6 +58,7 @@ def is_printable(text: str) -> bool:
     return text.isprintable() and (text.isascii() or all(map(_is_seen, text)))
 
 
+@functools.lru_cache(maxsize=4096)
 def _is_seen(char: str) -> bool:
     if char.isascii():
         return char.isprintable()

@@ -5,19 +5,21 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import BinaryIO
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Line, Style, Terminal, printable
+from torchspan.cli._what_leaves import Listing
 from torchspan.cli.waterfall import Scene, answers, overview, printable_spans, program, waterfall
-from torchspan.traces import Run, Span, Trace, TraceFile, UnfinishedSpan, by_run, read, trees
+from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
 
 MOST_TRACES = 10
 """Traces drawn when none is asked for; the others are counted."""
 
 _MOST_PROBLEMS = 5
+_Content = TypeVar("_Content", bound=FileContent)
 
 
 class ShowCommand:
@@ -26,22 +28,41 @@ class ShowCommand:
     Reads OTLP JSON: what `torchspan run` and the exporter torchspan_file write, and what the Collector's file exporter
     writes, packed with gzip or not. Several files are shown as one; `-` is the standard input. Exit status 1: part of
     a file could not be read; 2: none of it.
+
+    With --what-leaves, every distinct string of the files is listed instead, with its type, metrics and logs included.
+    `!` stands before what its type does not let through, `*` before what is not torchspan's. Exit status 1 then also
+    means that there is one with `!`.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", metavar="FILE", nargs="+")
-        parser.add_argument("--trace", metavar="ID", help="only the trace whose id starts with this")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--trace", metavar="ID", help="only the trace whose id starts with this")
+        which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
-        file = _read(paths)
+        if arguments.what_leaves:
+            return _list(paths)
+        file = _read(paths, read)
         if not file.spans:
-            raise CommandError(_nothing(paths, file), 2)
+            raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.spans, arguments.trace, paths) if arguments.trace else file.spans
         write_traces(spans, Terminal(sys.stdout), limit=None if arguments.trace else MOST_TRACES)
         sys.stdout.flush()
         write_problems(file)
         return 1 if file.unread else 0
+
+
+def _list(paths: Sequence[str]) -> int:
+    file = _read(paths, strings)
+    if not file.found:
+        raise CommandError(_nothing(paths, file, "strings"), 2)
+    listing = Listing(file.found)
+    Terminal(sys.stdout).write(listing.lines())
+    sys.stdout.flush()
+    write_problems(file)
+    return 1 if file.unread or listing.rejected else 0
 
 
 def write_traces(spans: Iterable[Span], terminal: Terminal, *, limit: int | None) -> None:
@@ -91,7 +112,7 @@ def _is_more(member: Trace) -> bool:
     return len(member.roots) > 1 or bool(member.roots[0].children) or bool(answers(member))
 
 
-def write_problems(file: TraceFile) -> None:
+def write_problems(file: FileContent) -> None:
     """Say on stderr what could not be read."""
     for problem in file.problems[:_MOST_PROBLEMS]:
         print(f"torchspan: {printable(str(problem))}", file=sys.stderr)
@@ -100,10 +121,10 @@ def write_problems(file: TraceFile) -> None:
         print(f"torchspan: {more} more places that could not be read", file=sys.stderr)
 
 
-def _read(paths: Sequence[str]) -> TraceFile:
+def _read(paths: Sequence[str], reader: Callable[..., _Content]) -> _Content:
     sources: list[str | BinaryIO] = [sys.stdin.buffer if path == "-" else path for path in paths]
     try:
-        return read(*sources)
+        return reader(*sources)
     except OSError as error:
         name = printable(str(error.filename or _names(paths)))
         raise CommandError(f"cannot read {name}: {error.strerror or error}", 2) from None
@@ -138,7 +159,7 @@ def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Sp
     raise CommandError(f"{printable(_names(paths))} {verb} no trace {printable(wanted)}; {they} {ids}{more}", 2)
 
 
-def _nothing(paths: Sequence[str], file: TraceFile) -> str:
+def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
     name = printable(_names(paths))
     if file.unread:
         more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
@@ -146,4 +167,4 @@ def _nothing(paths: Sequence[str], file: TraceFile) -> str:
         return f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
     if file.is_empty:
         return f"{name} {'are' if len(paths) > 1 else 'is'} empty"
-    return f"{name} {'hold' if len(paths) > 1 else 'holds'} no spans"
+    return f"{name} {'hold' if len(paths) > 1 else 'holds'} no {what}"

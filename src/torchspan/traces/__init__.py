@@ -10,19 +10,25 @@
 
 Nothing here draws, and nothing needs the OpenTelemetry SDK. In the direction of the data: `_input` (files to
 documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> `_unfinished` (spans that did not end)
--> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`).
+-> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_strings` finds every distinct string of files.
 """
 
-from torchspan.traces._read import Problem, TraceFile, read
+from torchspan.traces._fields import Part
+from torchspan.traces._read import FileContent, Problem, TraceFile, read
 from torchspan.traces._runs import Run, by_run
 from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
+from torchspan.traces._strings import FileStrings, Place, strings
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 
 __all__ = [
     "Attributes",
     "Event",
+    "FileContent",
+    "FileStrings",
     "Link",
     "Node",
+    "Part",
+    "Place",
     "Problem",
     "Run",
     "Running",
@@ -33,5 +39,6 @@ __all__ = [
     "at_or_below",
     "by_run",
     "read",
+    "strings",
     "trees",
 ]

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -26,6 +26,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _REQUEST = b'{"resource'
 _CHUNK = 1024 * 1024
+
+Source = str | os.PathLike[str] | BinaryIO
+"""A path, or a stream of bytes that is read from its current position on."""
+
+Loads = Callable[[str], Any]
+"""From a JSON text to what it says. Raises what `json.loads` does, and UnreadableError."""
 
 Document = tuple[str, Any]
 """Where a document stands, and the document, or an UnreadableError that says what is wrong with it."""
@@ -46,7 +52,21 @@ def opened(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         yield file
 
 
-def documents(file: BinaryIO) -> Iterator[Document]:
+def every_document(sources: Iterable[Source], loads: Loads = json.loads) -> Iterator[tuple[str, str, Any]]:
+    """The documents of all sources, each with the name of its source and with its place there; see `documents`.
+
+    Raises OSError when a source cannot be opened or read, and for a device.
+    """
+    for source in sources:
+        if isinstance(source, (str, os.PathLike)):
+            with opened(source) as file:
+                yield from ((os.fspath(source), *document) for document in documents(file, loads))
+        else:
+            name = str(getattr(source, "name", "stream"))
+            yield from ((name, *document) for document in documents(source, loads))
+
+
+def documents(file: BinaryIO, loads: Loads = json.loads) -> Iterator[Document]:
     """The JSON documents of a file from its current position on: one a line, or each printed over several lines.
 
     gzip is unpacked and a byte order mark left out. Of a file that is cut off, or still written, all whole documents
@@ -57,7 +77,7 @@ def documents(file: BinaryIO) -> Iterator[Document]:
     try:
         is_packed = buffered.peek(2)[:2] == _GZIP
         stream: _Stream = gzip.GzipFile(fileobj=buffered) if is_packed else buffered
-        yield from _Lines(stream, has_end=_is_regular(file)).documents()
+        yield from _Lines(stream, loads, has_end=_is_regular(file)).documents()
     finally:
         buffered.detach()  # else it would close the caller's file
 
@@ -76,8 +96,9 @@ class _Stream(Protocol):
 class _Lines:
     """Lines of a stream, put together to documents."""
 
-    def __init__(self, stream: _Stream, *, has_end: bool) -> None:
+    def __init__(self, stream: _Stream, loads: Loads, *, has_end: bool) -> None:
         self._stream = stream
+        self._loads = loads
         self._has_end = has_end
         self._is_over = False
         self._number = 0  # of the line that was read last
@@ -89,10 +110,10 @@ class _Lines:
             place = f"line {self._number}"
             after = None
             if line.strip():
-                found = _parsed(line)
+                found = _parsed(line, self._loads)
                 if isinstance(found, _IncompleteError) and _depth(line) > 0:
                     text, after = self._several(line)
-                    found = _parsed(text)
+                    found = _parsed(text, self._loads)
                 if isinstance(found, _IncompleteError) and after:
                     found = UnreadableError("not JSON")  # another document follows: nothing is missing at the end
                 yield place, found
@@ -152,12 +173,14 @@ def _depth(line: bytes) -> int:
     return rest.count(b"{") + rest.count(b"[") - rest.count(b"}") - rest.count(b"]")
 
 
-def _parsed(text: bytes) -> Any:
+def _parsed(text: bytes, loads: Loads) -> Any:
     """The document, or an UnreadableError that says what is wrong with it."""
     if len(text) > LONGEST_DOCUMENT:
         return UnreadableError(f"longer than {LONGEST_DOCUMENT // 2**20} MiB")
     try:
-        return json.loads(text.decode("utf-8"))
+        return loads(text.decode("utf-8"))
+    except UnreadableError as error:
+        return error
     except UnicodeDecodeError:
         return UnreadableError("not UTF-8 text")
     except RecursionError:

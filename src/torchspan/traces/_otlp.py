@@ -24,6 +24,7 @@ _KINDS = {
 }
 _BASE64 = {22: 16, 24: 16, 11: 8, 12: 8}
 """Length of an id in base64, with padding or without, and its bytes."""
+_LOWER_HEX = re.compile(r"(?:[0-9a-f]{16}){1,2}")
 _LONGEST_ID = 32
 """Hexadecimal digits of a trace id."""
 _STANDARD_ALPHABET = str.maketrans("-_", "+/")
@@ -64,7 +65,7 @@ def _requested(request: Any) -> list[Any]:
     found = _get(mapping(request), "resourceSpans")
     if isinstance(found, list):
         return found
-    keys = {_SNAKE.sub(_capital, key) for key in mapping(request)}
+    keys = {camel(key) for key in mapping(request)}
     kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
     raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
 
@@ -74,7 +75,7 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
     if not isinstance(raw, dict):
         raise UnreadableError("not a span")
     status = mapping(raw.get("status"))
-    links = raw.get("links")
+    events, links = raw.get("events"), raw.get("links")
     return Span(
         trace_id=_id(raw, "traceId"),
         span_id=_id(raw, "spanId"),
@@ -83,7 +84,7 @@ def span_of(raw: Any, scope: str, resource: Attributes) -> Span:
         start_ns=_time(raw, "startTimeUnixNano"),
         end_ns=_time(raw, "endTimeUnixNano"),
         attributes=_attributes(raw.get("attributes")),
-        events=tuple(_event(event) for event in mappings(raw.get("events"))),
+        events=tuple(map(_event, mappings(events))) if events else (),
         is_error=status.get("code") in _STATUS_ERROR,
         status_message=_text(status.get("message")),
         scope=scope,
@@ -118,6 +119,8 @@ def _id(raw: Mapping[str, Any], key: str) -> str:
     value = _get(raw, key)
     if not isinstance(value, str) or not value:
         raise UnreadableError(f"no {key}")
+    if _LOWER_HEX.fullmatch(value):
+        return sys.intern(value)
     if len(value) in _BASE64:
         decoded = _from_base64(value)
         if len(decoded) == _BASE64[len(value)]:
@@ -194,6 +197,11 @@ _SNAKE = re.compile(r"_([a-z])")
 
 def _capital(match: re.Match[str]) -> str:
     return match[1].upper()
+
+
+def camel(key: str) -> str:
+    """`traceId` of `trace_id`: the name that a field has in OTLP's JSON."""
+    return _SNAKE.sub(_capital, key)
 
 
 def _in_schema(key: str) -> str:

@@ -4,18 +4,13 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
-from torchspan.traces._input import documents, opened
+from torchspan.traces._input import Source, every_document
 from torchspan.traces._otlp import UnreadableError, raw_spans, span_of
 from torchspan.traces._spans import Attributes, Span
 from torchspan.traces._tree import Trace, trees
-
-Source = str | os.PathLike[str] | BinaryIO
-"""A path, or a stream of bytes that is read from its current position on."""
 
 MOST_PROBLEMS = 100
 """Problems of which the text is kept; the others are counted."""
@@ -34,18 +29,33 @@ class Problem:
 
 
 @dataclass
-class TraceFile:
-    """What one or several files hold.
+class FileContent:
+    """What was read of one or several files.
 
-    spans: in the order of the files, each once. They do not change once `traces` has been used.
     problems: the first MOST_PROBLEMS places that could not be read. unread: how many there are in all.
     is_empty: whether there was nothing to read at all.
     """
 
-    spans: list[Span] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     unread: int = 0
     is_empty: bool = True
+
+    def add_problem(self, name: str, place: str, error: Exception) -> None:
+        """Count a place that could not be read, and keep what is wrong with it while there is room."""
+        self.unread += 1
+        if len(self.problems) < MOST_PROBLEMS:
+            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            self.problems.append(Problem(name, place, what))
+
+
+@dataclass
+class TraceFile(FileContent):
+    """The spans of one or several files, in the order of the files, each once.
+
+    They do not change once `traces` has been used.
+    """
+
+    spans: list[Span] = field(default_factory=list)
 
     @functools.cached_property
     def traces(self) -> list[Trace]:
@@ -81,28 +91,20 @@ class _Reader:
         self._resources: dict[str, Attributes] = {}
 
     def read(self, sources: Iterable[Source]) -> TraceFile:
-        for source in sources:
-            if isinstance(source, (str, os.PathLike)):
-                with opened(source) as file:
-                    self._read(file, os.fspath(source))
-            else:
-                self._read(source, str(getattr(source, "name", "stream")))
-        return self._result
-
-    def _read(self, file: BinaryIO, name: str) -> None:
-        for place, document in documents(file):
+        for name, place, document in every_document(sources):
             self._result.is_empty = False
             if isinstance(document, UnreadableError):
-                self._problem(name, place, document)
+                self._result.add_problem(name, place, document)
                 continue
             try:
                 for where, raw, scope, resource in raw_spans(document, place, self._resources):
                     try:
                         self._add(span_of(raw, scope, resource))
                     except (UnreadableError, RecursionError) as error:
-                        self._problem(name, where, error)
+                        self._result.add_problem(name, where, error)
             except (UnreadableError, RecursionError) as error:
-                self._problem(name, place, error)
+                self._result.add_problem(name, place, error)
+        return self._result
 
     def _add(self, span: Span) -> None:
         # An exporter that tries again writes a span twice. Equal ids alone prove nothing: a program that seeds the
@@ -110,9 +112,3 @@ class _Reader:
         twin = self._seen.setdefault((span.trace_id, span.span_id), span)
         if twin is span or (twin.name, twin.start_ns, twin.end_ns) != (span.name, span.start_ns, span.end_ns):
             self._result.spans.append(span)
-
-    def _problem(self, name: str, place: str, error: Exception) -> None:
-        self._result.unread += 1
-        if len(self._result.problems) < MOST_PROBLEMS:
-            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-            self._result.problems.append(Problem(name, place, what))

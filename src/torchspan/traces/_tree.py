@@ -38,6 +38,8 @@ class Node:
 
     def self_ns(self) -> int:
         """Nanoseconds in which the span ran and none of its children did."""
+        if not self.children:
+            return self.span.duration_ns
         covered, reached = 0, self.span.start_ns
         for child in self.children:  # by start
             start = max(child.span.start_ns, reached)

@@ -97,7 +97,7 @@ class _Limits:
 
         Passes are recorded where they were asked for: those are short that are short among passes.
         """
-        if id(node) in self.notable or not _labels.is_fine(node.span):
+        if not _labels.is_fine(node.span) or id(node) in self.notable:
             return False
         if semconv.PASS_NAME in node.span.attributes:
             return node.span.duration_ns < _FINE_PASS * self.passes_ns[id(node.parent)]
@@ -162,14 +162,17 @@ def _fold_small(items: list[Node | Fold], limits: _Limits) -> list[Node | Fold]:
         return items
     ranked = sorted(items, key=lambda item: _weight(item, limits), reverse=True)
     kept = {id(item) for item in ranked[: limits.most - 1]}
-    small = [item for item in items if id(item) not in kept]
-    nodes = [node for item in small for node in (item.nodes if isinstance(item, Fold) else [item])]
+    nodes: list[Node] = []
+    for item in items:
+        if id(item) not in kept:
+            nodes += item.nodes if isinstance(item, Fold) else [item]
     return [item for item in items if id(item) in kept] + [Fold("", nodes)]
 
 
 def _weight(item: Node | Fold, limits: _Limits) -> tuple[bool, int]:
-    nodes = item.nodes if isinstance(item, Fold) else [item]
-    return any(id(node) in limits.notable for node in nodes), sum(node.span.duration_ns for node in nodes)
+    if isinstance(item, Node):
+        return id(item) in limits.notable, item.span.duration_ns
+    return any(id(node) in limits.notable for node in item.nodes), sum(node.span.duration_ns for node in item.nodes)
 
 
 def _notable(roots: Iterable[Node]) -> set[int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def label(node: Node) -> tuple[str, str]:
 
 def is_fine(span: Span) -> bool:
     """Whether the span is a detail (a lowering pass, a phase of TensorRT's builder) of the one above it."""
-    return any(key in span.attributes for key in _TARGETS)
+    return semconv.BUILD_PHASE_NAME in span.attributes or semconv.PASS_NAME in span.attributes
 
 
 def _name(node: Node) -> str:
@@ -66,7 +67,10 @@ def _name(node: Node) -> str:
 
 def target(span: Span) -> str:
     """The pass or builder phase that the span's name ends in; empty where there is none."""
-    return next((str(span.attributes[key]) for key in _TARGETS if span.attributes.get(key)), "")
+    for key in _TARGETS:
+        if found := span.attributes.get(key):
+            return str(found)
+    return ""
 
 
 def lasted(nodes: Sequence[Node]) -> str:
@@ -80,6 +84,7 @@ def short(span: Span) -> str:
     return without_library(str(target(span) or span.name))
 
 
+@functools.lru_cache(maxsize=256)
 def without_library(name: str) -> str:
     """`build_engine` of `tensorrt.build_engine`; other names are returned as they are."""
     return next((name.removeprefix(prefix) for prefix in _SAID_BY_ALL if name.startswith(prefix)), name)
@@ -114,6 +119,8 @@ def exit_of(span: Span) -> list[Fact]:
 
 def steps(span: Span) -> list[Steps]:
     """The steps that the span carries as attributes; none where the lists do not fit together."""
+    if semconv.STEP_NAMES not in span.attributes:
+        return []
     names = strings(span.attributes, semconv.STEP_NAMES)
     counts = numbers(span.attributes, semconv.STEP_COUNTS)
     durations = numbers(span.attributes, semconv.STEP_DURATIONS)
@@ -351,10 +358,10 @@ def _error(node: Node) -> list[Fact]:
 
 def error(span: Span) -> tuple[str, str]:
     """Class and message of the exception that passed the span (the message where it was raised); empty without one."""
-    event = next((event for event in span.events if event.name == "exception"), None)
     kind = span.attributes.get(semconv.ERROR_TYPE)
     if not span.is_error and kind is None:
         return "", ""
+    event = next((event for event in span.events if event.name == "exception"), None)
     if event is None:  # TensorRT raises nothing, its parser keeps a list
         return str(kind or "error"), str(span.attributes.get(semconv.PARSER_ERROR) or span.status_message)
     kind = kind or event.attributes.get(semconv.EXCEPTION_TYPE) or "error"

@@ -76,6 +76,8 @@ def _first_line(text: str) -> str:
 
 
 def _text(text: str) -> str:
+    if _is_text(text):
+        return text
     return printable(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
 
 

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan show --what-leaves`: every distinct string of files, with its type, for a security review."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Line, Style, printable
+from torchspan.cli.waterfall._units import plural
+from torchspan.traces import Part, Place
+
+_REJECTED, _UNTYPED = "!", "*"
+"""What stands before a string that its type does not let through, and before one without a type."""
+
+
+@dataclass(frozen=True)
+class _Type:
+    """What torchspan lets through at a place.
+
+    title: in the words of the table. accepts: None where torchspan has no type for what stands there.
+    kind: of the row, where there is one.
+    """
+
+    title: str
+    accepts: Callable[[str], bool] | None = None
+    kind: semconv.Kind | None = None
+
+    @classmethod
+    def of(cls, row: semconv.Attribute) -> _Type:
+        """What a row lets through; of numbers and booleans no string."""
+        kind = row.kind
+        return cls(row.type, _nothing) if kind is None else cls(kind.title, kind.accepts, kind)
+
+    @classmethod
+    def one_of(cls, title: str, values: Iterable[str]) -> _Type:
+        return cls(title, frozenset(values).__contains__)
+
+
+def _nothing(_text: str) -> bool:
+    return False
+
+
+def _is_span_name(text: str) -> bool:
+    return text.partition(" ")[0] in _PHASES and semconv.span_name(text) == text
+
+
+_PHASES = frozenset(each.name for each in phase.SPANS)
+_ROWS: Mapping[str, semconv.Attribute] = {str(row): row for row in semconv.ATTRIBUTES}
+_OWN_PREFIXES = ("torchspan.", "torch_tensorrt.", "tensorrt.", "torch.")
+_ATTRIBUTES = frozenset(
+    {Part.ATTRIBUTE, Part.EVENT_ATTRIBUTE, Part.LINK_ATTRIBUTE, Part.MEASUREMENT_ATTRIBUTE, Part.RESOURCE_ATTRIBUTE}
+)
+_NO_ROW = _Type("no row in the table")
+_NO_TYPE = _Type("no type")
+_NO_ID = _Type("not an id", _nothing)
+_EVENT = _Type("name of an event", lambda text: semconv.event_name(text) == text)
+_OF_TORCHSPAN: Mapping[Part, _Type] = {
+    Part.NAME: _Type("name of a span", _is_span_name),
+    Part.EVENT: _EVENT,
+    Part.STATUS: _Type.of(semconv.BUILD_ERROR),
+    Part.METRIC: _Type.one_of("name of a metric", semconv.METRICS),
+    Part.METRIC_TEXT: _Type.one_of("description in the table", (row.brief for row in semconv.METRICS)),
+    Part.UNIT: _Type.one_of("unit in the table", (row.unit for row in semconv.METRICS)),
+    Part.SCOPE: _Type.one_of("torchspan's scope", [semconv.SCOPE_NAME]),
+    Part.SCOPE_VERSION: _Type.of(semconv.IMPORT_VERSION),
+    Part.SCHEMA: _Type.one_of("torchspan's schema", [semconv.SCHEMA_URL]),
+}
+
+
+def _type_at(place: Place) -> _Type:
+    """What torchspan lets through at the place. On spans of the program it is what torchspan adds to them."""
+    is_own = place.scope == semconv.SCOPE_NAME
+    if place.part in _ATTRIBUTES:
+        row = _ROWS.get(place.key)
+        is_of_run = row is not None and row.resource and place.part is Part.RESOURCE_ATTRIBUTE
+        if row is not None and (is_own or is_of_run or place.key.startswith(_OWN_PREFIXES)):
+            return _Type.of(row)
+        return _NO_ROW if is_own else _NO_TYPE
+    if place.part is Part.ID:
+        return _NO_ID
+    return _OF_TORCHSPAN.get(place.part, _NO_TYPE) if is_own else _NO_TYPE
+
+
+@dataclass
+class Listing:
+    """The strings by section and place, as lines. `rejected` counts those that their types do not let through."""
+
+    found: Mapping[Place, set[str]]
+    rejected: int = 0
+    _whole: int = field(default=0, init=False)
+    _untyped: int = field(default=0, init=False)
+
+    def lines(self) -> Iterator[Line]:
+        """A section for torchspan, one for the resource, one for each other scope; then what is not of its type.
+
+        In each, attributes that have numbers or booleans alone come last.
+        """
+        section = None
+        for place in sorted(self.found, key=lambda place: _position(place, has_strings=bool(self.found[place]))):
+            name = _section(place)
+            if name != section:
+                if section is not None:
+                    yield [("", Style.PLAIN)]
+                yield [(name, Style.STRONG)]
+                section = name
+            type_ = _type_at(place)
+            key = f" {_spelled(place.key)}" if place.key else ""
+            yield [(f"  {place.part.value}{key}", Style.PLAIN), (f": {type_.title}", Style.DIM)]
+            for text in sorted(self.found[place]):
+                yield self._line(text, type_)
+        yield [("", Style.PLAIN)]
+        yield from self._summary()
+
+    def _line(self, text: str, type_: _Type) -> Line:
+        mark, style = " ", Style.PLAIN
+        if type_.accepts is None:
+            self._untyped += 1
+            mark, style = _UNTYPED, Style.FALLBACK
+        elif not type_.accepts(text):
+            self.rejected += 1
+            self._whole += type_.kind is not None and type_.kind.leaves_with_text is not None
+            mark, style = _REJECTED, Style.ERROR
+        return [(f'    {mark} "{_spelled(text)}"', style)]
+
+    def _summary(self) -> Iterator[Line]:
+        count = sum(map(len, self.found.values()))
+        yield [(f"{plural(count, 'distinct string')} in {plural(len(self.found), 'place')}", Style.STRONG)]
+        if self.rejected:
+            verb = "is" if self.rejected == 1 else "are"
+            whole = f"; {self._whole} where TORCHSPAN_CAPTURE=text records whole texts" if self._whole else ""
+            yield [(f"{_REJECTED} {self.rejected} {verb} not what the type lets through{whole}", Style.ERROR)]
+        if self._untyped:
+            verb = "has" if self._untyped == 1 else "have"
+            yield [(f"{_UNTYPED} {self._untyped} {verb} no type: the program's or OpenTelemetry's own", Style.FALLBACK)]
+
+
+def _position(place: Place, *, has_strings: bool) -> tuple[int, str, bool, int, str]:
+    order = 0 if place.scope == semconv.SCOPE_NAME else 1 if place.part is Part.RESOURCE_ATTRIBUTE else 2
+    return order, place.scope, not has_strings, _ORDER[place.part], place.key
+
+
+_ORDER = {part: number for number, part in enumerate(Part)}
+
+
+def _section(place: Place) -> str:
+    if place.part is Part.RESOURCE_ATTRIBUTE:
+        return "resource"
+    return f"scope {_spelled(place.scope)}" if place.scope else "no scope"
+
+
+def _spelled(text: str) -> str:
+    """The text on one line, so that no two texts look alike because of what is written out (`printable`)."""
+    return printable(text.replace("\\", r"\\"))

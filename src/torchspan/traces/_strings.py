@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every distinct string of files of OTLP JSON, with where it stands.
+
+Nothing is passed over: a string in a field that OTLP does not have is found as well. Nothing here recurses.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from torchspan.traces._fields import DOCUMENT, WITHOUT_TEXT, Attributes, Ids, Message, Part, Value
+from torchspan.traces._input import Source, every_document
+from torchspan.traces._otlp import UnreadableError, camel
+from torchspan.traces._read import FileContent
+
+
+class Place(NamedTuple):
+    """Where strings stand. scope: name of the instrumentation scope, empty for a resource.
+
+    key: of an attribute; of `Part.OTHER` the field. Else empty.
+    """
+
+    scope: str
+    part: Part
+    key: str = ""
+
+
+@dataclass
+class FileStrings(FileContent):
+    """The distinct strings of one or several files, by their place.
+
+    A place without strings is an attribute that has numbers or booleans alone, or a field that OTLP does not have. Left
+    out are times, counts, hexadecimal ids, and the names of OTLP's own fields and constants.
+    """
+
+    found: dict[Place, set[str]] = field(default_factory=dict)
+
+
+def strings(*sources: Source) -> FileStrings:
+    """Find the strings of all sources. For which files, for problems and for OSError see `read`.
+
+    Metrics and logs are read as well. A document that says a field twice is a problem: its readers would disagree.
+    """
+    result = FileStrings()
+    for name, place, document in every_document(sources, _loads):
+        result.is_empty = False
+        if isinstance(document, UnreadableError):
+            result.add_problem(name, place, document)
+            continue
+        for where, text in _walk(document):
+            texts = result.found.setdefault(where, set())
+            if text is not None:
+                texts.add(text)
+    return result
+
+
+def _loads(text: str) -> Any:
+    return json.loads(text, object_pairs_hook=_mapping)
+
+
+def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise UnreadableError("a field is there twice")
+    return found
+
+
+Found = tuple[Place, str | None]
+"""A string and where it stands; None for an attribute without one."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}|NaN|-?Infinity")
+_ID = re.compile(r"(?:[0-9a-fA-F]{16}){0,2}")
+_CONSTANT = re.compile(r"(?:SPAN_KIND|STATUS_CODE|SEVERITY_NUMBER|AGGREGATION_TEMPORALITY)_[A-Z0-9_]{1,32}")
+
+
+def _walk(document: Any) -> Iterator[Found]:
+    pending: list[tuple[Any, Message, str, str]] = [(document, DOCUMENT, "", "")]
+    while pending:
+        value, message, within, scope = pending.pop()
+        if isinstance(value, list):
+            pending += [(item, message, within, scope) for item in value]
+        elif isinstance(value, dict):
+            if "scope" in message:
+                scope = _scope_name(value)
+            for key, item in value.items():
+                kind = message.get(camel(key))
+                if isinstance(kind, Message):
+                    pending.append((item, kind, key, scope))
+                else:
+                    yield from _of_field(item, key, kind, scope)
+        else:
+            yield from _others(value, within, scope)
+
+
+def _scope_name(value: Mapping[str, Any]) -> str:
+    scope = value.get("scope")
+    name = scope.get("name") if isinstance(scope, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _of_field(value: Any, name: str, kind: Any, scope: str) -> Iterator[Found]:
+    if isinstance(kind, Part) and isinstance(value, str):
+        if value:
+            yield Place(scope, kind), value
+    elif isinstance(kind, Attributes):
+        yield from _attributes(value, kind.part, scope)
+    elif isinstance(kind, Value):
+        yield from ((Place(scope, kind.part), text) for text in _texts(value))
+    elif isinstance(kind, Ids) and isinstance(value, str):
+        if not _ID.fullmatch(value):
+            yield Place(scope, Part.ID), value
+    else:
+        yield from _others(value, name, scope)
+
+
+def _attributes(value: Any, part: Part, scope: str) -> Iterator[Found]:
+    for item in value if isinstance(value, list) else [value]:
+        key = item.get("key") if isinstance(item, dict) else None
+        if not isinstance(key, str):
+            yield from _others(item, "attributes", scope)
+            continue
+        place = Place(scope, part, key)
+        yield place, None
+        for name, given in item.items():
+            if name == "value":
+                yield from ((place, text) for text in _texts(given))
+            elif name != "key":
+                yield from _others(given, name, scope)
+
+
+_OF_NUMBERS = frozenset({"intValue", "doubleValue", "boolValue"})
+_OF_VALUES = _OF_NUMBERS | {"stringValue", "bytesValue", "arrayValue", "kvlistValue", "values", "key", "value"}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The strings of an AnyValue, keys of its key-value lists and names of unknown fields among them."""
+    pending: list[tuple[Any, str]] = [(value, "")]
+    while pending:
+        item, name = pending.pop()
+        if isinstance(item, str):
+            if name not in _OF_NUMBERS or not _NUMBER.fullmatch(item):
+                yield item
+        elif isinstance(item, list):
+            pending += [(each, name) for each in item]
+        elif isinstance(item, dict):
+            for key, each in item.items():
+                known = camel(key)
+                if known not in _OF_VALUES:
+                    yield key
+                pending.append((each, known))
+
+
+def _others(value: Any, field_name: str, scope: str) -> Iterator[Found]:
+    """The strings of a field that has none by OTLP's schema, and the name of the field if it is not one of OTLP's."""
+    if value is None:
+        return
+    place = Place(scope, Part.OTHER, field_name)
+    is_known = camel(field_name) in WITHOUT_TEXT
+    if not is_known and field_name:
+        yield place, None
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, str):
+            if not is_known or not (_NUMBER.fullmatch(item) or _CONSTANT.fullmatch(item)):
+                yield place, item
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, dict):
+            for key, each in item.items():
+                yield place, key
+                pending.append(each)
