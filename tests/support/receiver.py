@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -41,6 +42,8 @@ class Receiver:
         self._stopped = threading.Event()
         self._changed = threading.Condition()
         self._traces, self._metrics = [], []
+        self.bodies = []
+        """(path, headers, body) of each request, uncompressed."""
         self.requests = 0
         """Requests whose body has arrived, whatever they were."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -93,6 +96,17 @@ class Receiver:
         with self._changed:
             return list(self._metrics)
 
+    def messages(self):
+        """Every request so far as the message that it is: of traces, metrics or logs."""
+        kinds = {
+            "traces": ExportTraceServiceRequest,
+            "metrics": ExportMetricsServiceRequest,
+            "logs": ExportLogsServiceRequest,
+        }
+        with self._changed:
+            bodies = list(self.bodies)
+        return [kinds[path.rpartition("/")[2]].FromString(body) for path, _, body in bodies]
+
     def wait_for(self, predicate, timeout_s=60):
         """Wait until `predicate(receiver)` is true after some request; AssertionError after `timeout_s` seconds."""
         with self._changed:
@@ -112,8 +126,9 @@ class Receiver:
     def __exit__(self, *_):
         self.stop()
 
-    def _take(self, path, body):
+    def _take(self, path, headers, body):
         with self._changed:
+            self.bodies.append((path, headers, body))
             if path == "/v1/traces":
                 self._traces.append(ExportTraceServiceRequest.FromString(body))
             elif path == "/v1/metrics":
@@ -129,7 +144,7 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
-                receiver._take(self.path, body)
+                receiver._take(self.path, str(self.headers), body)
                 if not receiver._answers:
                     receiver._stopped.wait()
                     return

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile: guards, graph breaks, options, and what runs while Dynamo traces."""
+
+import contextlib
+import warnings
+
+import torch
+import torch_tensorrt  # noqa: F401 - the backend
+
+X = torch.ones(2, 4)
+ONE = {"min_block_size": 1}
+
+
+def plant(place):
+    """One compilation of each kind; the others fail before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for part in (_guards, _options, _failures):
+            with place.part(part.__name__):
+                part(place)
+    torch._dynamo.reset()
+
+
+def _compiled(function, **options):
+    torch._dynamo.reset()
+    return torch.compile(function, **{"backend": "tensorrt", "options": ONE, **options})
+
+
+def _guards(place):
+    message, text = place("dynamo.graph_break.message"), place("dynamo.guard.string")
+    scope = {place("dynamo.guard.global"): text}
+
+    def breaks(x, prompt):
+        if prompt == text and next(iter(scope)) in scope:
+            x = torch.relu(x) * 2
+        torch._dynamo.graph_break(msg=message)
+        return torch.special.i1e(x) + len(prompt)
+
+    compiled = _compiled(breaks)
+    compiled(X, text)
+    compiled(X, "other")
+    with place.raises("dynamo.fullgraph.message"):
+        full = place("dynamo.fullgraph.message")
+
+        def whole(x):
+            torch._dynamo.graph_break(msg=full)
+            return torch.relu(x)
+
+        _compiled(whole, fullgraph=True)(X)
+    with place.raises("dynamo.unsupported.name"):
+        name = place("dynamo.unsupported.name")
+        _compiled(lambda x: getattr(x, name)(), fullgraph=True)(X)
+
+
+def _options(place):
+    with contextlib.suppress(Exception):
+        _compiled(torch.relu, options={place("dynamo.option.name"): place("dynamo.option.value")})(X)
+    with place.raises("dynamo.backend.name"):
+        _compiled(torch.relu, backend=place("dynamo.backend.name"), options=None)(X)
+    with place.raises("dynamo.mode"):
+        _compiled(torch.relu, backend="inductor", mode=place("dynamo.mode"), options=None)(X)
+
+
+def _failures(place):
+    check, raised, hooked, function = (
+        place(f"dynamo.{each}") for each in ("check.message", "forward.raises", "hook.raises", "torch_function.raises")
+    )
+
+    def checks(x):
+        torch._check(x.shape[0] > 9, lambda: check)
+        return torch.relu(x)
+
+    class Raises(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError(raised)
+
+    class Hooked(torch.nn.ReLU):
+        pass
+
+    def hook(*_args):
+        raise ValueError(hooked)
+
+    class Own(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            raise ValueError(function)
+
+    with_hook = Hooked()
+    with_hook.register_forward_pre_hook(hook)
+    for name, call, given in (
+        ("dynamo.check.message", checks, X),
+        ("dynamo.forward.raises", Raises(), X),
+        ("dynamo.hook.raises", with_hook, X),
+        ("dynamo.torch_function.raises", torch.relu, X.as_subclass(Own)),
+    ):
+        with place.raises(name):
+            _compiled(call)(given)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing of the user's in what leaves the process: a value in every place where one can be, looked for in every byte."""
+
+import base64
+
+import pytest
+
+from privacy import haystack, places
+from torchspan import semconv
+
+CAPTURES = ("none", "text")
+captures = pytest.mark.parametrize("capture", CAPTURES)
+
+TEXTS = {"exception.message", "tensorrt.log.message", "tensorrt.build.error", "tensorrt.parser.error", "span.status"}
+"""What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/privacy.md says."""
+
+PLACES_OF_CODE = {"code.file.path"}
+"""What is absolute with TORCHSPAN_CAPTURE=text."""
+
+OWN_BYTES = {"file", "traces", "metrics", "terminal"}
+"""The program's own spans and metrics are in these as well; what torchspan wrote there is looked at by its key."""
+
+
+OWN_WORDS = frozenset().union(*(place.perhaps for place in places.PLACES.values() if place.form in places.FORMS))
+"""The program's own words to its own user: names of its spans in the file, and its log."""
+
+
+def allowed(place, capture):
+    keys = places.PLACES[place].keys | places.PLACES[place].perhaps
+    return keys | TEXTS | PLACES_OF_CODE if capture == "text" else keys
+
+
+@captures
+def test_the_program_plants_a_canary_in_every_place_of_the_table(canaries, capture):
+    run = canaries(capture)
+    assert run.problems == []
+    assert set(places.PLACES) - run.planted == set()
+    assert len(run.planted) >= 200
+
+
+@captures
+def test_what_torchspan_writes_has_no_canary_but_names_where_names_may_be(canaries, capture):
+    found = canaries(capture).seen
+    assert sorted((place, key) for place, key in found if key not in allowed(place, capture)) == []
+
+
+def test_the_program_has_every_attribute_with_a_string(canaries):
+    found = {each.key for each in canaries("none").found}
+    assert {str(row) for row in semconv.ATTRIBUTES if row.type.startswith("string")} - found == set(NOT_IN_THE_PROGRAM)
+
+
+NOT_IN_THE_PROGRAM = {
+    "torchspan.run.signal": "the program would have to die of a signal",
+    "torchspan.dropped.reason": "a trace would have to have two thousand spans",
+    "torch_tensorrt.timing_cache.file": "TensorRT-RTX has no timing cache",
+    "torch_tensorrt.engine_cache.rejected.settings": "an entry would have to be written under a wrong key",
+}
+
+
+def test_progress_passes_children_and_log_records_are_among_what_is_looked_at(canaries):
+    run = canaries("none")
+    names = {each.text for each in run.found if each.key == "span.name"}
+    assert {"torchspan.progress", "torchspan.run", "torch_tensorrt.pass constant_fold", "torchspan.import"} <= names
+    assert {"log.otelTraceID", "log.otelServiceName"} <= {each.key for each in run.found}
+    assert "torchspan" in {each.owner for each in run.found if each.key == "log.body"}
+    assert len({each.text for each in run.found if each.key == "process.pid"}) >= 5
+
+
+def test_with_captured_text_each_kind_of_message_is_whole(canaries):
+    assert WHOLE - canaries("text").seen == set()
+
+
+WHOLE = {
+    ("exception.message", "exception.message"),
+    ("check.plain", "exception.message"),
+    ("load.missing", "exception.message"),
+    ("converter.raises.plain", "exception.message"),
+    ("trt.layer.slice", "tensorrt.log.message"),
+    ("trt.layer.slice", "tensorrt.build.error"),
+    ("trt.layer.slice", "span.status"),
+    ("onnx.op_type.text", "tensorrt.parser.error"),
+    ("function.file.home", "code.file.path"),
+}
+
+
+def test_every_name_that_may_be_seen_is_seen_under_its_keys(canaries):
+    found = canaries("none").seen
+    expected = {(place.name, key) for place in places.PLACES.values() for key in place.keys}
+    assert sorted(expected - found) == []
+
+
+def test_words_that_several_places_share_are_nowhere_without_captured_text(canaries):
+    assert sorted((key, text) for key, text in canaries("none").shared if key not in OWN_WORDS) == []
+
+
+def test_with_captured_text_such_words_are_in_texts_alone(canaries):
+    run = canaries("text")
+    assert {key for key, _ in run.shared} - OWN_WORDS - TEXTS - PLACES_OF_CODE == set()
+
+
+@captures
+@pytest.mark.parametrize("carrier", ["file", "traces", "metrics", "reports", "terminal", "log"])
+def test_no_byte_holds_a_canary_in_any_encoding(canaries, capture, carrier):
+    run = canaries(capture)
+    own = {place for place in places.PLACES if place.startswith("user.")} if carrier in OWN_BYTES else set()
+    written = {place for place, _ in run.seen}  # looked at one by one above
+    assert (
+        sorted(haystack.places_in(run.carriers[carrier]) - own - written - NAMED_TO_THE_USER.get(carrier, set())) == []
+    )
+
+
+NAMED_TO_THE_USER = {
+    "terminal": {"child.crash.function", "child.crash.file"},
+    "log": {"observer.callback.name", "callback.name"},
+}
+"""What a terminal, or the program's own log, says of the program to the program's own user."""
+
+
+def test_a_child_has_the_baggage_and_one_with_an_emptied_environment_has_none(canaries):
+    environments = canaries("none").environments
+    assert haystack.surnames(environments["inherited"]["BAGGAGE"]) == {"child.baggage.key", "child.baggage.value"}
+    assert haystack.surnames(str(environments["emptied"])) == {"child.emptied.variable"}
+    assert "BAGGAGE" not in environments["emptied"]
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        b"...abernathy...",
+        b"{ABERNATHY}",
+        base64.b64encode(b"Miss Abernathy buys"),
+        base64.b64encode(b"xMiss Abernathy buys"),
+        base64.b64encode(b"xxMiss abernathy buys"),
+        b"Abernathy".hex().encode(),
+        b"Abernathy".hex().upper().encode(),
+        b"%41%62%65%72%6e%61%74%68%79",
+        rb"\u0041\u0062\u0065\u0072\u006e\u0061\u0074\u0068\u0079",
+        "Abernathy".encode("utf-16-le"),
+        "Abernathy".encode("utf-16-be"),
+    ],
+)
+def test_a_canary_is_found_however_it_is_written(hidden):
+    assert haystack.places_in(b"\x0a\x12 before " + hidden + b"\x00 after") == {"model.class.identifier"}
+
+
+def test_what_holds_no_canary_has_none():
+    assert haystack.places_in(b"torch_tensorrt.compile" * 100) == set()

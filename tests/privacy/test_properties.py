@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is reduced stays reduced, whatever a program writes: Hypothesis writes it."""
+
+import pkgutil
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import torchspan._base
+from privacy import words
+from torchspan import semconv
+from torchspan._base.operators import is_operator
+from torchspan._base.templates import template
+
+settings.register_profile("torchspan", deadline=None, database=None, derandomize=True, max_examples=200)
+settings.load_profile("torchspan")
+
+VOCABULARY = frozenset(pkgutil.get_data(torchspan._base.__name__, "vocabulary.txt").decode().split())
+_LETTERS = re.compile(r"[^\W\d_]+")
+KNOWN_LETTERS = frozenset(run for word in VOCABULARY for run in _LETTERS.findall(word))
+
+NAMES = (*words.FIRST_NAMES, *words.SURNAMES, *words.COMPANIES)
+KINDS = list({row.kind.title: row for row in semconv.ATTRIBUTES if row.kind is not None}.values())
+"""A row of each kind."""
+
+names = st.builds(
+    lambda number, spell: spell(NAMES[number]),
+    st.integers(0, len(NAMES) - 1),
+    st.sampled_from([str, str.lower, str.upper]),
+)
+values = st.one_of(
+    names,
+    st.builds("{} {}".format, names, names),
+    st.builds("{}.{}@{}.example".format, names, names, names),
+    st.builds("sk-live-{}".format, names),
+    st.builds("/home/{}/{}.pt".format, names, names),
+    st.builds(r"C:\Users\{}\{}.onnx".format, names, names),
+    st.builds("{}={}".format, names, names),
+    st.lists(st.sampled_from(words.DIGITS), min_size=2, max_size=6).map(" ".join),
+)
+glue = st.text(st.sampled_from(" '\"`()[]{}<>.,:;=/\\|-_~@#%$&*+!?…\t\u2019\u201c\u00ab"), max_size=6)
+library = st.sampled_from(
+    [
+        "Expected all tensors to be on the same device, but found",
+        "IBuilder::buildSerializedNetwork: Error Code 4: API Usage Error (",
+        "Can't load the model: it doesn't have",
+        "torch.ops.aten.add.Tensor: expected argument",
+        "aten::_softmax(",
+        "",
+    ]
+)
+messages = st.lists(st.one_of(library, values, glue, st.text(max_size=20)), max_size=8).map("".join)
+
+
+def survivors(text):
+    """Runs of letters that are in no word of the vocabulary, outside of operators' names."""
+    kept = " ".join(word for word in re.split(r"[\s()\[\]{}<>,;=\"|!?`']+", text) if not is_operator(word.strip(".:")))
+    return [run for run in _LETTERS.findall(kept) if run not in KNOWN_LETTERS]
+
+
+# --- templates -------------------------------------------------------------------------------------------------
+def test_the_vocabulary_has_no_name_of_a_person_or_a_company_and_no_number():
+    small = {word.lower() for word in VOCABULARY}
+    assert sorted(small & {name.lower() for name in NAMES}) == []
+    assert sorted(small & set(words.DIGITS)) == []
+
+
+@given(messages)
+def test_no_word_survives_that_is_not_in_the_vocabulary(message):
+    assert survivors(template(message)) == []
+
+
+@given(library, glue, values, glue)
+def test_of_a_value_in_a_message_no_word_is_left_whatever_stands_around_it(before, left, value, right):
+    told = template(f"{before}{left}{value}{right}").lower()
+    assert [name for name in map(str.lower, NAMES) if name in value.lower() and name in told] == []
+    assert not re.search(rf"\b(?:{'|'.join(words.DIGITS)})\b", told)
+
+
+@given(messages)
+def test_a_template_is_one_line_of_at_most_256_characters_and_stays_itself(message):
+    told = template(message)
+    assert len(told) <= 256
+    assert "\n" not in told
+    assert template(told) == told
+
+
+# --- kinds and the gate ----------------------------------------------------------------------------------------
+kinds = pytest.mark.parametrize("row", KINDS, ids=lambda row: row.kind.title)
+
+
+@kinds
+@settings(max_examples=60)
+@given(text=st.one_of(messages, st.text(), names))
+def test_a_kind_accepts_what_it_reduces_a_text_to_and_leaves_it_as_it_is(row, text):
+    told = row.kind.reduced(text)
+    assert row.kind.accepts(told)
+    assert row.kind.reduced(told) == told
+    assert len(row.kind.whole(text).encode()) <= 2048
+
+
+@kinds
+@settings(max_examples=60)
+@given(value=values)
+def test_a_kind_lets_no_value_through_that_is_no_name(row, value):
+    told = row.kind.reduced(value)
+    if row.kind.title == "name of the program's span":  # in the file alone, which has the program's spans as well
+        return
+    assert told != value or re.fullmatch(r"[\w.<>]+", value)
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.binary(max_size=8), messages),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.tuples(inner), st.dictionaries(st.text(max_size=4), inner)),
+    max_leaves=6,
+)
+keys = st.one_of(st.sampled_from([str(row) for row in semconv.ATTRIBUTES]), st.text(max_size=8))
+
+
+@settings(max_examples=300)
+@given(st.dictionaries(keys, anything, max_size=6))
+def test_the_gate_lets_only_rows_through_and_what_passed_it_passes_it_unchanged(attributes):
+    rows = {str(row) for row in semconv.ATTRIBUTES}
+    told = semconv.emitted(attributes)
+    assert set(told) <= set(attributes) & rows
+    assert repr(semconv.emitted(told)) == repr(told)  # a number that is none is not equal to itself
+
+
+@given(st.one_of(messages, st.builds("torch_tensorrt.pass {}".format, values)))
+def test_the_name_of_a_span_is_reduced_once(name):
+    told = semconv.span_name(name)
+    assert semconv.span_name(told) == told
+    assert len(told) <= 256
