@@ -210,7 +210,7 @@ class Phrase(Kind):
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return len(text) <= NAME_LIMIT and _is_template(text)
+        return len(text) <= NAME_LIMIT and _phrase(text) == text
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
@@ -219,7 +219,12 @@ class Phrase(Kind):
 
 @lru_cache(maxsize=256)
 def _phrase(text: str) -> str:
-    return template(text)
+    """The template; a word of a message may stand at the beginning with a capital letter."""
+    told, first = template(text), text[:1]
+    if told[:1] == first or not first.isupper():
+        return told
+    lowered = template(first.lower() + text[1:])
+    return first + lowered[1:] if lowered[:1] == first.lower() else told
 
 
 class SpanName(Kind):
