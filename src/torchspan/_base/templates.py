@@ -31,6 +31,11 @@ _TOO_MANY = re.compile(r"([.'*+\-&^…]{3})[.'*+\-&^…]+|([()\[\]{}<>,;=\"|!`]{
 """More than three marks in a row. A colon stays, since it separates words."""
 _REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
 
+_REDUCED_LIMIT = 16
+_ASKED_LIMIT = 4
+"""How many words of a message are taken apart in vain, and how many of those are looked up among the operators. After that a
+word stays only if it is in the vocabulary as it is, so that no message costs more than one of the libraries' own."""
+
 _SEEN_LIMIT = 4096
 _seen: set[str] = set()
 """Words with punctuation that stay as they are, such as `tensor,`: nothing that was replaced is in it."""
@@ -47,8 +52,19 @@ def template(text: str) -> str:
     if len(line) > _READ:
         chunks[-1] = "?"  # half a word may be another word
     known, told, length, last, is_cut = words(), [], 0, "", False
+    patience, asks = _REDUCED_LIMIT, _ASKED_LIMIT
     for chunk in chunks:
-        piece = chunk if chunk in known or chunk in _seen else _reduced(chunk, known)
+        if chunk in known:
+            piece = chunk
+        elif patience == 0:
+            piece = "?"
+        elif chunk in _seen:
+            piece = chunk
+        else:
+            piece = _reduced(chunk, known, asks=asks > 0)
+            if "?" in piece and not chunk.isalnum() and chunk != "?":
+                patience -= 1
+                asks -= "." in chunk or ":" in chunk
         if piece == last and piece in {"?", "?,"}:
             continue
         last = piece
@@ -73,12 +89,12 @@ def redactor(*, capture_text: bool) -> Callable[[str], str]:
     return _bounded if capture_text else template
 
 
-def _reduced(chunk: str, known: frozenset[str]) -> str:
-    """What stays of characters between white space."""
+def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
+    """What stays of characters between white space. asks: whether operators are looked up."""
     if chunk.isalnum():
         return "?"
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
-    told = [part if index % 2 else _word(part, known) for index, part in enumerate(parts)]
+    told = [part if index % 2 else _word(part, known, asks=asks) for index, part in enumerate(parts)]
     whole = "".join(told)
     if len(whole) > 3:
         whole = _TOO_MANY.sub(r"\1\2", whole)
@@ -87,25 +103,25 @@ def _reduced(chunk: str, known: frozenset[str]) -> str:
     return whole
 
 
-def _word(part: str, known: frozenset[str]) -> str:
+def _word(part: str, known: frozenset[str], *, asks: bool) -> str:
     if part in known:
         return part
     start = part.lstrip(_AROUND)
     word = start.rstrip(_AROUND)
-    if word in known or _is_made_of_known(word, known):
+    if word in known or _is_made_of_known(word, known, asks=asks):
         told = word
     elif ":" in word and len(words_and_colons := _COLON.split(word)) > 1:
-        told = "".join(each if each == ":" else _word(each, known) for each in words_and_colons)
+        told = "".join(each if each == ":" else _word(each, known, asks=asks) for each in words_and_colons)
     else:
         told = "?" if word else ""
     before, after = part[: len(part) - len(start)], start[len(word) :]
     return f"{before}{told}{after}"
 
 
-def _is_made_of_known(word: str, known: frozenset[str]) -> bool:
+def _is_made_of_known(word: str, known: frozenset[str], *, asks: bool) -> bool:
     if "-" in word:
         return all(each in known for each in word.split("-"))
-    return ("." in word or ":" in word) and is_operator(word)
+    return asks and ("." in word or ":" in word) and is_operator(word)
 
 
 def _bounded(text: str) -> str:
