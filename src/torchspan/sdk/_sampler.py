@@ -42,7 +42,7 @@ class TorchspanSampler(Sampler):
 
     def __init__(self, rules: str | None = None) -> None:
         self._rules = RulesInUse(rules)
-        self._ratio = TraceIdRatioBased(1.0)
+        self._ratio, self._bound = 1.0, TraceIdRatioBased.get_bound_for_rate(1.0)
         self._has_warned = False
 
     def execution_rules(self) -> SamplingRules:
@@ -53,21 +53,24 @@ class TorchspanSampler(Sampler):
         self,
         parent_context: Context | None,
         trace_id: int,
-        name: str,
-        kind: SpanKind | None = None,
+        name: str,  # noqa: ARG002 - what a span is called decides nothing
+        kind: SpanKind | None = None,  # noqa: ARG002
         attributes: Mapping[str, Any] | None = None,
-        links: Sequence[Link] | None = None,
+        links: Sequence[Link] | None = None,  # noqa: ARG002
         trace_state: TraceState | None = None,  # noqa: ARG002 - the SDK passes none
     ) -> SamplingResult:
         """See `opentelemetry.sdk.trace.sampling.Sampler`."""
         try:
-            kept = context_api.get_value(KEPT, parent_context)
-            parent = trace.get_current_span(parent_context).get_span_context()
+            context = context_api.get_current() if parent_context is None else parent_context
+            kept = context.get(KEPT)
+            parent = trace.get_current_span(context).get_span_context()
             if isinstance(kept, Kept):
                 return _kept(attributes, kept, parent)
             if attributes and attributes.get(KEEP) is True:
                 return _kept(attributes, Kept(parent.trace_flags.sampled if parent.is_valid else None), parent)
-            return self._other(parent_context, trace_id, name, kind, attributes, links)
+            if self._keeps_other(parent, trace_id):
+                return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, _state_of(parent))
+            return SamplingResult(Decision.DROP, None, _state_of(parent))
         except Exception as error:
             if not self._has_warned:
                 self._has_warned = True
@@ -81,42 +84,25 @@ class TorchspanSampler(Sampler):
         rules = self._rules.now()._asdict().items()
         return f"{type(self).__name__}{{{','.join(f'{name}={value:g}' for name, value in rules if value is not None)}}}"
 
-    def _other(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None,
-        attributes: Mapping[str, Any] | None,
-        links: Sequence[Link] | None,
-    ) -> SamplingResult:
-        return self._by_trace_id().should_sample(parent_context, trace_id, name, kind, attributes, links)
-
-    def _by_trace_id(self) -> TraceIdRatioBased:
+    def _keeps_other(self, parent: SpanContext, trace_id: int) -> bool:  # noqa: ARG002 - see the subclass
+        """Whether a span is kept about which torchspan has decided nothing."""
         ratio = self._rules.now().other
-        if ratio != self._ratio.rate:
-            self._ratio = TraceIdRatioBased(ratio)
-        return self._ratio
+        if ratio != self._ratio:
+            self._bound = TraceIdRatioBased.get_bound_for_rate(ratio)
+            self._ratio = ratio  # last: other threads look at it first
+        return trace_id & TraceIdRatioBased.TRACE_ID_LIMIT < self._bound
 
 
 class ParentBasedTorchspanSampler(TorchspanSampler):
     """As `TorchspanSampler`; but spans that are neither torchspan's nor roots follow their parent."""
 
-    def _other(
-        self,
-        parent_context: Context | None,
-        trace_id: int,
-        name: str,
-        kind: SpanKind | None,
-        attributes: Mapping[str, Any] | None,
-        links: Sequence[Link] | None,
-    ) -> SamplingResult:
-        parent = trace.get_current_span(parent_context).get_span_context()
-        if not parent.is_valid:
-            return super()._other(parent_context, trace_id, name, kind, attributes, links)
-        if parent.trace_flags.sampled:
-            return SamplingResult(Decision.RECORD_AND_SAMPLE, attributes, parent.trace_state)
-        return SamplingResult(Decision.DROP, None, parent.trace_state)
+    def _keeps_other(self, parent: SpanContext, trace_id: int) -> bool:
+        """See the base class."""
+        return parent.trace_flags.sampled if parent.is_valid else super()._keeps_other(parent, trace_id)
+
+
+def _state_of(parent: SpanContext) -> TraceState | None:
+    return parent.trace_state if parent.is_valid else None
 
 
 def _kept(attributes: Mapping[str, Any] | None, kept: Kept, parent: SpanContext) -> SamplingResult:
