@@ -68,7 +68,8 @@ BESIDE = """\
 - **Log records** of Python's logging get trace id, span id, whether the trace is sampled, and the service's name, where log
   correlation is on. torchspan's own records go where your handlers send them. Of a failure of torchspan's they have its
   class and place; its text and traceback are in records of level DEBUG.
-- **Child processes** get `TRACEPARENT` and `BAGGAGE` in their environment, as your propagators write them.
+- **Child processes** get `TRACEPARENT` and `BAGGAGE` in their environment, as your propagators write them. A child whose
+  environment you emptied on purpose gets no `BAGGAGE`; with `TORCHSPAN_PROPAGATION=off` no child gets either.
 - **Callbacks and observers** are your code. They get the objects themselves, in your process.
 """
 
