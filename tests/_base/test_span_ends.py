@@ -11,11 +11,17 @@ import pytest
 from opentelemetry.sdk.trace import Span, TracerProvider
 from opentelemetry.trace import INVALID_SPAN
 
+from support.no_ends import close_what_is_left
 from support.own_failures import consequences
 from torchspan._base import span_ends
 from torchspan._base.span_ends import SpanEnds
 
 PROVIDER = TracerProvider(shutdown_on_exit=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_watched():
+    close_what_is_left()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import Span, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from support import work
+from support.no_ends import close_what_is_left
 from support.receiver import Receiver
 from support.work import span_id
 from torchspan import TorchspanInstrumentor
@@ -22,6 +23,11 @@ from torchspan.propagation import _processes
 from torchspan.propagation._liveness import Liveness, LivenessTable
 
 FORK = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_watched():
+    close_what_is_left()
 
 
 @pytest.fixture
