@@ -2,6 +2,7 @@
 """Work whose place in a trace tests ask for: a span of the user's, and one of ours from a real engine and writer."""
 
 import os
+import re
 
 from opentelemetry import trace
 
@@ -21,7 +22,7 @@ def ours(label, provider=None):
     """A compilation passes by, of a model called `label`. Returns the process it ran in."""
     engine = Engine()
     extend(engine, SpanWriter(provider).callback)
-    engine.close(engine.open(phase.COMPILE, {semconv.MODEL_CLASS: label}))
+    engine.close(engine.open(phase.COMPILE, {semconv.MODEL_CLASS: _as_class(label)}))
     return os.getpid()
 
 
@@ -45,7 +46,16 @@ class Arrived:
 
     def __init__(self, spans):
         self.users = _by(spans, "user", lambda span: span.name)
-        self.ours = _by(spans, semconv.SCOPE_NAME, lambda span: span.attributes[semconv.MODEL_CLASS])
+        self.ours = _by(spans, semconv.SCOPE_NAME, lambda span: _of_class(span.attributes[semconv.MODEL_CLASS]))
+
+
+def _as_class(label):
+    """The label as a name that a class may have: only such a name is recorded."""
+    return re.sub(r"[^A-Za-z]", lambda found: f"_{ord(found[0]):x}_", label)
+
+
+def _of_class(name):
+    return re.sub(r"_([0-9a-f]+)_", lambda found: chr(int(found[1], 16)), name)
 
 
 def _by(spans, scope, label):

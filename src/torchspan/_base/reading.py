@@ -66,9 +66,15 @@ _PROXIES: tuple[type, ...] = (getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProx
 def is_a(thing: Any, kind: Any) -> bool:
     """Whether the type of `thing` is `kind` or derived from it; what `thing` says of its class does not matter.
 
-    kind: a class of Python's or of a library's, or a tuple of them; not an abstract one, which asks its subclasses.
+    kind: a class of Python's or of a library's, or a tuple of them. Its own bases count alone: an abstract class would ask the
+    type of `thing` for its hash.
     """
-    return issubclass(type(thing), kind)
+    bases = _MRO(type(thing))
+    for each in kind if type(kind) is tuple else (kind,):
+        for base in bases:
+            if base is each:
+                return True
+    return False
 
 
 def exactly(thing: Any, *kinds: type) -> bool:
