@@ -23,6 +23,7 @@ _READ = 4 * LENGTH_LIMIT
 """Characters of a line that are looked at."""
 
 _SEPARATORS = re.compile(r"([()\[\]{}<>,;=\"|!`]+)")
+_COMMON_MARKS = ",.:;)"
 _COLON = re.compile(r"(?<!:)(:)(?!:)")
 """A separator too. `::` is part of a word."""
 _AROUND = ".'*+-&^:?…"
@@ -31,7 +32,7 @@ _TOO_MANY = re.compile(r"([.'*+\-&^…]{3})[.'*+\-&^…]+|([()\[\]{}<>,;=\"|!`]{
 """More than three marks in a row. A colon stays, since it separates words."""
 _REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
 
-_REDUCED_LIMIT = 16
+_REDUCED_LIMIT = 14
 _ASKED_LIMIT = 4
 """How many words of a message are taken apart in vain, and how many of those are looked up among the operators. After that a
 word stays only if it is in the vocabulary as it is, so that no message costs more than one of the libraries' own."""
@@ -56,17 +57,19 @@ def template(text: str) -> str:
     for chunk in chunks:
         if chunk in known:
             piece = chunk
-        elif patience == 0:
+        elif patience == 0 or chunk.isalnum():
+            if last == "?":
+                continue
             piece = "?"
         elif chunk in _seen:
             piece = chunk
         else:
             piece = _reduced(chunk, known, asks=asks > 0)
-            if "?" in piece and not chunk.isalnum() and chunk != "?":
+            if "?" in piece and chunk != "?":
                 patience -= 1
                 asks -= "." in chunk or ":" in chunk
-        if piece == last and piece in {"?", "?,"}:
-            continue
+            if piece == last and piece in {"?", "?,"}:
+                continue
         last = piece
         told.append(piece)
         length += len(piece) + 1
@@ -91,8 +94,9 @@ def redactor(*, capture_text: bool) -> Callable[[str], str]:
 
 def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
     """What stays of characters between white space. asks: whether operators are looked up."""
-    if chunk.isalnum():
-        return "?"
+    core, mark = chunk[:-1], chunk[-1]
+    if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
+        return chunk if core in known else f"?{mark}"
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
     told = [part if index % 2 else _word(part, known, asks=asks) for index, part in enumerate(parts)]
     whole = "".join(told)
