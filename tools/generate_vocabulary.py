@@ -107,7 +107,7 @@ COMPANIES = words("""
     thor tiktok tinder toshiba toyota turing twitter uber ubuntu unity verizon visa volta volvo walmart waymo
     whatsapp windows wolfram word xbox xeon xerox yahoo yelp youtube zara zillow zoom
     """)
-NEEDED_PRODUCTS = words("NVIDIA PyTorch Pytorch pytorch meta square target Target signal word words shell Meta")
+NEEDED_PRODUCTS = words("PyTorch Pytorch pytorch meta square target Target signal word words shell Meta")
 """Words of `COMPANIES` that the libraries' texts use as terms, or that are the libraries' own names."""
 
 AFFAIRS = words("""

@@ -94,7 +94,7 @@ def outcome(spans):
 
 
 def digest(key):
-    """What is told of the key under which a cache keeps an engine."""
+    """What is recorded of the key under which a cache keeps an engine."""
     return hashlib.blake2b(key.encode(), digest_size=8).hexdigest()
 
 

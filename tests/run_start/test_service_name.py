@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`service.name` where nobody set one: a plain name as a whole, or the interpreter's."""
+"""`service.name` where none is set: a plain name as a whole, or the interpreter's."""
 
 import sys
 from importlib.machinery import ModuleSpec

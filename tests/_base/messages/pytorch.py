@@ -184,7 +184,7 @@ MESSAGES = [
     ),
     (
         "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from http://www.nvidia.com/Download/index.aspx",
-        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from ?:?",
+        "Found no ? driver on your system. Please check that you have an ? GPU and installed a driver from ?:?",
     ),
     (
         "probability tensor contains either `inf`, `nan` or element < 0",

@@ -251,7 +251,7 @@ def _callbacks(place):
 
 
 def _describing(place):
-    """Objects whose own code raises while somebody describes them; the library calls it as well, or does not."""
+    """Objects whose own code raises while they are described; the library calls it as well, or does not."""
 
     class Raises:
         def __init__(self, name, text):
