@@ -226,4 +226,40 @@ MESSAGES = [
         "ILogger::log: Serialized Engine Version 17 does not match Current Version 18, Note: Current Version: 17, Serialized Engine Version: 18",
         "ILogger::log: Serialized Engine Version ? does not match Current Version ?, Note: Current Version: ?, Serialized Engine Version: ?",
     ),
+    (
+        "Distributive independence is not supported when multiple optimization profiles are used.",
+        "? independence is not supported when multiple optimization profiles are used.",
+    ),
+    (
+        "Dropout offset tensor must be specified when dropout probability is not 0",
+        "Dropout offset tensor must be specified when dropout probability is not ?",
+    ),
+    (
+        "All inputs to concat must have the same extent in all dimensions, except for the axis dimension.",
+        "All inputs to concat must have the same extent in all dimensions, except for the axis dimension.",
+    ),
+    (
+        "Number of heads of q must be a multiple of number of heads of k",
+        "Number of heads of ? must be a multiple of number of heads of ?",
+    ),
+    (
+        "Safety scope does not support hardware compatibility.",
+        "Safety scope does not support hardware compatibility.",
+    ),
+    (
+        "Op has an input operand that is not marked as an input.",
+        "Op has an input operand that is not marked as an input.",
+    ),
+    (
+        "Access type node must be a valid scalar type",
+        "Access type node must be a valid scalar type",
+    ),
+    (
+        "Epilogue add must consume the dx output of the norm backward node",
+        "Epilogue add must consume the ? output of the norm backward node",
+    ),
+    (
+        "Operation type 17 (concat/resample/signal) is not supported by the FORT native fusion engine.",
+        "Operation type ? (?) is not supported by the ? native fusion engine.",
+    ),
 ]
