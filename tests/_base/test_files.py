@@ -18,15 +18,6 @@ def path(tmp_path):
     return str(tmp_path / "trace.jsonl")
 
 
-@pytest.fixture
-def victim(tmp_path):
-    """A file that must stay as it is."""
-    file = tmp_path / "victim"
-    file.write_text("precious")
-    yield file
-    assert file.read_text() == "precious"
-
-
 def foreign(path):
     """The name of a file of another user's: only root can give one away, and to other users a file of root is foreign."""
     if os.geteuid() != 0:

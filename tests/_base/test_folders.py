@@ -25,15 +25,6 @@ def folder(place):
     folder.close()
 
 
-@pytest.fixture
-def victim(tmp_path):
-    """A file that must stay as it is."""
-    file = tmp_path / "victim"
-    file.write_text("precious")
-    yield file
-    assert file.read_text() == "precious"
-
-
 def names(place):
     return sorted(path.name for path in place.iterdir())
 

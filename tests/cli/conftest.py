@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
+from support import steps
 from torchspan import cli, semconv
 from torchspan.sdk import FileSpanExporter
 
@@ -113,20 +114,4 @@ def shell(tmp_path):
 def lines_run(torchspan):
     """How many lines of Python run in a command."""
 
-    def call(words):
-        count = 0
-
-        def trace(_frame, event, _argument):
-            nonlocal count
-            count += event == "line"
-            return trace
-
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            torchspan(*words)
-        finally:
-            sys.settrace(before)
-        return count
-
-    return call
+    return lambda words: steps.lines_run(torchspan, *words)

@@ -3,11 +3,11 @@
 
 import io
 import json
-import sys
 import tracemalloc
 
 import pytest
 
+from support.steps import lines_run
 from torchspan.cli._terminal import Terminal
 from torchspan.cli.show import write_traces
 from torchspan.traces import read
@@ -106,24 +106,6 @@ def shown(path, *, limit=None):
     out = io.StringIO()
     write_traces(read(path).spans, Terminal(out), limit=limit)
     return out.getvalue().splitlines()
-
-
-def lines_run(function, *arguments):
-    """How many lines of Python run in the function."""
-    count = 0
-
-    def trace(_frame, event, _argument):
-        nonlocal count
-        count += event == "line"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        function(*arguments)
-    finally:
-        sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize(

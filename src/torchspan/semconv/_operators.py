@@ -67,7 +67,26 @@ class OnnxOperator(Kind):
         return text in ONNX_OPERATORS or text == UNKNOWN
 
 
-class Arguments(Kind):
+class _Entries(Kind):
+    """Entries with `, ` between them in one text; one that is not accepted is `?`."""
+
+    _LIMIT = 1024
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        return len(text) <= self._LIMIT and all(self._is_entry(each) for each in text.split(", "))
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        if len(text) > self._LIMIT:
+            return UNKNOWN
+        return ", ".join(each if self._is_entry(each) else UNKNOWN for each in text.split(", "))
+
+    def _is_entry(self, text: str) -> bool:
+        raise NotImplementedError
+
+
+class Arguments(_Entries):
     """Arguments of an operator: the names in its schema, with data types."""
 
     title = "arguments"
@@ -75,28 +94,17 @@ class Arguments(Kind):
         "Arguments by the names in an operator's schema, with the data types of tensors and `dynamic` for a symbolic "
         f"shape (`self: float64, dim`). Anything else is `{UNKNOWN}`."
     )
-    _LIMIT = 1024
     _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
     _TYPES = frozenset({*DATA_TYPES, "dynamic"})
 
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return len(text) <= self._LIMIT and all(self._is_argument(each) for each in text.split(", "))
-
-    def reduced(self, text: str) -> str:
-        """See `Kind`."""
-        if len(text) > self._LIMIT:
-            return UNKNOWN
-        return ", ".join(each if self._is_argument(each) else UNKNOWN for each in text.split(", "))
-
-    def _is_argument(self, text: str) -> bool:
+    def _is_entry(self, text: str) -> bool:
         found = self._ARGUMENT.fullmatch(text)
         if found is None:
             return text in {"", UNKNOWN}
         return found["types"] is None or self._TYPES.issuperset(found["types"].split(" "))
 
 
-class Validators(Kind):
+class Validators(_Entries):
     """Functions that refused an operator, by their names."""
 
     title = "validators"
@@ -105,17 +113,6 @@ class Validators(Kind):
         f"Names of functions, each an identifier, with commas between them; `{STATIC_ONLY}` for a converter of "
         f"static shapes. Anything else is `{UNKNOWN}`."
     )
-    _LIMIT = 1024
 
-    def accepts(self, text: str) -> bool:
-        """See `Kind`."""
-        return len(text) <= self._LIMIT and all(self._is_validator(each) for each in text.split(", "))
-
-    def reduced(self, text: str) -> str:
-        """See `Kind`."""
-        if len(text) > self._LIMIT:
-            return UNKNOWN
-        return ", ".join(each if self._is_validator(each) else UNKNOWN for each in text.split(", "))
-
-    def _is_validator(self, text: str) -> bool:
+    def _is_entry(self, text: str) -> bool:
         return is_name(text) or text in {"", UNKNOWN, self.STATIC_ONLY}
