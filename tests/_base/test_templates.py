@@ -44,7 +44,7 @@ def test_the_template_of_a_template_is_itself(message):
         ("nested \"it's\" done", 'nested "it\'s" done'),
         ("prompt == 'wanda krol'", "? == '?'"),
         ("min_block_size=17 was specified", "min_block_size=? was specified"),
-        ("cannot open /home/wanda krol/model.pt", "cannot open ?"),
+        ("cannot open /srv/wanda krol/model.pt", "cannot open ?"),
         ("cannot open C:\\Users\\wanda\\model.pt", "cannot open ?:?"),
         ("wanda@example.com sk-live-4711 hunter2", "?"),
         ("https://wanda:hunter@example.com/model?token=krol", "https:?:?=?"),

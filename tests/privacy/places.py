@@ -426,7 +426,7 @@ def canary(name):
         "person": (f"{first} {last}", (first,)),
         "mail": (f"{first}.{last}@{company}.example".lower(), (first, company)),
         "key": (f"sk-live-{last}{company}", (company,)),
-        "path": (f"/home/{first}/{company} {last}/{last}".lower(), (first, company)),
+        "path": (f"/srv/{first}/{company} {last}/{last}".lower(), (first, company)),
         "folder": (f"{first} {last} {company}", (first, company)),
         "number": (f"account {digits} {last}", (digits,)),
         "company": (f"{company} buys {last}", (company,)),

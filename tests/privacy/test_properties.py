@@ -36,7 +36,7 @@ values = st.one_of(
     st.builds("{} {}".format, names, names),
     st.builds("{}.{}@{}.example".format, names, names, names),
     st.builds("sk-live-{}".format, names),
-    st.builds("/home/{}/{}.pt".format, names, names),
+    st.builds("/srv/{}/{}.pt".format, names, names),
     st.builds(r"C:\Users\{}\{}.onnx".format, names, names),
     st.builds("{}={}".format, names, names),
     st.lists(st.sampled_from(words.DIGITS), min_size=2, max_size=6).map(" ".join),

@@ -28,7 +28,7 @@ def main(monkeypatch):
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("/home/alice/acme/train.py", "train.py"),
+        ("/srv/alice/acme/train.py", "train.py"),
         ("train", "train"),
         ("/srv/app-2.1/serve_v2.py", "serve_v2.py"),
         ("/srv/shop/__main__.py", "shop"),

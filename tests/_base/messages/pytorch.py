@@ -207,7 +207,7 @@ MESSAGES = [
         "einsum(): subscript ? has size ? for operand ? which does not broadcast with previously seen size ?",
     ),
     (
-        "The provided filename /home/alice/x.pt does not exist",
+        "The provided filename /srv/alice/x.pt does not exist",
         "The provided filename ? does not exist",
     ),
     (

@@ -3,11 +3,11 @@
 
 MESSAGES = [
     (
-        "Could not open file /home/wanda/krol.onnx",
+        "Could not open file /srv/wanda/krol.onnx",
         "Could not open file ?",
     ),
     (
-        "Failed to open the ONNX model at path: /home/wanda/krol.onnx",
+        "Failed to open the ONNX model at path: /srv/wanda/krol.onnx",
         "Failed to open the ONNX model at path: ?",
     ),
     (
@@ -23,7 +23,7 @@ MESSAGES = [
         "Op type ? is not supported in TensorRT-RTX.",
     ),
     (
-        "Input file cannot be found, or is not a regular file: /home/wanda/krol.onnx",
+        "Input file cannot be found, or is not a regular file: /srv/wanda/krol.onnx",
         "Input file cannot be found, or is not a regular file: ?",
     ),
     (

@@ -67,7 +67,7 @@ MESSAGES = [
         "TensorRT-LLM plugin for NCCL is not available",
     ),
     (
-        "Wheel file not found at /home/wanda/krol.engine: wanda's krol went away",
+        "Wheel file not found at /srv/wanda/krol.engine: wanda's krol went away",
         "Wheel file not found at ?: ? went away",
     ),
     (
@@ -163,7 +163,7 @@ MESSAGES = [
         "unsqueeze received input ? that is not part of the TensorRT region!",
     ),
     (
-        "libtensorrt_shim.so is not found in the /home/wanda/krol.engine directory, therefore capturing TensorRT API recording is not supported",
+        "libtensorrt_shim.so is not found in the /srv/wanda/krol.engine directory, therefore capturing TensorRT API recording is not supported",
         "libtensorrt_shim.so is not found in the ? directory, therefore capturing TensorRT API recording is not supported",
     ),
     (

@@ -82,7 +82,7 @@ def _quotes(place):
         "library.state_dict.missing": lambda: _missing(place("library.state_dict.missing")),
         "library.state_dict.strict_key": lambda: linear.load_state_dict(place("library.state_dict.strict_key")),
         "library.module_dict.key": lambda: torch.nn.ModuleDict()[place("library.module_dict.key")],
-        "library.load.quotes": lambda: torch.load(f"/home/alice's \"x\" {place('library.load.quotes')}/m.pt"),
+        "library.load.quotes": lambda: torch.load(f"/srv/alice's \"x\" {place('library.load.quotes')}/m.pt"),
         "library.save.folder": lambda: torch.save(X, f"{place('library.save.folder')}/x.pt"),
         "library.jit_load": lambda: torch.jit.load(place("library.jit_load")),
         "library.hub": lambda: torch.hub.load(place("library.hub"), "model", source="local"),
