@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An OTLP/HTTP receiver on a loopback socket: what a program really sends, in the order in which it arrives."""
+"""OTLP receivers on loopback sockets, for HTTP and for gRPC: what a program really sends, in the order in which it arrives."""
 
+import functools
 import gzip
+import re
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -31,42 +34,16 @@ class Received:
     links: list[tuple[str, str]]
 
 
-class Receiver:
-    """A receiver on a free port of 127.0.0.1, from its making to `stop()`; also as a context manager.
+class Arrivals:
+    """What has arrived at a receiver. Also the receiver as a context manager; its `stop()` is called at the end."""
 
-    answers: False makes it take every request and never answer one before it is stopped.
-    """
-
-    def __init__(self, *, answers=True):
-        self._answers = answers
-        self._stopped = threading.Event()
+    def __init__(self):
         self._changed = threading.Condition()
         self._traces, self._metrics = [], []
         self.bodies = []
         """(path, headers, body) of each request, uncompressed."""
         self.requests = 0
         """Requests whose body has arrived, whatever they were."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads, self._server.block_on_close = True, False
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self):
-        """For OTEL_EXPORTER_OTLP_ENDPOINT."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    endpoint = url
-
-    def environment(self):
-        """Variables that make an instrumented program send traces here, and neither metrics nor logs anywhere."""
-        return {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
-            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
-            "OTEL_TRACES_EXPORTER": "otlp",
-            "OTEL_METRICS_EXPORTER": "none",
-            "OTEL_LOGS_EXPORTER": "none",
-        }
 
     def spans(self):
         """Every span so far, in the order of arrival."""
@@ -113,13 +90,6 @@ class Receiver:
             done = self._changed.wait_for(lambda: predicate(self), timeout_s)
         assert done, f"not within {timeout_s} s; got {[span.name for span in self.spans()]}"
 
-    def stop(self):
-        """Take no request any more; those that were left without an answer get none."""
-        self._stopped.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
     def __enter__(self):
         return self
 
@@ -135,6 +105,46 @@ class Receiver:
                 self._metrics.append(ExportMetricsServiceRequest.FromString(body))
             self.requests += 1
             self._changed.notify_all()
+
+
+class Receiver(Arrivals):
+    """An OTLP/HTTP receiver on a free port of 127.0.0.1, from its making to `stop()`; also as a context manager.
+
+    answers: False makes it take every request and never answer one before it is stopped.
+    """
+
+    def __init__(self, *, answers=True):
+        super().__init__()
+        self._answers = answers
+        self._stopped = threading.Event()
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads, self._server.block_on_close = True, False
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self):
+        """For OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    endpoint = url
+
+    def environment(self):
+        """Variables that make an instrumented program send traces here, and neither metrics nor logs anywhere."""
+        return {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": self.url,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_TRACES_EXPORTER": "otlp",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+        }
+
+    def stop(self):
+        """Take no request any more; those that were left without an answer get none."""
+        self._stopped.set()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
     def _handler(self):
         receiver = self
@@ -157,6 +167,41 @@ class Receiver:
                 pass
 
         return Handler
+
+
+class GrpcReceiver(Arrivals):
+    """An OTLP/gRPC receiver on a free port of 127.0.0.1, from its making to `stop()`; also as a context manager.
+
+    In `bodies` the path is that of OTLP/HTTP, and the headers are the call's metadata.
+    """
+
+    def __init__(self):
+        super().__init__()
+        import grpc  # most tests do without it
+
+        class Services(grpc.GenericRpcHandler):
+            def service(_, call):
+                return grpc.unary_unary_rpc_method_handler(functools.partial(self._answer, call.method))
+
+        self._server = grpc.server(ThreadPoolExecutor(4), handlers=(Services(),))
+        self._port = self._server.add_insecure_port("127.0.0.1:0")
+        self._server.start()
+
+    @property
+    def url(self):
+        """For OTEL_EXPORTER_OTLP_ENDPOINT."""
+        return f"http://127.0.0.1:{self._port}"
+
+    endpoint = url
+
+    def stop(self):
+        """Take no call any more."""
+        self._server.stop(None).wait()
+
+    def _answer(self, method, body, call):
+        signal = re.search(r"collector\.(\w+)\.v1\.", method)[1]
+        self._take(f"/v1/{'traces' if signal == 'trace' else signal}", str(call.invocation_metadata()), body)
+        return b""  # an empty message: everything has been taken
 
 
 def _mapping(attributes):
