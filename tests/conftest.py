@@ -16,7 +16,7 @@ import torchspan.testing
 from support.emitted import EMITTED
 from support.metrics import Metrics
 from support.run_log import RunLog
-from torchspan import TorchspanInstrumentor
+from torchspan import TorchspanInstrumentor, _settings
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -71,6 +71,12 @@ def instrument(provider, metrics):
     metrics.read()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
+
+
+@pytest.fixture(autouse=True)
+def no_invalid_value_has_been_named(monkeypatch):
+    """A process names each invalid value once; here each test is one."""
+    monkeypatch.setattr(_settings, "_warned", set())
 
 
 @pytest.fixture(autouse=True)

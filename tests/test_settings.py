@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchspan import _settings, environment_variables
-from torchspan._settings import SETTINGS, VARIABLES, Choice, Settings
+from torchspan._settings import SETTINGS, VARIABLES, Choice, Settings, Source
 from torchspan.exceptions import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,6 +52,95 @@ def test_an_argument_wins_over_its_variable():
     environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_WITHOUT_GPU": "1", "TORCHSPAN_HEARTBEAT": "7"}
     arguments = {"detail": "stages", "without_gpu": False, "heartbeat": 0}
     assert _settings.load(arguments, environment) == Settings(heartbeat=0)
+
+
+def test_where_each_value_comes_from_is_known():
+    environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_CAPTURE": "text", "TORCHSPAN_HEARTBEAT": "7"}
+    file = {"capture": "none", "heartbeat": 8, "without_gpu": None}
+    rows = {row.setting.name: row for row in _settings.resolved({"heartbeat": 9}, file=file, environment=environment)}
+    assert [
+        (name, rows[name].value, rows[name].source) for name in ("heartbeat", "capture", "detail", "without_gpu")
+    ] == [
+        ("heartbeat", 9.0, Source.ARGUMENT),
+        ("capture", "none", Source.FILE),
+        ("detail", "passes", Source.VARIABLE),
+        ("without_gpu", False, Source.DEFAULT),
+    ]
+    assert {row.refused for row in rows.values()} == {None}
+    assert list(rows) == [setting.name for setting in SETTINGS]
+
+
+def test_an_invalid_option_of_a_file_counts_as_none_and_the_message_says_what_is_used():
+    environment = {"TORCHSPAN_DETAIL": "passes", "TORCHSPAN_HEARTBEAT": "soon"}
+    found = _settings.resolved({}, file={"detail": "all", "heartbeat": "later"}, environment=environment)
+    assert [(row.value, row.source, row.refused) for row in found if row.refused] == [
+        (
+            "passes",
+            Source.VARIABLE,
+            "Invalid detail='all' in the configuration file, using variable 'passes' (expected one of stages, passes)",
+        ),
+        (
+            None,
+            Source.DEFAULT,
+            (
+                "Invalid TORCHSPAN_HEARTBEAT='soon' and heartbeat='later' in the configuration file, using default "
+                "gaps of 5 to 60 s (expected 0 for none, or 0.1 to 86400 seconds)"
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "meaning"),
+    [
+        ("propagation", False, "off"),
+        ("build_phases", True, "on"),
+        ("detail", "Passes", "passes"),
+        ("without_gpu", "true", True),
+        ("heartbeat", "30", 30.0),
+        ("engine_dir", "/Engines", "/Engines"),
+    ],
+)
+def test_an_option_of_a_file_is_what_yaml_reads_or_the_text_of_its_variable(option, value, meaning):
+    assert getattr(_settings.load({}, {}, {option: value}), option) == meaning
+
+
+def test_a_variable_that_is_no_argument_has_a_source_too():
+    environment = {"TORCHSPAN_FILE_MODE": "640", "TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"}
+    rows = {row.setting.variable: row[1:] for row in _settings.resolved_variables(environment)}
+    assert rows == {
+        "TORCHSPAN_FILE": ("torchspan-%t-%p.jsonl", Source.DEFAULT, None),
+        "TORCHSPAN_FILE_MAX_SIZE": (268_435_456, Source.DEFAULT, None),
+        "TORCHSPAN_FILE_MODE": (0o640, Source.VARIABLE, None),
+        "TORCHSPAN_RUN_EXIT_TIMEOUT": (
+            2.0,
+            Source.DEFAULT,
+            "Invalid TORCHSPAN_RUN_EXIT_TIMEOUT='soon', using default 2 (expected 0 to 86400 seconds)",
+        ),
+        "TORCHSPAN_RUN": (None, Source.DEFAULT, None),
+    }
+
+
+def test_an_invalid_value_is_one_warning_however_often_the_settings_are_read(caplog):
+    environment = {"TORCHSPAN_DETAIL": "everything", "TORCHSPAN_FILE_MODE": "rw"}
+    for _ in range(3):
+        _settings.load({}, environment)
+        _settings.load({"detail": "passes"}, environment)
+        _settings.value_of("TORCHSPAN_FILE_MODE", environment)
+    assert caplog.messages == [
+        "Invalid TORCHSPAN_DETAIL='everything', using default 'stages' (expected one of stages, passes)",
+        (
+            "Invalid TORCHSPAN_FILE_MODE='rw', using default 600 "
+            "(expected a file's permissions in octal digits, such as 640)"
+        ),
+    ]
+
+
+def test_a_long_invalid_value_is_shown_by_its_beginning(caplog):
+    _settings.load({}, {"TORCHSPAN_DETAIL": "x" * 10_000})
+    assert caplog.messages == [
+        f"Invalid TORCHSPAN_DETAIL='{'x' * 499}…, using default 'stages' (expected one of stages, passes)"
+    ]
 
 
 def test_a_variable_that_means_nothing_is_named_and_ignored(caplog):

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every setting, once: a row of `SETTINGS`. What reads, documents or offers a setting derives from its row.
 
-An argument wins over its environment variable, the variable over the default.
+An argument wins over an option of a configuration file, the option over the environment variable, the variable over the
+default.
 """
 
 # Every Python that an instrumented program starts imports this: what only an error needs is imported there.
 
 from __future__ import annotations
 
+import enum
 import functools
 import logging
 import os
@@ -71,6 +73,10 @@ class _Kind:
         """The value of a variable, in capitals or not. Raises ValueError if it is none."""
         return self.parse(text.lower())
 
+    def read_option(self, value: object) -> Any:
+        """The value of an option in a configuration file. Raises ValueError if it is none."""
+        return self.read(value.strip()) if isinstance(value, str) else self.parse(value)
+
 
 class Choice(_Kind):
     """A word out of a few.
@@ -87,6 +93,12 @@ class Choice(_Kind):
         if isinstance(value, str) and value in self.choices:
             return value
         raise ValueError(self.expected)
+
+    def read_option(self, value: object) -> str:
+        """The word; `on` and `off` without quotes are booleans in YAML."""
+        if isinstance(value, bool):
+            return self.parse("on" if value else "off")
+        return str(super().read_option(value))
 
 
 class Switch(_Kind):
@@ -159,13 +171,55 @@ class Folder(_Kind):
         if isinstance(path, str) and path:
             try:
                 return str(Path(path).expanduser().absolute())
-            except RuntimeError as error:  # no home to expand
+            except (RuntimeError, OSError) as error:  # no home to expand, or the current folder is gone
                 raise ValueError(self.expected) from error
         raise ValueError(self.expected)
 
     def read(self, text: str) -> str:
         """As `parse`: the case of a path matters."""
         return self.parse(text)
+
+
+class Permissions(_Kind):
+    """The permissions of a file, in octal digits."""
+
+    expected = "a file's permissions in octal digits, such as 640"
+    _LEAST, _MOST = 0o600, 0o666
+
+    def parse(self, value: object) -> int:
+        """The permissions, of which the owner's are part. Raises ValueError if they are none."""
+        digits = str(value).removeprefix("0o")
+        mode = int(digits[:8], 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
+        if len(digits) <= 8 and mode & self._LEAST == self._LEAST and mode & ~self._MOST == 0:
+            return mode
+        raise ValueError(self.expected)
+
+
+class Bytes(_Kind):
+    """A positive number of bytes."""
+
+    expected = "a positive number of bytes"
+
+    def parse(self, value: object) -> int:
+        """The bytes. Raises ValueError if they are no positive whole number."""
+        size = int(str(value))
+        if size > 0:
+            return size
+        raise ValueError(self.expected)
+
+
+class Text(_Kind):
+    """Any text."""
+
+    expected = "a text"
+
+    def parse(self, value: object) -> str:
+        """The text."""
+        return str(value)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case matters."""
+        return text
 
 
 class Setting(NamedTuple):
@@ -192,13 +246,39 @@ class Setting(NamedTuple):
 class Variable(NamedTuple):
     """An environment variable that is no argument of `instrument()`.
 
-    doc: what it does. default: what holds without it, empty if nothing does.
+    doc: what it does. default: the text that holds without it, empty if nothing does. kind: the values that it may have.
     """
 
     variable: str
     doc: str
     default: str = ""
+    kind: Permissions | Bytes | Number | Text = Text()
 
+
+class Source(enum.Enum):
+    """Where the value of a setting comes from. The first one that has a valid value wins."""
+
+    ARGUMENT = "argument"
+    FILE = "configuration file"
+    VARIABLE = "variable"
+    DEFAULT = "default"
+
+
+class Resolved(NamedTuple):
+    """A setting or a variable, and what holds for it.
+
+    refused: the message about the values that are invalid, with where they are given, what is allowed, and what is used
+        instead; None if there is none.
+    """
+
+    setting: Setting | Variable
+    value: Any
+    source: Source
+    refused: str | None
+
+
+SHOWN = 500
+"""Characters of an invalid value in a message."""
 
 SHARE = Number("0 to 1", 1, zero=True)
 RATE = Number("more than 0, at most 1000000", 1_000_000, zero=False)
@@ -312,16 +392,20 @@ VARIABLES = (
         "`%p` is the process id, `%t` the time at which the process started.",
         "torchspan-%t-%p.jsonl",
     ),
-    Variable(env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456"),
+    Variable(
+        env.TORCHSPAN_FILE_MAX_SIZE, "Bytes at which that exporter stops writing to its file.", "268435456", Bytes()
+    ),
     Variable(
         env.TORCHSPAN_FILE_MODE,
         "Permissions of the files of traces that torchspan makes, in octal digits: `640` lets the group read them.",
         "600",
+        Permissions(),
     ),
     Variable(
         env.TORCHSPAN_RUN_EXIT_TIMEOUT,
         "Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made.",
         "2",
+        Number("0 to 86400 seconds", 86_400, zero=True),
     ),
     Variable(
         env.TORCHSPAN_RUN,
@@ -336,17 +420,66 @@ ARGUMENTS = (*PROVIDERS, *(setting.name for setting in SETTINGS))
 """The names that `instrument()` takes."""
 
 
-def load(arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> Settings:
-    """The settings from `arguments` (None: not given) over `environment` (default: the process's) over the defaults.
+_warned: set[tuple[str, ...]] = set()
+"""What this process has been warned of."""
 
-    A variable with an invalid value is logged, and the default used. Raises ConfigurationError for an argument with an
-    invalid value.
+
+def load(
+    arguments: Mapping[str, Any], environment: Mapping[str, str] | None = None, file: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings that `resolved` finds. Each invalid value is one warning in a process, however often it is read.
+
+    Raises ConfigurationError for an argument with an invalid value.
     """
     environment = os.environ if environment is None else environment
-    values = {setting.name: setting.default for setting in SETTINGS}
-    values |= _from_environment(environment)
-    values |= {name: value for name, value in given(arguments).items() if name in values}
-    return Settings(**values)
+    rows = resolved(arguments, file=file, environment=environment)
+    for row in rows:
+        _warn(row, environment, file)
+    return Settings(**{row.setting.name: row.value for row in rows if isinstance(row.setting, Setting)})
+
+
+def resolved(
+    arguments: Mapping[str, Any], *, file: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> tuple[Resolved, ...]:
+    """What holds for each of `SETTINGS`, in their order. An invalid value counts as none.
+
+    arguments: those of `instrument()`; None: not given. file: the options in a configuration file; None: not given.
+    environment: default: the process's.
+
+    Raises ConfigurationError for an argument with an invalid value.
+    """
+    environment = os.environ if environment is None else environment
+    in_code = given(arguments)
+    return tuple(_resolved(setting, in_code, file or {}, environment) for setting in SETTINGS)
+
+
+def resolved_variables(environment: Mapping[str, str] | None = None) -> tuple[Resolved, ...]:
+    """What holds for each of `VARIABLES`, in their order."""
+    environment = os.environ if environment is None else environment
+    return tuple(resolved_variable(row.variable, environment) for row in VARIABLES)
+
+
+def resolved_variable(name: str, environment: Mapping[str, str] | None = None) -> Resolved:
+    """What holds for one of `VARIABLES`, by its name. An invalid value counts as none."""
+    environment = os.environ if environment is None else environment
+    (row,) = (each for each in VARIABLES if each.variable == name)
+    text = environment.get(name, "").strip()
+    refused: list[str] = []
+    if text:
+        try:
+            return Resolved(row, row.kind.read(text), Source.VARIABLE, None)
+        except ValueError:
+            refused.append(f"{name}={_shown(environment[name])}")
+    value = row.kind.read(row.default) if row.default else None
+    return Resolved(row, value, Source.DEFAULT, _refusal(refused, f"default {row.default}", row.kind))
+
+
+def value_of(name: str, environment: Mapping[str, str] | None = None) -> Any:
+    """The value of one of `VARIABLES`, by its name. An invalid one is one warning in a process, and the default holds."""
+    environment = os.environ if environment is None else environment
+    found = resolved_variable(name, environment)
+    _warn(found, environment, None)
+    return found.value
 
 
 def sampling(settings: Settings) -> dict[str, float]:
@@ -379,26 +512,56 @@ def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _invalid(name: str, value: object, expected: str) -> str:
-    return f"invalid value for {name}: {value!r} (expected {expected})"
+    return f"invalid value for {name}: {_shown(value)} (expected {expected})"
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for setting in SETTINGS:
-        text = environment.get(setting.variable, "").strip()
-        if not text:
-            continue
+def _resolved(
+    setting: Setting, in_code: Mapping[str, Any], file: Mapping[str, Any], environment: Mapping[str, str]
+) -> Resolved:
+    found = {Source.DEFAULT: setting.default}
+    refused: list[str] = []
+    text, option = environment.get(setting.variable, "").strip(), file.get(setting.name)
+    if text:
         try:
-            values[setting.name] = setting.kind.read(text)
+            found[Source.VARIABLE] = setting.kind.read(text)
         except ValueError:
-            logger.warning(
-                "Invalid %s=%r, using default %s (expected %s)",
-                setting.variable,
-                environment[setting.variable],
-                describe(setting.name, setting.default),
-                setting.kind.expected,
-            )
-    return values
+            refused.append(f"{setting.variable}={_shown(environment[setting.variable])}")
+    if option is not None:
+        try:
+            found[Source.FILE] = setting.kind.read_option(option)
+        except ValueError:
+            refused.append(f"{setting.name}={_shown(option)} in the configuration file")
+    if setting.name in in_code:
+        found[Source.ARGUMENT] = in_code[setting.name]
+    source = next(source for source in Source if source in found)
+    in_use = f"{source.value} {describe(setting.name, found[source])}"
+    return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
+
+
+def _refusal(refused: list[str], in_use: str, kind: _Kind) -> str | None:
+    return f"Invalid {' and '.join(refused)}, using {in_use} (expected {kind.expected})" if refused else None
+
+
+def _warn(row: Resolved, environment: Mapping[str, str], file: Mapping[str, Any] | None) -> None:
+    """Log what was refused, unless that has been done: the sampler, the exporters and each `instrument()` read settings."""
+    if row.refused is None:
+        return
+    name, option = row.setting.variable, None
+    if isinstance(row.setting, Setting) and file:
+        option = file.get(row.setting.name)
+    values = (name, environment.get(name, ""), _shown(option))
+    if values not in _warned:
+        _warned.add(values)
+        logger.warning("%s", row.refused)
+
+
+def _shown(value: object) -> str:
+    """The value in a message: its beginning, where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # an int of thousands of digits, or an object of the program's
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def describe(name: str, value: object) -> str:

@@ -114,7 +114,7 @@ def test_a_limit_that_is_no_number_is_named_and_the_default_holds(tmp_path, monk
 
     assert FileSpanExporter(tmp_path / "a").export(spans()) is SpanExportResult.SUCCESS
     assert caplog.messages == [
-        "torchspan: TORCHSPAN_FILE_MAX_SIZE='1 GB' is not a positive number of bytes; 268435456 is used."
+        "Invalid TORCHSPAN_FILE_MAX_SIZE='1 GB', using default 268435456 (expected a positive number of bytes)"
     ]
 
 

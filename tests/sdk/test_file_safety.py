@@ -86,7 +86,10 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
     FileSpanExporter(path).export(spans())
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert caplog.messages == [
-        f"torchspan: TORCHSPAN_FILE_MODE={value!r} is not a file's permissions in octal digits, such as 640; 600 is used."
+        (
+            f"Invalid TORCHSPAN_FILE_MODE={value!r}, using default 600 "
+            "(expected a file's permissions in octal digits, such as 640)"
+        )
     ]
 
 

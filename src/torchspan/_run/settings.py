@@ -3,16 +3,12 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from torchspan.environment_variables import TORCHSPAN_RUN, TORCHSPAN_RUN_EXIT_TIMEOUT
-
-EXIT_S = 2.0
-"""Seconds after its own end for which a program may wait for exporters that `run` made."""
+from torchspan.environment_variables import TORCHSPAN_RUN
 
 _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 
@@ -36,7 +32,7 @@ class RunSettings(NamedTuple):
     reports: str
     span: str
     started_ns: int
-    exit_s: float = EXIT_S
+    exit_s: float = 2.0
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunSettings | None:
@@ -67,20 +63,6 @@ class RunSettings(NamedTuple):
         import json
 
         return json.dumps(self._asdict(), separators=(",", ":"))
-
-
-def exit_seconds(environ: Mapping[str, str]) -> float:
-    """TORCHSPAN_RUN_EXIT_TIMEOUT in seconds. Raises ValueError with the text of what is no number of 0 or more."""
-    text = environ.get(TORCHSPAN_RUN_EXIT_TIMEOUT, "").strip()
-    if not text:
-        return EXIT_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < math.inf:
-        raise ValueError(text)
-    return seconds
 
 
 def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:

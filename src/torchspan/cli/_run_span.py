@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import phase, semconv
 from torchspan._run.settings import RunSettings, parse_traceparent
+from torchspan._settings import value_of
 from torchspan._version import __version__
 from torchspan.cli._child import Ended
+from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.traces import Span, read
 
@@ -41,7 +43,6 @@ class RunSpan:
         A file that cannot be written is no loss to the drawing: the program's spans are what it lacks then.
         """
         from torchspan.sdk._append_file import AppendFile, FileIsFullError
-        from torchspan.sdk._file_exporter import max_size_from_environment, mode_from_environment
         from torchspan.sdk._otlp_json import Encoder, lines
 
         encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._settings.id, semconv.PROCESS_PID: os.getpid()}))
@@ -50,7 +51,7 @@ class RunSpan:
         def named(mark: str) -> str:
             return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
 
-        file = AppendFile(named, max_size_from_environment(), mode_from_environment())
+        file = AppendFile(named, value_of(TORCHSPAN_FILE_MAX_SIZE), value_of(TORCHSPAN_FILE_MODE))
         try:
             file.append(line)
         except (OSError, FileIsFullError):

@@ -10,7 +10,8 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 
-from torchspan._run.settings import EXIT_S, RunSettings, exit_seconds, new_span
+from torchspan._run.settings import RunSettings, new_span
+from torchspan._settings import resolved_variable
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
 from torchspan.cli._command import CommandError
@@ -103,11 +104,10 @@ def _require_opentelemetry() -> None:
 
 
 def _exit_seconds() -> float:
-    try:
-        return exit_seconds(os.environ)
-    except ValueError as error:
-        say(f"{TORCHSPAN_RUN_EXIT_TIMEOUT}={error} is no number of seconds; {EXIT_S:g} is used")
-        return EXIT_S
+    found = resolved_variable(TORCHSPAN_RUN_EXIT_TIMEOUT)
+    if found.refused is not None:
+        say(found.refused)
+    return float(found.value)
 
 
 def _is_installed(name: str) -> bool:

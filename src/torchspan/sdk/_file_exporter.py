@@ -16,16 +16,14 @@ except ImportError as error:
         "install it with: pip install 'torchspan[otlp]'"
     ) from error
 
-from torchspan._base.files import PRIVATE, Judge, regular, regular_or_named
+from torchspan._base.files import Judge, regular, regular_or_named
+from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
 from torchspan.sdk._otlp_json import line
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
-DEFAULT_MAX_SIZE = 256 * 1024 * 1024
-"""Bytes: about half a million spans; more is no longer pleasant to open in any viewer."""
-
 _logger = logging.getLogger("torchspan.sdk")
 
 
@@ -62,10 +60,13 @@ class FileSpanExporter(SpanExporter):
     ) -> None:
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
         self._template = _path.absolute(default_path if path is None else os.fspath(path))
-        self._max_size = max_size_from_environment() if max_size is None else max_size
+        self._max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
         self._time = _path.start_time()
         self._file = AppendFile(
-            self._named, self._max_size, mode_from_environment() if mode is None else mode, judge_of(self._template)
+            self._named,
+            self._max_size,
+            value_of(TORCHSPAN_FILE_MODE) if mode is None else mode,
+            judge_of(self._template),
         )
         self._is_shut_down = False
         self._is_full = False
@@ -126,41 +127,3 @@ class FileSpanExporter(SpanExporter):
 def judge_of(template: str) -> Judge:
     """What may be written to under a name: a pipe or a device only where the user has named it as a whole."""
     return regular_or_named if _path.is_literal(template) else regular
-
-
-def mode_from_environment() -> int:
-    """The permissions of a file that is made: TORCHSPAN_FILE_MODE, else the owner's alone."""
-    text = os.environ.get(TORCHSPAN_FILE_MODE, "").strip()
-    if not text:
-        return PRIVATE
-    digits = text.removeprefix("0o")
-    mode = int(digits, 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
-    if mode & PRIVATE == PRIVATE and mode & ~0o666 == 0:
-        return mode
-    _logger.warning(
-        "torchspan: %s=%r is not a file's permissions in octal digits, such as 640; %o is used.",
-        TORCHSPAN_FILE_MODE,
-        text,
-        PRIVATE,
-    )
-    return PRIVATE
-
-
-def max_size_from_environment() -> int:
-    """Bytes that a file may have: TORCHSPAN_FILE_MAX_SIZE, else the default."""
-    text = os.environ.get(TORCHSPAN_FILE_MAX_SIZE, "").strip()
-    if not text:
-        return DEFAULT_MAX_SIZE
-    try:
-        size = int(text)
-    except ValueError:
-        size = 0
-    if size > 0:
-        return size
-    _logger.warning(
-        "torchspan: %s=%r is not a positive number of bytes; %d is used.",
-        TORCHSPAN_FILE_MAX_SIZE,
-        text,
-        DEFAULT_MAX_SIZE,
-    )
-    return DEFAULT_MAX_SIZE

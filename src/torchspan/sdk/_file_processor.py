@@ -20,10 +20,11 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
 from torchspan._base.ids import IDS
-from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE
+from torchspan._settings import value_of
+from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
-from torchspan.sdk._file_exporter import judge_of, max_size_from_environment, mode_from_environment
+from torchspan.sdk._file_exporter import judge_of
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
 
@@ -72,11 +73,11 @@ class RunFileProcessor(SpanProcessor):
         failed: Callable[[], None] | None = None,
     ) -> None:
         self._template = _path.absolute(os.fspath(path))
-        self._max_size = max_size_from_environment() if max_size is None else max_size
+        self._max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
         self._time = _path.start_time()
         self._run_id = run_id
         self._failed = failed
-        self._file = AppendFile(self._named, self._max_size, mode_from_environment(), judge_of(self._template))
+        self._file = AppendFile(self._named, self._max_size, value_of(TORCHSPAN_FILE_MODE), judge_of(self._template))
         self._open = OpenSpans()
         self._start_process()
         if hasattr(os, "register_at_fork"):
