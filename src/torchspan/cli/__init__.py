@@ -14,6 +14,7 @@ from torchspan._version import __version__
 from torchspan.cli import _streams as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.demo import DemoCommand
+from torchspan.cli.doctor import DoctorCommand
 from torchspan.cli.probes import ProbesCommand
 from torchspan.cli.run import RunCommand
 from torchspan.cli.show import ShowCommand
@@ -24,6 +25,7 @@ COMMANDS: dict[str, Command] = {
     "run": RunCommand(),
     "show": ShowCommand(),
     "demo": DemoCommand(),
+    "doctor": DoctorCommand(),
     "probes": ProbesCommand(),
 }
 """Every command by its word, in the order of the help."""

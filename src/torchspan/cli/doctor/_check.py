@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan doctor` looks at and what it says: a context in, rows out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+
+class State(enum.Enum):
+    """What a row means for the reader; the value is what the JSON says."""
+
+    OK = "ok"
+    NOTE = "note"
+    """Worth knowing; nothing has to be done."""
+    WARNING = "warning"
+    """Something works less well than it could, or may not be what was meant."""
+    FAILED = "failed"
+    """Something that was asked for cannot work. The exit status is 1."""
+
+
+class Check(NamedTuple):
+    """One row.
+
+    name: dotted and stable, for scripts: `sdk.installed`, `settings.heartbeat`. summary: what was found, in a sentence.
+    remedy: what to do about it; empty if nothing has to be done. facts: values that JSON can hold.
+    """
+
+    name: str
+    state: State
+    summary: str
+    remedy: str = ""
+    facts: Mapping[str, Any] = {}
+
+
+class Context(NamedTuple):
+    """What the checks look at.
+
+    environment: the variables of a program that would be started here. probe: whether the observed libraries may be
+    imported. send: whether a test trace may be sent.
+    """
+
+    environment: Mapping[str, str]
+    probe: bool = False
+    send: bool = False
+
+    def variable(self, name: str) -> str:
+        """The value of an environment variable without the blanks around it, empty where it is not set.
+
+        OpenTelemetry takes an empty value for none.
+        """
+        return self.environment.get(name, "").strip()
+
+
+CheckFunction = Callable[[Context], Iterable[Check]]

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What becomes of rows, whatever the checks are."""
+
+import json
+
+import pytest
+
+from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor._check import Check, Context, State
+
+ROWS = [
+    Check("sdk.installed", State.FAILED, "It is not installed.", "Install it.", {"version": None}),
+    Check("libraries.torch", State.WARNING, "It is old.", "Take another one.", {"version": "2.4"}),
+    Check("settings.detail", State.OK, "detail is `stages`."),
+]
+
+
+def text(found, width=80):
+    return "\n".join("".join(piece for piece, _ in line) for line in report.lines(found, width))
+
+
+def found_by(check, **environment):
+    return list(report.rows([check], Context(environment)))
+
+
+def test_a_row_is_state_and_name_then_what_was_found_then_what_to_do():
+    assert text(ROWS, 40).splitlines()[1:] == [
+        "failed   sdk.installed",
+        "         It is not installed.",
+        "         Install it.",
+        "warning  libraries.torch",
+        "         It is old.",
+        "         Take another one.",
+        "ok       settings.detail",
+        "         detail is `stages`.",
+        "",
+        "1 failed, 1 warning, 0 note, 1 ok",
+    ]
+
+
+def test_the_json_has_a_version_and_the_same_rows():
+    assert json.loads(report.document(ROWS)) == {
+        "version": 1,
+        "torchspan": "0.1.0",
+        "checks": [
+            {
+                "name": "sdk.installed",
+                "state": "failed",
+                "summary": "It is not installed.",
+                "remedy": "Install it.",
+                "facts": {"version": None},
+            },
+            {
+                "name": "libraries.torch",
+                "state": "warning",
+                "summary": "It is old.",
+                "remedy": "Take another one.",
+                "facts": {"version": "2.4"},
+            },
+            {
+                "name": "settings.detail",
+                "state": "ok",
+                "summary": "detail is `stages`.",
+                "remedy": "",
+                "facts": {},
+            },
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [((State.OK, State.NOTE, State.WARNING), 0), ((State.OK, State.FAILED), 1), ((), 0)],
+)
+def test_the_exit_status_is_1_only_where_something_failed(states, status):
+    assert report.exit_status([Check("a.b", state, "") for state in states]) == status
+
+
+def test_a_check_that_raises_is_a_failed_row_beside_what_it_had_found():
+    def half(_context):
+        yield ROWS[2]
+        raise OSError("no such thing")
+
+    assert found_by(half) == [
+        ROWS[2],
+        Check(
+            "doctor.half",
+            State.FAILED,
+            "This check itself failed: OSError: no such thing",
+            "Please report it, with this line. The other rows hold.",
+        ),
+    ]
+
+
+def test_control_characters_of_an_environment_do_not_reach_the_terminal():
+    assert "\\x1b[2J" in text([Check("a.b", State.NOTE, "value \x1b[2J")])
+
+
+HEADERS = "authorization=Bearer%20tok3n, x-key=s3cret"
+
+
+@pytest.mark.parametrize(
+    ("variables", "said", "printed"),
+    [
+        ({"OTEL_EXPORTER_OTLP_HEADERS": HEADERS}, "got Bearer tok3n", "got ***"),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": HEADERS}, "got Bearer%20tok3n", "got ***"),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": HEADERS}, "got 'tok3n'", "got '***'"),
+        ({"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "k=s3cret"}, "got s3cret", "got ***"),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": "s3cret"}, "not a header: s3cret", "not a header: ***"),
+        ({}, "POST http://me:pa%40ss@host:4318/v1", "POST http://***@host:4318/v1"),
+        ({}, "POST HTTPS://t0ken@host", "POST HTTPS://***@host"),
+        ({}, "http://me:p@ss@host/", "http://***@host/"),
+        ({}, "http://host/v1?api_key=s3cret&a=b#x", "http://host/v1?***#x"),
+    ],
+)
+def test_credentials_are_hidden_in_every_part_of_a_row(variables, said, printed):
+    def check(_context):
+        yield Check("a.b", State.OK, said, said, {"key": said, "list": [said, {said: 1}], "number": 7})
+        raise ValueError(said)
+
+    row, raised = found_by(check, **variables)
+
+    assert row == Check(
+        "a.b", State.OK, printed, printed, {"key": printed, "list": [printed, {printed: 1}], "number": 7}
+    )
+    assert raised.summary == f"This check itself failed: ValueError: {printed}"
