@@ -145,6 +145,10 @@ class Bridge:
             return self._report is not None and package == "tensorrt_rtx"
         return self._settings.build_phases == "on"
 
+    def export_metrics(self) -> None:
+        """Export the metrics that torchspan has recorded, and nothing that the program has measured."""
+        self._metrics.export()
+
     def close(self) -> None:
         """Take everything down again, last done first."""
         self.imports.report()

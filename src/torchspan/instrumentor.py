@@ -152,7 +152,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _nothing
         if settings.propagation != "off":
-            stop_carrying = _carry(settings, tracer_provider, self._origin)
+            stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.export_metrics)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
@@ -338,6 +338,11 @@ class _Arrivals:
         for each in ended:
             bridge.imports.add(each)
 
+    def export_metrics(self) -> None:
+        """Export the metrics that torchspan has recorded, if it has come to any."""
+        if self._bridge is not None:
+            self._bridge.export_metrics()
+
     def close(self) -> None:
         """Undo the hooks of all libraries."""
         with self._lock:
@@ -357,7 +362,7 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
         instrumentor.start(origin, settings)
 
 
-def _carry(settings: Settings, provider: Any, origin: Origin) -> Undo:
+def _carry(settings: Settings, provider: Any, origin: Origin, export_metrics: Callable[[], None]) -> Undo:
     """Let the context follow the work into threads and processes."""
     from torchspan import propagation
 
@@ -366,6 +371,7 @@ def _carry(settings: Settings, provider: Any, origin: Origin) -> Undo:
     def flush() -> None:
         for each in (provider, trace.get_tracer_provider()):
             getattr(each, "force_flush", _nothing)()
+        export_metrics()
         if run is not None:
             run.end()
             run.report.write()

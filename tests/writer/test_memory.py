@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory of this very process, read by us and, as an oracle, from the kernel's walk over its pages and from getrusage."""
 
-import os
 import queue
 import resource
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support.engines import extend
+from support.forked import in_forked_child
 from torchspan import phase
 from torchspan.engine import Engine
 from torchspan.writer import _memory
@@ -55,22 +55,6 @@ def engine_with(*callbacks):
     for callback in callbacks:
         extend(engine, callback)
     return engine
-
-
-def in_forked_child(function):
-    """The `repr` of what the function returns in a forked child."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.write(writer, repr(function()).encode())
-        finally:
-            os._exit(0)
-    os.close(writer)
-    with os.fdopen(reader) as answer:
-        found = answer.read()
-    os.waitpid(pid, 0)
-    return found
 
 
 def resident_by_pages():

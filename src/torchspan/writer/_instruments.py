@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Iterable, Mapping
@@ -12,9 +13,17 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
+from torchspan._base.errors import ErrorBoundary
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import OUTSIDE, behind_proxy, is_read, merge_into_histogram
+from torchspan.writer._otel_private import (
+    OUTSIDE,
+    behind_proxy,
+    export_scope,
+    is_read,
+    merge_into_histogram,
+    start_process,
+)
 
 VALUES_LIMIT = 50
 """Values that one attribute of a metric may have, where the program can make them: classes of exceptions above all."""
@@ -25,6 +34,9 @@ class Source(Protocol):
 
     def collected(self) -> int:
         """Called when a reader collects: record what is still held, and return how much long work is running."""
+
+    def start_process(self) -> None:
+        """In a forked child: what has been counted so far is the parent's."""
 
 
 class Instruments:
@@ -98,6 +110,19 @@ class Instruments:
         """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
         return merge_into_histogram(self._meter, self._made[metric], values)
 
+    def export(self) -> None:
+        """Export what has been measured, now and without what the program has measured."""
+        for each in self._sources:
+            each.collected()
+        export_scope(self._provider, semconv.SCOPE_NAME)
+
+    def start_process(self) -> None:
+        """In a forked child: begin at zero."""
+        self._lock = threading.Lock()  # the thread that held it may be the parent's
+        start_process(self._provider, semconv.SCOPE_NAME)
+        for each in self._sources:
+            each.start_process()
+
     def attach(self, source: Source) -> None:
         """Ask `source` when a reader collects."""
         self._sources.append(source)
@@ -113,14 +138,34 @@ class Instruments:
 
 _MADE: weakref.WeakSet[Instruments] = weakref.WeakSet()
 """Weak: a provider keeps its instruments alive through their callback, and they are freed with it."""
-_LOCK = threading.Lock()
+
+
+class _Locks:
+    """One for the process, renewed in a forked child, where the thread that held it may not be."""
+
+    one = threading.Lock()
 
 
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of `provider`, made at the first call."""
-    with _LOCK:
+    with _Locks.one:
         found = next((each for each in _MADE if each.serves(provider)), None)
         if found is None:
             found = Instruments(provider)
             _MADE.add(found)
         return found
+
+
+_FORKED = ErrorBoundary(
+    "Beginning the metrics of a forked process failed; they count what its parent had measured again."
+)
+
+
+def _start_process() -> None:
+    _Locks.one = threading.Lock()
+    for each in list(_MADE):
+        _FORKED.attempt(each.start_process)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_process)

@@ -81,6 +81,16 @@ class MetricWriter:
         self._engine.guard.call("collecting metrics", self._collect)
         return len(self._active)
 
+    def start_process(self) -> None:
+        """See `torchspan.writer._instruments.Source`."""
+        self._lock = threading.Lock()  # the thread that held it may be the parent's
+        self._counted = [count() for _, _, count in self._counters]
+
+    def export(self) -> None:
+        """Export what has been measured, and nothing that the program has measured."""
+        if self._look_for_provider() is not None and self._instruments is not None:
+            self._instruments.export()
+
     # --- where it goes ----------------------------------------------------------------------------------------
     def _look_for_provider(self) -> Instruments | None:
         """The instruments to record with; None while nothing is read."""

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import copy
+import threading
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 from typing import Any
 
@@ -67,6 +69,58 @@ def is_read(meter: Any) -> bool:
         return False
     consumer = getattr(meter, "_measurement_consumer", None)
     return bool(getattr(consumer, "_reader_storages", True))
+
+
+def start_process(provider: Any, scope: str) -> None:
+    """In a forked child: what the instruments of `scope` have measured so far is the parent's.
+
+    A fork copies the sums of the SDK, which would be exported a second time, as the child's. Each series begins at zero
+    with its next measurement, and has the start time of that. Instruments of other scopes are left alone. Nothing is
+    locked: a lock of the SDK may be held by a thread that the child does not have. Where the provider is not the SDK's,
+    or of another version, nothing happens.
+    """
+    for _, storage in _storages(provider):
+        for match in _matches(storage, scope):
+            match._lock = threading.Lock()
+            match._attributes_aggregation = {}
+
+
+def export_scope(provider: Any, scope: str) -> None:
+    """Export what the instruments of `scope` have measured, through each reader of the SDK that exports by itself.
+
+    Other instruments are the program's: what they hold in a forked child may be the parent's. Observable instruments are
+    not asked. Where the provider is not the SDK's, or of another version, nothing happens.
+    """
+    for reader, storage in _storages(provider):
+        receive = getattr(reader, "_receive_metrics", None)
+        if receive is None or not hasattr(reader, "_exporter") or getattr(reader, "_shutdown", False):
+            continue
+        of_scope = copy.copy(storage)
+        of_scope._lock = threading.RLock()  # of its own: the storage's may be held by a thread that a fork left behind
+        of_scope._instrument_view_instrument_matches = {
+            matches[0]._instrument: matches for matches in _matches_by_instrument(storage, scope)
+        }
+        data = of_scope.collect()
+        if data is not None:
+            receive(data)
+
+
+def _storages(provider: Any) -> list[tuple[Any, Any]]:
+    """The readers of a provider of the SDK, each with what it stores."""
+    provider = getattr(provider, "_real_meter_provider", None) or provider
+    consumer = getattr(provider, "_measurement_consumer", None)
+    return list(getattr(consumer, "_reader_storages", {}).items())
+
+
+def _matches_by_instrument(storage: Any, scope: str) -> Iterator[list[Any]]:
+    for instrument, matches in list(getattr(storage, "_instrument_view_instrument_matches", {}).items()):
+        if matches and getattr(instrument.instrumentation_scope, "name", None) == scope:
+            yield matches
+
+
+def _matches(storage: Any, scope: str) -> Iterator[Any]:
+    for matches in _matches_by_instrument(storage, scope):
+        yield from matches
 
 
 def merge_into_histogram(meter: Any, instrument: Any, values: list[float]) -> bool:
