@@ -88,7 +88,7 @@ class Bridge:
             self._engine.at_stop(heartbeats.stop)
         self._totals: RunTotals | None = None
         if run is not None:
-            self._totals = RunTotals(self._engine.run_times)
+            self._totals = RunTotals(self._engine.run_times.values())
             callbacks.append(self._totals.callback)
         sampler = Sampler()
         self._engine.at_stop(sampler.close)

@@ -158,6 +158,9 @@ LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 """Work that makes one engine."""
 
+RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
+"""Runs of engines, thousands of times a second: each is in a metric, and few are spans."""
+
 PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONTEXT, RUN_CONTEXT)
 """Work that programs do with TensorRT itself. With no span of torchspan around it, its span says the versions."""
 

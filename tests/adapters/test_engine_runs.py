@@ -24,7 +24,7 @@ from torchspan.subscribers.registry import Registry
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
-(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.is_timed)
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.phase is phase.EXECUTE)
 (CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
 
 
@@ -286,7 +286,7 @@ def test_unusual_inputs_reach_the_original_and_such_a_run_is_counted(hooked, exp
     seen = []
     runs, trt_engine = hooked(lambda input_tensors, engine: seen.append(input_tensors)), TrtEngine()
     if is_timed:
-        runs.engine.run_times.want(lambda: None)
+        runs.engine.run_times[phase.EXECUTE].want(lambda: None)
     runs.run(inputs, trt_engine)
     with tracer.start_as_current_span("request"):
         for _ in range(40):
@@ -316,12 +316,12 @@ def test_an_exception_of_a_run_with_unusual_inputs_is_the_programs_alone(hooked,
 
 def test_counted_runs_are_timed_as_well_while_a_reader_wants_it(hooked, exporter, tracer):
     runs, trt_engine = hooked(), TrtEngine()
-    runs.engine.run_times.want(lambda: None)
+    runs.engine.run_times[phase.EXECUTE].want(lambda: None)
     with tracer.start_as_current_span("request"):
         for _ in range(100):
             runs.run([], trt_engine)
     (request,) = exporter.get_finished_spans()
-    held = runs.engine.run_times.take()
+    held = runs.engine.run_times[phase.EXECUTE].take()
     assert len(held) == request.attributes[FOLDED] == 90
     assert sum(held) == pytest.approx(request.attributes["torch_tensorrt.execute.folded.duration.sum"])
     assert max(held) == request.attributes["torch_tensorrt.execute.folded.duration.max"]
@@ -331,7 +331,9 @@ def test_counted_runs_are_timed_as_well_while_a_reader_wants_it(hooked, exporter
 def test_the_collector_is_called_when_a_batch_is_held_wherever_the_runs_are(hooked, tracer, is_below_a_span):
     runs, trt_engine = hooked(), TrtEngine()
     collected = []
-    runs.engine.run_times.want(lambda: collected.append(len(runs.engine.run_times.take())), batch=64)
+    runs.engine.run_times[phase.EXECUTE].want(
+        lambda: collected.append(len(runs.engine.run_times[phase.EXECUTE].take())), batch=64
+    )
 
     def work():
         for _ in range(1000):
@@ -351,7 +353,7 @@ def test_each_duration_is_held_once_when_threads_run_and_another_collects(
     hooked, tracer, frequent_switches, is_below_a_span
 ):
     runs, collected = hooked(), []
-    times = runs.engine.run_times
+    times = runs.engine.run_times[phase.EXECUTE]
     times.want(lambda: collected.extend(times.take()), batch=100)
     span = tracer.start_span("request") if is_below_a_span else INVALID_SPAN
 
@@ -487,12 +489,12 @@ def test_while_an_engine_waits_for_its_first_run_others_run_without_a_decision(h
 
 def test_suppressed_runs_leave_no_event_no_count_and_no_duration_and_use_up_no_limit(hooked, exporter, tracer):
     runs, trt_engine = hooked(), TrtEngine()
-    runs.engine.run_times.want(lambda: None)
+    runs.engine.run_times[phase.EXECUTE].want(lambda: None)
     with tracer.start_as_current_span("request"):
         with suppress_instrumentation():
             for _ in range(100):
                 runs.run([], trt_engine)
-        assert list(runs.engine.run_times.take()) == []
+        assert list(runs.engine.run_times[phase.EXECUTE].take()) == []
         for _ in range(5):
             runs.run([], trt_engine)
     (request,) = exporter.get_finished_spans()

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from torchspan import phase
 from torchspan._base.errors import Guard
 from torchspan.engine import Engine, RunTimes
 from torchspan.engine.run_times import HELD
@@ -15,7 +16,7 @@ def times():
 
 
 def test_nobody_wants_durations_until_somebody_says_so():
-    assert Engine().run_times.wanted is False
+    assert Engine().run_times[phase.EXECUTE].wanted is False
 
 
 def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):

@@ -16,7 +16,7 @@ def times():
 
 @pytest.fixture
 def totals(times):
-    return RunTotals(times)
+    return RunTotals([times])
 
 
 def test_durations_are_measured_for_the_totals_without_a_collector(times, totals):
@@ -46,7 +46,7 @@ def test_without_a_collector_no_more_is_held_than_with_one(times, totals):
 
 def test_runs_that_are_events_are_counted_and_those_inside_another_are_not():
     engine = Engine()
-    totals = RunTotals(engine.run_times)
+    totals = RunTotals(engine.run_times.values())
     engine.pipeline = Pipeline((totals.callback,))
     compilation = engine.open(phase.COMPILE, {})
     engine.close(compilation)

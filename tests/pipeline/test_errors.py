@@ -97,7 +97,9 @@ def test_a_compilation_that_failed_says_what_was_planned_and_nothing_of_where_it
     partition = named(exporter.get_finished_spans(), "torch_tensorrt.partition").attributes
     assert partition["torch_tensorrt.operators.planned"] == 4
     assert partition["torch_tensorrt.fallback.reason_classes"] == ("no_converter",), "the plan itself stands"
-    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+    assert compilation["torch_tensorrt.unsupported.totals.operators"] == (1,)
+    keys = ("torch_tensorrt.fallback.reason_class", "error.type")
+    assert metrics.values("torch_tensorrt.fallback.operators", *keys) == {("no_converter", error.__name__): 1}
 
 
 def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_where_they_run(
@@ -117,7 +119,8 @@ def test_a_compilation_that_fails_after_its_engines_were_built_says_nothing_of_w
     assert compilation["torch_tensorrt.operators.planned"] == 4
     assert compilation["torch_tensorrt.engines.count"] == 2
     assert not OUTCOME & compilation.keys()
-    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+    keys = ("torch_tensorrt.fallback.reason_class", "error.type")
+    assert metrics.values("torch_tensorrt.fallback.operators", *keys) == {("no_converter", "OSError"): 1}
 
 
 def test_the_spans_of_the_user_are_left_alone(instrument, exporter, converter, tracer):
@@ -219,7 +222,13 @@ def test_a_full_compilation_that_is_refused_names_the_operators_in_its_way(instr
         assert attributes["torch_tensorrt.operators.total"] == 6
         assert attributes["torch_tensorrt.operators.supported"] == 3
         assert not [key for key in attributes if key.startswith("torch_tensorrt.fallback.")], "nothing runs anywhere"
-    assert not {name for name in metrics.read() if name.startswith("torch_tensorrt.fallback.")}
+    totals = {"reasons": ("no_converter",), "operators": (3,)}
+    prefix = "torch_tensorrt.unsupported.totals."
+    attributes = named(spans, "torch_tensorrt.compile").attributes
+    assert {key.removeprefix(prefix): value for key, value in attributes.items() if key.startswith(prefix)} == totals
+    keys = ("torch_tensorrt.fallback.reason_class", "error.type")
+    assert metrics.values("torch_tensorrt.fallback.operators", *keys) == {("no_converter", "AssertionError"): 3}
+    assert "torch_tensorrt.fallback.subgraphs" not in metrics.read()
 
 
 class Refused(torch.nn.Module):

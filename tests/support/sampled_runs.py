@@ -5,6 +5,7 @@ import dataclasses
 
 from opentelemetry.sdk.trace import TracerProvider
 
+from torchspan import phase
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
@@ -13,7 +14,7 @@ from torchspan.probes import PROBES, Run
 from torchspan.subscribers.registry import Registry
 from torchspan.writer import SpanParents, SpanWriter
 
-(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.is_timed)
+(OPERATOR, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.phase is phase.EXECUTE)
 (CONTEXT, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.excluded_callers)
 (MODULE, *_) = (each for each in PROBES if isinstance(each.action, Run) and each.action.arguments is None)
 

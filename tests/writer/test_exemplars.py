@@ -67,6 +67,6 @@ def test_work_without_a_sampled_span_has_no_exemplar(measured, of, name):
 def test_a_run_that_is_no_event_has_no_exemplar_of_whatever_span_is_current_when_it_is_added_up(measured):
     engine, tracer, exemplars = measured(ALWAYS_ON)
     for _ in range(5):
-        engine.run_times.add(0.01)
+        engine.run_times[phase.EXECUTE].add(0.01)
     with tracer.start_as_current_span("another request"):
         assert exemplars("torch_tensorrt.execute.duration") == []

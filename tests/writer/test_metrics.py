@@ -45,8 +45,9 @@ class Bridge:
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
         ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
-        probe = next(each for each in PROBES if isinstance(each.action, Run))
-        self.operator = partial(wrap_run, factory, ports, probe.target, probe.action)
+        for name, of in (("operator", phase.EXECUTE), ("context", phase.RUN_CONTEXT)):
+            probe = next(each for each in PROBES if isinstance(each.action, Run) and each.action.phase is of)
+            setattr(self, name, partial(wrap_run, factory, ports, probe.target, probe.action))
 
     def event(self, of_phase, facts=None, additions=None, error=None):
         event = self.engine.open(of_phase, facts or {})
@@ -170,6 +171,20 @@ def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, met
     assert metrics.values("torch_tensorrt.fallback.subgraphs", by_reason) == {"no_converter": 3}
 
 
+def test_operators_in_the_way_of_a_compilation_that_failed_are_counted_with_its_error(bridge, metrics):
+    compilation = bridge.engine.open(phase.COMPILE, {})
+    bridge.event(phase.PARTITION, additions=TOTALS)
+    compilation.additions[semconv.UNSUPPORTED_TOTAL_REASONS] = ["min_block_size", "no_converter"]
+    compilation.additions[semconv.UNSUPPORTED_TOTAL_OPERATORS] = [2, 5]
+    bridge.engine.close(compilation, ValueError("secret"))
+    keys = ("torch_tensorrt.fallback.reason_class", "error.type")
+    assert metrics.values("torch_tensorrt.fallback.operators", *keys) == {
+        ("min_block_size", "ValueError"): 2,
+        ("no_converter", "ValueError"): 5,
+    }
+    assert "torch_tensorrt.fallback.subgraphs" not in metrics.read()
+
+
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()], ids=["success", "error", "interrupt"])
 def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_ended(bridge, metrics, error):
     event = bridge.engine.open(phase.COMPILE, {})
@@ -248,6 +263,35 @@ def test_a_compilation_below_a_span_of_another_kind_is_not_marked(bridge, metric
     assert while_serving(metrics, exporter) is None
 
 
+@pytest.mark.parametrize(
+    ("compile_id", "kind"),
+    [
+        (None, "compilation"),
+        ("0/0", "compilation"),
+        ("3/0_1", "compilation"),
+        ("0/1", "recompilation"),
+        ("0/12_3", "recompilation"),
+    ],
+)
+def test_compilations_while_serving_are_counted_by_whether_the_frame_was_compiled_before(
+    bridge, metrics, ready, compile_id, kind
+):
+    facts = {semconv.ENTRY_POINT: "torch.compile"}
+    bridge.event(phase.COMPILE, facts)
+    ready()
+    bridge.event(phase.COMPILE, facts | ({} if compile_id is None else {semconv.COMPILE_ID: compile_id}))
+    keys = ("torch_tensorrt.entry_point", "torchspan.while_serving.kind", "error.type")
+    counted = metrics.values("torch_tensorrt.compile.while_serving", *keys)
+    assert counted == {("torch.compile", kind, None): 1}
+
+
+def test_a_compilation_while_serving_that_fails_is_counted_with_its_error(bridge, metrics, ready):
+    ready()
+    bridge.event(phase.COMPILE, error=ValueError("secret"))
+    keys = ("torchspan.while_serving.kind", "error.type")
+    assert metrics.values("torch_tensorrt.compile.while_serving", *keys) == {("compilation", "ValueError"): 1}
+
+
 def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
     ready()
     ready(ready=False)
@@ -310,6 +354,43 @@ def test_a_run_that_raises_is_counted_with_its_class_and_the_exception_is_the_us
                 operator([], trt_engine)
             assert caught.value is error
     assert metrics.counts("torch_tensorrt.execute.duration", "error.type") == {"ValueError": 15}
+
+
+def test_each_run_of_the_programs_own_contexts_is_counted_once_in_a_metric_of_its_own(
+    bridge, metrics, exporter, tracer
+):
+    run, context = bridge.context(lambda self, stream_handle: True), TrtEngine()
+    for _ in range(5):
+        run(context, 0)
+    with tracer.start_as_current_span("request"):
+        for _ in range(30):
+            run(context, 0)  # ten spans, twenty folded
+    assert len(exporter.get_finished_spans()) == 11
+    assert metrics.counts("tensorrt.execute.duration") == {(): 35}
+    assert "torch_tensorrt.execute.duration" not in metrics.read()
+
+
+def test_runs_of_contexts_that_torch_tensorrt_makes_are_in_its_own_metric_alone(bridge, metrics, tracer):
+    run, operator = bridge.context(lambda self, stream_handle: True), bridge.operator(lambda tensors, _engine: tensors)
+    library = {"__name__": "torch_tensorrt.runtime", "run": run, "context": TrtEngine()}
+    for _ in range(5):
+        exec("run(context, 0)", library)
+        operator([], library["context"])
+    with tracer.start_as_current_span("request"):
+        for _ in range(30):
+            exec("run(context, 0)", library)
+    assert "tensorrt.execute.duration" not in metrics.read()
+    assert metrics.counts("torch_tensorrt.execute.duration") == {(): 5}
+
+
+def test_a_context_run_that_raises_is_counted_with_its_class(bridge, metrics):
+    def fails(self, stream_handle):
+        raise ValueError("secret")
+
+    run = bridge.context(fails)
+    with pytest.raises(ValueError):
+        run(TrtEngine(), 0)
+    assert metrics.counts("tensorrt.execute.duration", "error.type") == {"ValueError": 1}
 
 
 def test_more_runs_than_are_held_between_two_collections_are_all_counted(bridge, metrics):
@@ -387,9 +468,9 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(provider):
 )
 def test_runs_are_timed_only_where_somebody_reads(provider, meters, wanted):
     bridge = Bridge(provider, meters())
-    assert bridge.engine.run_times.wanted is wanted
+    assert bridge.engine.run_times[phase.EXECUTE].wanted is wanted
     bridge.close()
-    assert bridge.engine.run_times.wanted is False
+    assert bridge.engine.run_times[phase.EXECUTE].wanted is False
 
 
 def test_a_reader_that_is_added_later_is_noticed_at_the_next_event(provider):
@@ -491,11 +572,11 @@ from writer.test_metrics import Bridge, Metrics, TrtEngine, phase
 bridge = Bridge(None, None)
 operator, trt_engine = bridge.operator(lambda _tensors, _engine: None), TrtEngine()
 operator([], trt_engine)
-assert not bridge.engine.run_times.wanted
+assert not bridge.engine.run_times[phase.EXECUTE].wanted
 metrics = Metrics()
 opentelemetry.metrics.set_meter_provider(metrics.provider)
 {notice}
-assert bridge.engine.run_times.wanted
+assert bridge.engine.run_times[phase.EXECUTE].wanted
 operator([], trt_engine)
 assert metrics.counts("torch_tensorrt.execute.duration") == {{(): 1}}, metrics.read()
 bridge.close()

@@ -64,7 +64,7 @@ class EngineRuns:
         self._action = action
         self._record = Record(action.phase, end=action.end)
         self._original = original
-        self._times = factory.engine.run_times
+        self._times = factory.engine.run_times[action.phase]
         self._sampling = ports.sampling
         self._callbacks = factory.engine.registry.interest(action.phase)
 
@@ -191,6 +191,8 @@ class EngineRuns:
                     kind = _Gone
                 if kind is not tensor and _dynamo_safety.is_symbolic(_values(first)):
                     return original(first, second)
+            if excluded and is_called_by(excluded, outside(sys._getframe(1))):
+                return original(first, second)
             start = perf_counter()
             try:
                 result = original(first, second)
@@ -273,7 +275,7 @@ class EngineRuns:
             if not is_open:
                 return
             forget()
-            is_timed = times.wanted and self._action.is_timed
+            is_timed = times.wanted
             passed, unmeasured = timed_run if is_timed else original, original
             # Runs of execution contexts are decided about one by one: who calls has to be looked at.
             counts_at_once = callbacks.countdown is None and checks_inputs
@@ -447,7 +449,7 @@ class EngineRuns:
         return result
 
     def _counted(self, tally: RunTally | None, duration_s: float, error: type[BaseException] | None) -> None:
-        if self._action.is_timed and self._times.wanted:
+        if self._times.wanted:
             self._times.add(duration_s, error)
         if tally is not None:
             self._engine.guard.call("counting a run", tally.add, duration_s)

@@ -18,7 +18,7 @@ from torchspan.engine.pipeline import Members, Pipeline
 from torchspan.engine.placement import CURRENT, DETACHED, Below, Placement
 from torchspan.engine.run_times import RunTimes
 from torchspan.engine.state import State, Subscriber
-from torchspan.phase import BUILD_PHASE, PHASES, Phase
+from torchspan.phase import BUILD_PHASE, PHASES, RUNS, Phase
 from torchspan.subscribers.record_function import RecordFunction
 from torchspan.subscribers.registry import Registry
 from torchspan.subscribers.sampling import CURRENT_TREE
@@ -51,8 +51,8 @@ class Engine:
         self.guard = Guard()
         self.active = True
         """False once stopped: wrappers that could not be removed pass straight through."""
-        self.run_times = RunTimes(self.guard)
-        """Durations of frequent work that is no event."""
+        self.run_times = {phase: RunTimes(self.guard) for phase in RUNS}
+        """Durations of runs that are no events, by phase."""
         self._at_stop: list[Undo] = []
         self._before_next: list[Undo] = []
         self._waiting = Waiting(self._complete)

@@ -4,26 +4,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 from torchspan.engine.event import Event
 from torchspan.engine.pipeline import Callback
 from torchspan.engine.run_times import RunTimes
-from torchspan.phase import EXECUTE, RUN_CONTEXT
+from torchspan.phase import EXECUTE, RUNS
 
 
 class RunTotals:
-    """All runs of this process since it was made: those that are events, and those that `RunTimes` holds.
+    """All runs of this process since it was made: those that are events, and those that a `RunTimes` holds.
 
-    A callback of the pipeline adds the events. Of the program's own execution contexts only runs that are events are known.
-    A forked child starts at zero.
+    A callback of the pipeline adds the events. A forked child starts at zero.
+
+    times: those of each phase of runs.
     """
 
-    def __init__(self, times: RunTimes) -> None:
-        self._times = times
+    def __init__(self, times: Iterable[RunTimes]) -> None:
+        self._times = tuple(times)
         self._lock = threading.Lock()
         self._count, self._seconds = 0, 0.0
-        self.callback = Callback("totalling runs", _nothing, self._end, frozenset({EXECUTE, RUN_CONTEXT}))
-        times.measure_for(self)
+        self.callback = Callback("totalling runs", _nothing, self._end, frozenset(RUNS))
+        for each in self._times:
+            each.measure_for(self)
 
     def add(self, count: int, seconds: float) -> None:
         """Add runs that have ended."""
@@ -33,7 +36,8 @@ class RunTotals:
 
     def now(self) -> tuple[int, float]:
         """The number of runs, and their seconds summed over threads."""
-        held = [*self._times.held, *(seconds for seconds, _ in self._times.failed)]
+        held = [seconds for each in self._times for seconds in each.held]
+        held += [seconds for each in self._times for seconds, _ in each.failed]
         return self._count + len(held), self._seconds + sum(held)
 
     def start_process(self) -> None:

@@ -121,7 +121,7 @@ class Run:
 
     describe: describes a run from the object that runs, its inputs, and whether this is its first run. end: describes the
     result. arguments: of a function with two; None for `forward(self, *inputs)` of a module. excluded_callers: as in
-    `Record`. is_timed: every run's duration is in the metric of the phase.
+    `Record`. Every run's duration is in the metric of the phase.
     """
 
     phase: Phase
@@ -129,7 +129,6 @@ class Run:
     end: DescribeEnd | None = None
     arguments: Arguments | None = None
     excluded_callers: tuple[str, ...] = ()
-    is_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

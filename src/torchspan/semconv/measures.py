@@ -60,15 +60,16 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The numbers in the list `numbers`, each with its class from the parallel list `classes` as the attribute `by`.
+    """The numbers in a list, each with its class from a parallel list as the attribute `by`.
 
     Of events of the phases inside each other the outermost counts, as with `Size`.
+
+    lists: pairs of keys, classes and numbers; the first pair that an event has is read.
     """
 
     instrument: ClassVar[Instrument] = "counter"
     of: tuple[Phase, ...]
-    numbers: Attribute
-    classes: Attribute
+    lists: tuple[tuple[Attribute, Attribute], ...]
     by: Attribute
 
 

@@ -54,13 +54,17 @@ _FALLBACK = (*phase.LOWERING, phase.PARTITION)
 METRIC_FALLBACK_OPERATORS = Metric(
     "torch_tensorrt.fallback.operators",
     "{operator}",
-    "Operators that run in PyTorch, each counted once.",
+    "Operators that run in PyTorch, each counted once. With `error.type`: of a compilation that failed, those that were "
+    "not to run in TensorRT.",
     torch_tensorrt.FALLBACK_REASON_CLASS,
+    opentelemetry.ERROR_TYPE,
     torchspan.WHILE_SERVING,
     measure=Rows(
         of=_FALLBACK,
-        numbers=torch_tensorrt.FALLBACK_TOTAL_OPERATORS,
-        classes=torch_tensorrt.FALLBACK_TOTAL_REASONS,
+        lists=(
+            (torch_tensorrt.FALLBACK_TOTAL_REASONS, torch_tensorrt.FALLBACK_TOTAL_OPERATORS),
+            (torch_tensorrt.UNSUPPORTED_TOTAL_REASONS, torch_tensorrt.UNSUPPORTED_TOTAL_OPERATORS),
+        ),
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
 )
@@ -72,10 +76,18 @@ METRIC_FALLBACK_SUBGRAPHS = Metric(
     torchspan.WHILE_SERVING,
     measure=Rows(
         of=_FALLBACK,
-        numbers=torch_tensorrt.FALLBACK_TOTAL_SUBGRAPHS,
-        classes=torch_tensorrt.FALLBACK_TOTAL_REASONS,
+        lists=((torch_tensorrt.FALLBACK_TOTAL_REASONS, torch_tensorrt.FALLBACK_TOTAL_SUBGRAPHS),),
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
+)
+METRIC_WHILE_SERVING = Metric(
+    "torch_tensorrt.compile.while_serving",
+    "{compilation}",
+    "Compilations for which a request may have waited: those with `torchspan.while_serving`.",
+    torch_tensorrt.ENTRY_POINT,
+    torchspan.SERVING_KIND,
+    opentelemetry.ERROR_TYPE,
+    measure=Count(of=(phase.COMPILE,), key=torchspan.SERVING_KIND),
 )
 METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
@@ -89,6 +101,15 @@ METRIC_EXECUTE_DURATION = Metric(
     "How long runs of engines took as the host sees it: every run, whether or not it is a span.",
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.EXECUTE,)),
+    bounds=SHORT_S,
+)
+METRIC_CONTEXT_DURATION = Metric(
+    "tensorrt.execute.duration",
+    "s",
+    "How long runs of execution contexts that the program itself uses took as the host sees it: every run, whether or "
+    "not it is a span.",
+    opentelemetry.ERROR_TYPE,
+    measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
 )
 METRIC_SPAN_DROPPED = Metric(

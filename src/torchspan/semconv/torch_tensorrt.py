@@ -389,6 +389,22 @@ UNSUPPORTED_OMITTED = Attribute(
     "Kinds of operators that are not in `torch_tensorrt.unsupported.operators.names`.",
     *_SPLIT,
 )
+UNSUPPORTED_TOTAL_REASONS = Attribute(
+    "torch_tensorrt.unsupported.totals.reasons",
+    "string[]",
+    "The classes of reason for which `torch_tensorrt.unsupported.totals.operators` has exact totals.",
+    phase.COMPILE,
+    phase.REFIT,
+    kind=_REASON,
+)
+UNSUPPORTED_TOTAL_OPERATORS = Attribute(
+    "torch_tensorrt.unsupported.totals.operators",
+    "int[]",
+    "Operators that were not to run in TensorRT, for each of `torch_tensorrt.unsupported.totals.reasons`: of a "
+    "compilation or a refit that raised, so that they run nowhere.",
+    phase.COMPILE,
+    phase.REFIT,
+)
 REFUSED_OPERATORS = Attribute(
     "torch_tensorrt.refused.operators.names",
     "string[]",

@@ -42,6 +42,15 @@ WHILE_SERVING = Attribute(
     phase.COMPILE,
     at_start=True,
 )
+SERVING_KIND = Attribute(
+    "torchspan.while_serving.kind",
+    "string",
+    "With `torchspan.while_serving`: `recompilation` where Dynamo had compiled this frame before (`torch.compile.id`), "
+    "else `compilation`.",
+    phase.COMPILE,
+    at_start=True,
+    kind=Enumeration("compilation", "recompilation"),
+)
 INCOMPLETE = Attribute(
     "torchspan.incomplete", "boolean", "torchspan did not see the end of the work and closed the span itself."
 )

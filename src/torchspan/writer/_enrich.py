@@ -17,6 +17,14 @@ def enrich_callback() -> Callback:
 def _start(event: Event) -> None:
     if is_ready() or is_below_server_span():
         event.attributes[semconv.WHILE_SERVING] = True
+        event.attributes[semconv.SERVING_KIND] = "recompilation" if _is_recompilation(event) else "compilation"
+
+
+def _is_recompilation(event: Event) -> bool:
+    """Whether Dynamo says so: `0/2` is the second recompilation of its frame 0, `0/2_1` the next attempt at it."""
+    compile_id = event.attributes.get(semconv.COMPILE_ID, "")
+    number = compile_id.rpartition("/")[2].partition("_")[0]
+    return number.isdecimal() and int(number) > 0
 
 
 def _end(_event: Event, _context: None) -> None:

@@ -30,7 +30,8 @@ def measurements(measure: Measure, event: Event, facts: Facts) -> Iterator[tuple
     elif _is_inside(event, measure.of):
         return
     elif isinstance(measure, Rows):
-        for number, name in zip(facts.get(measure.numbers, ()), facts.get(measure.classes, ()), strict=True):
+        classes, numbers = next((pair for pair in measure.lists if facts.get(pair[0]) is not None), measure.lists[0])
+        for name, number in zip(facts.get(classes, ()), facts.get(numbers, ()), strict=True):
             if number:
                 yield number, {**facts, measure.by: name}
     elif isinstance(measure, (Size, Count)) and measure.key in facts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -15,8 +16,9 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 from torchspan import semconv
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan.engine import ActiveWork, Callback, Engine, Event
-from torchspan.engine.run_times import HELD
+from torchspan.engine.run_times import HELD, RunTimes
 from torchspan.semconv import Metric
+from torchspan.semconv.measures import RunDuration
 from torchspan.writer._instruments import Instruments, instruments_of
 from torchspan.writer._measurements import measurements, metrics_of
 from torchspan.writer._otel_private import OUTSIDE
@@ -52,6 +54,11 @@ class MetricWriter:
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
+        self._runs = [
+            (metric, engine.run_times[metric.measure.of[0]])
+            for metric in semconv.METRICS
+            if isinstance(metric.measure, RunDuration)
+        ]
         self._fixed = meter_provider
         self._default = default
         self._provider: MeterProvider | None = None
@@ -72,7 +79,8 @@ class MetricWriter:
         """Record what is held and stop reading; events that are open are still recorded when they end."""
         self.collected()
         self._closed = True
-        self._engine.run_times.want(None)
+        for each in self._engine.run_times.values():
+            each.want(None)
         if self._instruments is not None:
             self._instruments.detach(self)
 
@@ -101,9 +109,9 @@ class MetricWriter:
                 self._provider = provider
         instruments = self._instruments
         is_read = instruments is not None and instruments.is_read()
-        times = self._engine.run_times
-        if is_read != times.is_collected and not self._closed:
-            self._want_runs() if is_read else times.want(None)
+        for metric, times in self._runs:
+            if is_read != times.is_collected and not self._closed:
+                self._want_runs(metric, times) if is_read else times.want(None)
         return instruments if is_read else None
 
     def _change_to(self, instruments: Instruments) -> None:
@@ -122,29 +130,33 @@ class MetricWriter:
             self._collect_runs()
             self._collect_counts()
 
-    def _collect_batch(self) -> None:
+    def _collect_batch(self, metric: Metric, times: RunTimes) -> None:
         """For a run that finds a batch held: add it up at once, or only a few where each takes microseconds."""
-        self._collect_runs(None if self._adds_up_at_once else AT_ONCE)
+        self._collect_runs_of(metric, times, None if self._adds_up_at_once else AT_ONCE)
 
-    def _collect_runs(self, at_most: int | None = None) -> None:
+    def _collect_runs(self) -> None:
+        for metric, times in self._runs:
+            self._collect_runs_of(metric, times)
+
+    def _collect_runs_of(self, metric: Metric, times: RunTimes, at_most: int | None = None) -> None:
         instruments = self._instruments
         if instruments is None:
             return
-        times = self._engine.run_times
         for duration_s, error in times.take_failed(at_most):
             facts: dict[str, Any] = {semconv.ERROR_TYPE: semconv.class_name(error)}
-            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, facts)
+            instruments.write(metric, duration_s, facts)
         durations_s = times.take(at_most)
         if durations_s and self._adds_up_at_once:
-            self._adds_up_at_once = instruments.record_all(semconv.METRIC_EXECUTE_DURATION, durations_s)
+            self._adds_up_at_once = instruments.record_all(metric, durations_s)
             if self._adds_up_at_once:
                 return
-            self._want_runs()
+            for each in self._runs:
+                self._want_runs(*each)
         for duration_s in durations_s:
-            instruments.write(semconv.METRIC_EXECUTE_DURATION, duration_s, {})
+            instruments.write(metric, duration_s, {})
 
-    def _want_runs(self) -> None:
-        self._engine.run_times.want(self._collect_batch, batch=BATCH if self._adds_up_at_once else HELD)
+    def _want_runs(self, metric: Metric, times: RunTimes) -> None:
+        times.want(partial(self._collect_batch, metric, times), batch=BATCH if self._adds_up_at_once else HELD)
 
     def _collect_counts(self) -> None:
         instruments = self._instruments

@@ -193,8 +193,11 @@ def dry_run(scratch: Scratch) -> Facts:
 
 
 def failed(_call: Call, _error: BaseException, scratch: Scratch) -> Facts:
-    """A compilation or a refit that raised: nothing of it runs, neither in TensorRT nor in PyTorch."""
-    return {**dict.fromkeys(OUTCOME), **not_carried_out(scratch)}
+    """A compilation or a refit that raised: nothing of it runs, neither in TensorRT nor in PyTorch.
+
+    How many operators were not to run in TensorRT, and why, is known all the same, if a partition got that far.
+    """
+    return {**dict.fromkeys(OUTCOME), **not_carried_out(scratch), **fallback.unsupported_totals(scratch)}
 
 
 def not_carried_out(scratch: Scratch) -> Facts:

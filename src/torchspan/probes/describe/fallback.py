@@ -154,6 +154,19 @@ def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
     return {**dict(zip(UNSUPPORTED_KEYS, _listed(left), strict=False)), **refusal.facts(scratch, dict(left))}
 
 
+def unsupported_totals(scratch: Scratch) -> Facts:
+    """How many operators of a graph were not to run in TensorRT, by reason: as planned, else by the verdicts so far."""
+    plan: Facts | None = scratch.get(PLAN)
+    if plan is not None:
+        reasons, counts = (
+            plan.get(key, ()) for key in (semconv.FALLBACK_TOTAL_REASONS, semconv.FALLBACK_TOTAL_OPERATORS)
+        )
+    else:
+        verdicts = Counter(each for each in scratch.get(VERDICTS, {}).values() if each not in {SUPPORTED, UNCOUNTED})
+        reasons, counts = sorted(verdicts), [verdicts[each] for each in sorted(verdicts)]
+    return {semconv.UNSUPPORTED_TOTAL_REASONS: reasons, semconv.UNSUPPORTED_TOTAL_OPERATORS: counts} if reasons else {}
+
+
 def piece_reason(left: Left) -> str | None:
     """The reason for which a piece of the graph runs in PyTorch: that of most of its operators."""
     reasons = Counter(reason for _, reason in left)

@@ -58,7 +58,6 @@ _RUN = (
             phase=phase.EXECUTE,
             describe=execution.execute,
             arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
-            is_timed=True,
         ),
         since=(2, 13),
         why="one run of one engine: the operator that modules, recompiled and reloaded programs all call; its "
@@ -71,7 +70,7 @@ _RUN = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
-        action=Run(phase=phase.EXECUTE, describe=execution.execute, is_timed=True),
+        action=Run(phase=phase.EXECUTE, describe=execution.execute),
         until=(2, 12),
         why="the older Python runtime runs engines itself, without the operator",
     ),
