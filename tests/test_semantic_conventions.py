@@ -47,16 +47,16 @@ def test_every_rate_limited_phase_declares_the_keys_under_which_its_work_is_fold
     assert all(key in TABLE for each in phase.PHASES if each.folded for key in each.folded)
 
 
-def test_every_phase_worth_keeping_has_one_metric_of_its_durations():
+def test_every_phase_worth_keeping_and_every_kind_of_run_has_one_metric_of_its_durations():
     for each in phase.PHASES:
         timed = [metric for metric in semconv.METRICS if metric.unit == "s" and each in metric.measure.of]
-        assert len(timed) == (each.keep or each is phase.EXECUTE), each.name
+        assert len(timed) == (each.keep or each in phase.RUNS), each.name
 
 
 def test_a_metric_is_measured_on_events_of_phases_that_carry_what_it_reads():
     for metric in semconv.METRICS:
-        read = [getattr(metric.measure, name, None) for name in ("key", "numbers", "classes")]
-        for key in (each for each in read if each is not None):
+        read = [key for pair in getattr(metric.measure, "lists", ()) for key in pair]
+        for key in (*read, *([metric.measure.key] if hasattr(metric.measure, "key") else [])):
             assert set(metric.measure.of) & set(key.on), metric
 
 

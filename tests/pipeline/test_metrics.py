@@ -232,7 +232,7 @@ def test_a_compilation_while_serving_is_marked_on_its_span_and_its_metrics(
     ]
     assert marks == [None, True, True]
     assert metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving") == {None: 1, True: 2}
-    kinds = metrics.values("torch_tensorrt.compile.while_serving", "torchspan.while_serving.kind")
+    kinds = metrics.values("torch_tensorrt.compile.while_serving", "torchspan.serving.kind")
     assert kinds == {"recompilation": 2}
 
 

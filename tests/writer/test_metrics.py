@@ -280,7 +280,7 @@ def test_compilations_while_serving_are_counted_by_whether_the_frame_was_compile
     bridge.event(phase.COMPILE, facts)
     ready()
     bridge.event(phase.COMPILE, facts | ({} if compile_id is None else {semconv.COMPILE_ID: compile_id}))
-    keys = ("torch_tensorrt.entry_point", "torchspan.while_serving.kind", "error.type")
+    keys = ("torch_tensorrt.entry_point", "torchspan.serving.kind", "error.type")
     counted = metrics.values("torch_tensorrt.compile.while_serving", *keys)
     assert counted == {("torch.compile", kind, None): 1}
 
@@ -288,7 +288,7 @@ def test_compilations_while_serving_are_counted_by_whether_the_frame_was_compile
 def test_a_compilation_while_serving_that_fails_is_counted_with_its_error(bridge, metrics, ready):
     ready()
     bridge.event(phase.COMPILE, error=ValueError("secret"))
-    keys = ("torchspan.while_serving.kind", "error.type")
+    keys = ("torchspan.serving.kind", "error.type")
     assert metrics.values("torch_tensorrt.compile.while_serving", *keys) == {("compilation", "ValueError"): 1}
 
 

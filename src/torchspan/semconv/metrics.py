@@ -54,8 +54,8 @@ _FALLBACK = (*phase.LOWERING, phase.PARTITION)
 METRIC_FALLBACK_OPERATORS = Metric(
     "torch_tensorrt.fallback.operators",
     "{operator}",
-    "Operators that run in PyTorch, each counted once. With `error.type`: of a compilation that failed, those that were "
-    "not to run in TensorRT.",
+    "Operators that run in PyTorch, each counted once. With `error.type`: of a compilation that failed, those that "
+    "were not to run in TensorRT.",
     torch_tensorrt.FALLBACK_REASON_CLASS,
     opentelemetry.ERROR_TYPE,
     torchspan.WHILE_SERVING,

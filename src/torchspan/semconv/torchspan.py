@@ -43,7 +43,7 @@ WHILE_SERVING = Attribute(
     at_start=True,
 )
 SERVING_KIND = Attribute(
-    "torchspan.while_serving.kind",
+    "torchspan.serving.kind",
     "string",
     "With `torchspan.while_serving`: `recompilation` where Dynamo had compiled this frame before (`torch.compile.id`), "
     "else `compilation`.",
