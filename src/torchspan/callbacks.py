@@ -153,7 +153,7 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     handle = REGISTRY.new_handle()
     entry = Entry(
         handle,
-        Guarded(f"callback {handle} ({reading.function_name(callback.start)})"),
+        Guarded(f"callback {handle} ({reading.function_name(callback.start)}) of {_named(scopes)}"),
         callback.start,
         callback.end or _nothing,
         scopes,
@@ -167,6 +167,17 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     )
     (REGISTRY.add_local if is_local else REGISTRY.add)(entry)
     return handle
+
+
+_SCOPES_NAMED = 3
+"""How many scopes of a callback the log names."""
+
+
+def _named(scopes: frozenset[Scope]) -> str:
+    names = sorted(each.name for each in scopes)
+    others = len(names) - _SCOPES_NAMED
+    more = f" and {others} more" if others > 0 else ""
+    return ", ".join(names[:_SCOPES_NAMED]) + more if names else "all scopes"
 
 
 def remove_callback(handle: CallbackHandle) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import gc
+import logging
 import math
+import re
 import threading
 import weakref
 
@@ -281,7 +283,39 @@ def test_one_callbacks_failure_is_nothing_to_the_others_and_to_the_program(recor
     add_global_callback(recorder("after"))
     assert step("result") == "result"
     assert seen == ["before start step", "after start step", "after end step", "before end step"]
-    assert caplog.records[0].getMessage().endswith("failed; the program goes on, with less telemetry.")
+    (record,) = caplog.records
+    line = fails.__code__.co_firstlineno + 1
+    assert re.sub(r"callback \d+", "callback N", record.getMessage()) == (
+        "callback N (test_one_callbacks_failure_is_nothing_to_the_others_and_to_the_program.<locals>.fails) of all scopes "
+        f"failed: RuntimeError in callbacks/test_registration.py, line {line}. The program goes on. "
+        "2 more and it is disabled. Its traceback is logged at INFO."
+    )
+    assert record.levelname == "WARNING"
+
+
+def test_the_warning_of_a_failure_names_three_scopes_of_the_callback(engine, caplog):
+    def fails(_record):
+        raise RuntimeError("the callback's")
+
+    scopes = {phase.COMPILE, phase.LOWER, phase.PARTITION, phase.BUILD_ENGINE, phase.CONVERT}
+    add_global_callback(RecordFunctionCallback(fails, scopes=scopes))
+    engine.close(engine.open(phase.COMPILE, {}))
+    (record,) = [each for each in caplog.records if " failed: " in each.getMessage()]
+    assert ") of tensorrt.build_engine, torch_tensorrt.compile, torch_tensorrt.convert and 2 more failed: " in (
+        record.getMessage()
+    )
+
+
+def test_each_failure_of_a_callback_is_logged_at_info_with_its_traceback(caplog):
+    def fails(_record):
+        raise RuntimeError("the callback's")
+
+    caplog.set_level(logging.INFO, "torchspan")
+    add_global_callback(RecordFunctionCallback(fails))
+    for _ in range(5):
+        step()
+    raised = [(each.levelname, each.exc_info is not None) for each in caplog.records]
+    assert raised == [("INFO", True), ("WARNING", False), ("INFO", True), ("INFO", True), ("ERROR", False)]
 
 
 def test_a_callback_is_left_out_after_the_third_failure_and_its_open_pairs_still_end(seen, caplog):

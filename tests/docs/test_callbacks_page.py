@@ -156,10 +156,15 @@ def test_every_public_name_of_ours_stands_on_the_page():
     assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in PAGE] == []
 
 
-def test_the_program_about_failures_says_once_that_a_callback_was_left_out():
+def test_the_program_about_failures_says_once_that_a_callback_fails_and_once_that_it_is_left_out():
     (program,) = [each for each, _ in PROGRAMS if "on_batch" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    (line,) = done.stderr.splitlines()
+    first, last = done.stderr.splitlines()
     assert re.fullmatch(
-        r"ERROR callback \d+ \(fails\) of Observer\('on_batch'\) failed 3 times and has been disabled\.", line
+        r"WARNING callback \d+ \(fails\) of Observer\('on_batch'\) failed: ValueError in <string>, line 9\. The program "
+        r"goes on\. 2 more and it is disabled\. Its traceback is logged at INFO\.",
+        first,
+    )
+    assert re.fullmatch(
+        r"ERROR callback \d+ \(fails\) of Observer\('on_batch'\) failed 3 times and has been disabled\.", last
     )

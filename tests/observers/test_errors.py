@@ -2,7 +2,11 @@
 """What becomes of an exception that a callback raises."""
 
 import functools
+import json
 import logging
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -41,10 +45,78 @@ def test_each_failure_is_logged_with_its_traceback_and_the_third_is_the_last(log
     for _ in range(5):
         observer.observe()
     levels, messages = zip(*log(), strict=True)
-    assert levels == ("INFO", "INFO", "INFO", "ERROR")
+    assert levels == ("INFO", "WARNING", "INFO", "INFO", "ERROR")
     assert messages[0].endswith("(fails) of Observer('point') failed; the program goes on.")
-    assert messages[3].endswith("(fails) of Observer('point') failed 3 times and has been disabled.")
-    assert [each.exc_info[0] if each.exc_info else None for each in caplog.records] == [KeyError] * 3 + [None]
+    assert messages[4].endswith("(fails) of Observer('point') failed 3 times and has been disabled.")
+    raised = [each.exc_info[0] if each.exc_info else None for each in caplog.records]
+    assert raised == [KeyError, None, KeyError, KeyError, None]
+
+
+def test_the_first_failure_is_a_warning_with_callback_source_class_and_place(log):
+    observer = Observer("point")
+    observer.add(fails)
+    observer.observe()
+    (warning,) = [message for level, message in log() if level == "WARNING"]
+    line = fails.__code__.co_firstlineno + 1
+    assert re.sub(r"callback \d+", "callback N", warning) == (
+        "callback N (fails) of Observer('point') failed: KeyError in observers/test_errors.py, line "
+        f"{line}. The program goes on. 2 more and it is disabled. Its traceback is logged at INFO."
+    )
+
+
+def test_each_callback_that_fails_has_a_warning_of_its_own(log):
+    observer = Observer("point")
+    observer.add(fails)
+    observer.add(fails)
+    observer.observe()
+    observer.observe()
+    assert [level for level, _ in log()].count("WARNING") == 2
+
+
+def test_with_pythons_default_logging_a_callback_that_fails_once_is_seen():
+    program = (
+        "from torchspan.observers import Observer\n"
+        "observer = Observer('point')\n"
+        "observer.add(lambda: undefined)\n"
+        "observer.observe()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == (
+        "callback 1 (<lambda>) of Observer('point') failed: NameError in <string>, line 3. The program goes on. "
+        "2 more and it is disabled. Its traceback is logged at INFO.\n"
+    )
+
+
+def test_a_callback_that_takes_other_arguments_is_placed_where_it_is_defined(log):
+    def takes_none():
+        raise AssertionError("it is not called")
+
+    observer = Observer("point")
+    observer.add(takes_none)
+    observer.observe("an argument")
+    (warning,) = [message for level, message in log() if level == "WARNING"]
+    line = takes_none.__code__.co_firstlineno
+    assert f"failed: TypeError in observers/test_errors.py, line {line}. The" in warning
+
+
+def test_the_warning_has_the_line_of_the_callback_and_not_of_a_library_it_calls(log):
+    def parses(text):
+        return json.loads(text)
+
+    observer = Observer("point")
+    observer.add(parses)
+    observer.observe("no json")
+    (warning,) = [message for level, message in log() if level == "WARNING"]
+    line = parses.__code__.co_firstlineno + 1
+    assert f"failed: JSONDecodeError in observers/test_errors.py, line {line}. The" in warning
+
+
+def test_of_a_callable_without_code_of_its_own_the_warning_has_no_place(log):
+    observer = Observer("point")
+    observer.add(int)
+    observer.observe("seven")
+    (warning,) = [message for level, message in log() if level == "WARNING"]
+    assert " (int) of Observer('point') failed: ValueError. The program goes on." in warning
 
 
 def test_one_that_was_left_out_is_so_alone_and_where_it_was_added(note, seen):
@@ -204,7 +276,7 @@ def test_what_came_out_while_the_flag_was_set_does_not_count_towards_being_left_
     observers.RETHROW_CALLBACK_EXCEPTION = False
     for _ in range(5):
         observer.observe()
-    assert [level for level, _ in log()] == ["INFO"] * 8 + ["ERROR"]
+    assert [level for level, _ in log()] == ["INFO"] * 6 + ["WARNING", "INFO", "INFO", "ERROR"]
     assert disabled(log())[0].endswith("failed 3 times and has been disabled.")
 
 
@@ -222,7 +294,7 @@ def test_a_hostile_exception_is_logged_like_any_other(log):
     observer = Observer("point")
     observer.add(callback)
     observer.observe()
-    assert [level for level, _ in log()] == ["INFO"]
+    assert [level for level, _ in log()] == ["INFO", "WARNING"]
     with observer.add(callback, policy=ErrorPolicy(rethrow=True)), pytest.raises(Hostile):
         observer.observe()
 

@@ -40,8 +40,9 @@ class ErrorPolicy:
 
     rethrow: it comes out of the observed call, once the other callbacks have run; such a callback is never left out. For
     tests. disable_after: after how many failures the callback is left out, which is logged once as an error; None: never.
-    level: at which level of logging each failure is logged, with its traceback. Raises TypeError for a value of another
-    type, ValueError for a number of failures below 1.
+    level: at which level of logging each failure is logged, with its traceback. Without a policy that is INFO, beside one
+    WARNING for each callback that fails. Raises TypeError for a value of another type, ValueError for a number of failures
+    below 1.
     """
 
     rethrow: bool = False
@@ -80,8 +81,12 @@ def log_failure(message: str, *args: Any) -> None:
 
 def cause(error: BaseException) -> str:
     """The class of an exception and the innermost place in torchspan that it passed: `ValueError in torchspan.phase, line 3`."""
-    kind = reading.class_name(type(error))
-    return f"{kind if reading.is_identifier(kind) else '?'} in {_place(error)}"
+    return f"{_kind(error)} in {_place(error)}"
+
+
+def _kind(error: BaseException) -> str:
+    name = reading.class_name(type(error))
+    return name if reading.is_identifier(name) else "?"
 
 
 def _place(error: BaseException) -> str:
@@ -193,7 +198,9 @@ class Guarded:
 class CallbackGuard:
     """Calls callbacks of the user so that what they raise reaches neither the observed call nor another callback.
 
-    It catches what `Guard` catches. A failure is logged with its traceback: it is the user's own code, in the user's own log.
+    It catches what `Guard` catches. Each failure is logged at INFO with its traceback: it is the user's own code, in the
+    user's own log. The first one of a callback is logged at WARNING as well, without what the exception says. An `ErrorPolicy`
+    replaces both.
     """
 
     def __init__(self) -> None:
@@ -216,24 +223,25 @@ class CallbackGuard:
         """As `begin`, also where the callback is disabled: the end of what it began before."""
         try:
             return function(*args)
-        except Exception:
+        except Exception as error:
             count = self._count_failure(callback)
+            _log_traceback(callback, logging.INFO)
             if count == 1:
-                logger.exception("%s failed; the program goes on, with less telemetry.", callback.name)
+                _warn_of_first(callback, function, error)
             _log_disabled(callback.name, count, FAILURES_BEFORE_DISABLING)
             return FAILED
 
     def call_under(
         self, policy: ErrorPolicy, callback: Guarded, function: Callable[..., Any], *args: Any
     ) -> Exception | None:
-        """Call `function(*args)` under a policy of its own. Returns what it raised, if the policy wants that raised again."""
+        """Call `function(*args)` under a policy that the user gave. Returns what it raised, if that is to be raised again."""
         limit = None if policy.rethrow else policy.disable_after
         if limit is not None and callback.failures >= limit:
             return None
         try:
             function(*args)
         except Exception as error:
-            logger.log(policy.level, "%s failed; the program goes on.", callback.name, exc_info=True)
+            _log_traceback(callback, policy.level)
             if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
                 return error
             _log_disabled(callback.name, self._count_failure(callback), limit)
@@ -244,6 +252,24 @@ class CallbackGuard:
             self.total += 1
             callback.failures += 1
             return callback.failures
+
+
+def _log_traceback(callback: Guarded, level: int) -> None:
+    """Log the exception that is being handled, which a callback of the user raised."""
+    logger.log(level, "%s failed; the program goes on.", callback.name, exc_info=True)
+
+
+def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
+    from torchspan._base import source_places  # every Python that an instrumented program starts comes by here
+
+    place = source_places.of_failure(error, function)
+    logger.warning(
+        "%s failed: %s%s. The program goes on. %d more and it is disabled. Its traceback is logged at INFO.",
+        callback.name,
+        _kind(error),
+        f" in {place}" if place else "",
+        FAILURES_BEFORE_DISABLING - 1,
+    )
 
 
 def _log_disabled(name: str, count: int, limit: int | None) -> None:

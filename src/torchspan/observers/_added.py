@@ -30,7 +30,7 @@ class Added:
 
     __slots__ = ("__weakref__", "_guarded", "_policy", "callback", "is_on", "number", "token")
 
-    def __init__(self, callback: Callable[..., Any], policy: ErrorPolicy, observer: str) -> None:
+    def __init__(self, callback: Callable[..., Any], policy: ErrorPolicy | None, observer: str) -> None:
         self.number = next(_numbers)
         self.callback = callback
         self.is_on = True
@@ -41,7 +41,11 @@ class Added:
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
         """Call it. Returns what it raised, if its policy, or that of the module, wants that raised again."""
         policy = _RETHROWING if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION else self._policy
-        return REGISTRY.guard.call_under(policy, self._guarded, functools.partial(self.callback, *args, **kwargs))
+        call = functools.partial(self.callback, *args, **kwargs)
+        if policy is not None:
+            return REGISTRY.guard.call_under(policy, self._guarded, call)
+        REGISTRY.guard.call(self._guarded, call)
+        return None
 
 
 class _Token:

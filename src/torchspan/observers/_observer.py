@@ -41,7 +41,7 @@ class Observer(Generic[C]):
     def __init__(self, name: str = "", *, scope: Scope = "context", policy: ErrorPolicy | None = None) -> None:
         self.name = name
         self._scope: Scope = checked_scope(scope)
-        self._policy = checked_policy(policy) or ErrorPolicy()
+        self._policy = checked_policy(policy)
         self._known: AddedCallbacks | None = None
         if not _dynamo_safety.is_tracing():
             self._begin()

@@ -3,21 +3,9 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-
+from torchspan._base import source_places
 from torchspan._base.bounds import cut
 from torchspan.semconv._values import UNKNOWN, Kind
-
-_VIRTUAL = re.compile(
-    r"<string>|<stdin>|<eval_with_key>\.[0-9]{1,9}|<frozen [A-Za-z_][\w.]{0,99}>"
-    r"|<ipython-input-[0-9]{1,9}-[0-9a-f]{1,64}>",
-    re.ASCII,
-)
-"""Names of code that is in no file, as Python, torch.fx and IPython give them."""
-_PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
-_PATH_LIMIT = 256
 
 
 class Place(Kind):
@@ -34,49 +22,12 @@ class Place(Kind):
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        if _VIRTUAL.fullmatch(text):
-            return True
-        parts = text.split("/")
-        return len(text) <= _PATH_LIMIT and all(each == UNKNOWN or _PATH_PART.fullmatch(each) for each in parts)
+        return source_places.is_reduced(text)
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
-        virtual = _VIRTUAL.match(text)
-        if virtual is not None:  # torch.fx may add where the graph was made
-            return virtual[0]
-        if not _is_file(text):
-            return UNKNOWN
-        parts = _below_import_path(text).replace(os.sep, "/").split("/")
-        told = "/".join(each if _PATH_PART.fullmatch(each) else UNKNOWN for each in parts)
-        return told if len(told) <= _PATH_LIMIT else UNKNOWN
+        return source_places.reduced(text)
 
     def whole(self, text: str) -> str:
         """See `Kind`."""
         return cut(text)
-
-
-def _is_file(path: str) -> bool:
-    """Whether there is such a file, on disk or in an archive on the import path."""
-    try:
-        if os.path.isfile(path):  # noqa: PTH113 - a text of any kind
-            return True
-        archive = _folder_of(path)
-        return bool(archive) and os.path.isfile(archive)  # noqa: PTH113
-    except ValueError:  # a NUL
-        return False
-
-
-def _below_import_path(path: str) -> str:
-    folder = _folder_of(path)
-    return path[len(folder) :].lstrip(os.sep) if folder else os.path.basename(path)  # noqa: PTH119
-
-
-def _folder_of(path: str) -> str:
-    """The entry of the import path that the file lies below, the longest; empty where it lies below none."""
-    longest = ""
-    for entry in list.copy(sys.path) if issubclass(type(sys.path), list) else ():
-        if type(entry) is str and len(entry) > max(len(longest), 1):
-            folder = entry.rstrip(os.sep)
-            if folder and path.startswith(folder + os.sep):
-                longest = folder
-    return longest
