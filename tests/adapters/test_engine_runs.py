@@ -18,7 +18,7 @@ from torchspan import phase, semconv
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import Callback, Engine, LimitedRuns, RateLimits
+from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Run
 from torchspan.subscribers.registry import Registry
 from torchspan.writer import SpanParents
@@ -41,7 +41,7 @@ class Runs:
         extend(self.engine, Callback("events", lambda event: event, lambda event, _: self.events.append(event)))
         self.parents = SpanParents()
         self.provenance = Provenance()
-        defaults = {"parents": self.parents, "run_policy": LimitedRuns(RateLimits())}
+        defaults = {"parents": self.parents, "run_policy": RunSampling(RateLimits())}
         self.ports = dataclasses.replace(Ports.closed(), **{**defaults, **ports})
         factory = WrapperFactory(self.engine, self.provenance)
         self.run = wrap_run(factory, self.ports, probe.target, probe.action, original)
@@ -188,7 +188,7 @@ def test_a_run_that_raises_runs_once_whatever_it_raises(hooked, tracer, error):
 
 def test_below_a_span_that_has_ended_runs_pass_without_a_decision(hooked, tracer):
     asked = []
-    policy = LimitedRuns(RateLimits())
+    policy = RunSampling(RateLimits())
 
     def decide(*args, **kwargs):
         asked.append(args)
@@ -231,7 +231,7 @@ def test_contexts_of_the_library_that_has_a_probe_of_its_own_are_not_counted(hoo
 
 
 def test_the_limits_of_a_trace_hold_for_all_functions_that_run_engines_together(hooked, exporter, tracer):
-    policy = LimitedRuns(RateLimits())
+    policy = RunSampling(RateLimits())
     operator = hooked(run_policy=policy)
     contexts = hooked(lambda self, stream_handle: True, probe=CONTEXT, run_policy=policy)
     engines = [TrtEngine() for _ in range(20)]
@@ -465,7 +465,7 @@ def test_an_engine_that_is_made_again_while_its_runs_are_counted_has_a_first_run
 
 def test_while_an_engine_waits_for_its_first_run_others_run_without_a_decision(hooked, exporter, tracer):
     asked = []
-    policy = LimitedRuns(RateLimits())
+    policy = RunSampling(RateLimits())
 
     def decide(*args, **kwargs):
         asked.append(args)

@@ -2,12 +2,14 @@
 """Runs of engines under torchspan's sampler and under others, from the hooked function to the span."""
 
 import contextlib
+import operator
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.trace import SpanProcessor
@@ -132,6 +134,54 @@ def test_runs_below_a_span_that_is_not_sampled_are_no_roots(runs, exporter, kind
         for _ in range(100):
             hooked.run([], engine)
     assert names(exporter) == []
+
+
+@pytest.mark.parametrize("rule", ["execute=0.5", "execute_target=1"])
+def test_below_a_span_that_is_not_sampled_nothing_is_drawn_and_no_clock_is_read(runs, rule):
+    readings = []
+    clock = lambda: readings.append(1) or 1000.0 + len(readings)
+    hooked, engine = runs(TorchspanSampler(rule), clock=clock), TrtEngine()
+    hooked.run([], engine)
+    left = operator.length_hint(hooked.sampling.roots.passes)
+    with trace.use_span(NonRecordingSpan(UNSAMPLED)):
+        readings.clear()
+        for _ in range(100):
+            hooked.run([], engine)
+    assert readings == []
+    assert operator.length_hint(hooked.sampling.roots.passes) == left
+
+
+@pytest.mark.parametrize("rule", ["execute=0.1,execute_per_second=1000000", "execute_target=10"])
+def test_runs_outside_every_span_are_picked_alike_whether_or_not_their_context_is_empty(runs, rule):
+    counts = []
+    for entries in ({}, {"baggage": "b"}):
+        counted, now = Counted(), [1000.0]
+        hooked, engine = runs(TorchspanSampler(rule), processors=[counted], clock=lambda now=now: now[0]), TrtEngine()
+        token = context_api.attach(context_api.Context(entries)) if entries else None
+        for _ in range(RUNS // 4):
+            now[0] += 0.004
+            hooked.run([], engine)
+        if token is not None:
+            context_api.detach(token)
+        counts.append(counted.count)
+    if "target" in rule:
+        assert counts == pytest.approx([1000, 1000], rel=0.1)
+    else:
+        assert [within_bounds(count, 0.1, RUNS // 4) for count in counts] == [True, True]
+
+
+def test_rules_that_change_hold_for_a_context_that_has_been_seen_before(runs, exporter):
+    hooked, engine = runs(TorchspanSampler()), TrtEngine()
+    hooked.run([], engine)
+    with trace.use_span(NonRecordingSpan(UNSAMPLED)):
+        hooked.run([], engine)
+    hooked.run([], engine)
+    assert names(exporter) == []
+    hooked.sampling.use(SamplingRules(execute=1))
+    hooked.run([], engine)
+    hooked.sampling.use(SamplingRules())
+    hooked.run([], engine)
+    assert names(exporter) == [EXECUTE]
 
 
 def test_a_run_after_the_end_of_a_span_that_is_still_current_is_a_root(runs, exporter):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from torchspan.engine import FreshObjects, LimitedCalls, LimitedRuns, RateLimits, Verdict
+from torchspan.engine import FreshObjects, LimitedCalls, RateLimits, RunSampling, Verdict
 
 
 class Thing:
@@ -90,7 +90,7 @@ def test_a_new_object_at_the_address_of_a_dead_one_starts_from_zero(clock):
 
 
 def test_the_first_run_is_recorded_also_without_a_parent_and_beyond_all_limits(clock):
-    policy, thing = LimitedRuns(RateLimits()), Thing()
+    policy, thing = RunSampling(RateLimits()), Thing()
     assert policy.decide(thing, None, is_first=True).verdict is Verdict.FIRST
     for _ in range(60):
         policy.decide(thing, Request, is_first=False)
@@ -98,7 +98,7 @@ def test_the_first_run_is_recorded_also_without_a_parent_and_beyond_all_limits(c
 
 
 def test_runs_below_a_span_are_recorded_within_the_limits_and_counted_beyond(clock):
-    policy, thing = LimitedRuns(RateLimits()), Thing()
+    policy, thing = RunSampling(RateLimits()), Thing()
     assert [policy.decide(thing, Request, is_first=False).verdict for _ in range(11)] == [Verdict.RECORD] * 10 + [
         Verdict.COUNT
     ]
@@ -107,7 +107,7 @@ def test_runs_below_a_span_are_recorded_within_the_limits_and_counted_beyond(clo
 
 def test_a_run_without_a_parent_passes_and_uses_up_no_limit(clock):
     limits, thing = RateLimits(), Thing()
-    policy = LimitedRuns(limits)
+    policy = RunSampling(limits)
     assert {policy.decide(thing, None, is_first=False).verdict for _ in range(20)} == {Verdict.PASS}
     assert allowed(limits, thing, "trace", 20) == 10
 

@@ -15,7 +15,7 @@ from torchspan import phase
 from torchspan._run.provider import OwnTracers
 from torchspan._run.routes import OwnRoute
 from torchspan._run.settings import RunSettings
-from torchspan.engine import Below, Engine, LimitedRuns, RateLimits, Verdict
+from torchspan.engine import Below, Engine, RateLimits, RunSampling, Verdict
 from torchspan.writer import SpanParents, SpanWriter
 
 RUN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -112,7 +112,7 @@ def test_a_request_of_a_server_is_a_trace_of_its_own_as_without_run(engine, user
 
 
 def test_which_runs_are_spans_does_not_depend_on_the_runs_span(users):
-    policy, parents = LimitedRuns(RateLimits()), SpanParents()
+    policy, parents = RunSampling(RateLimits()), SpanParents()
     recorded = []
     for _ in range(3):
         with users.start_as_current_span("request"):

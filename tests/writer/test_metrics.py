@@ -25,7 +25,7 @@ from torchspan import phase, semconv
 from torchspan.adapters import Ports, Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import ActiveWork, Engine, LimitedRuns, RateLimits
+from torchspan.engine import ActiveWork, Engine, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Run
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter, enrich_callback
@@ -44,7 +44,7 @@ class Bridge:
         extend(self.engine, self.metrics.callback)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
-        ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=LimitedRuns(RateLimits()))
+        ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=RunSampling(RateLimits()))
         for name, of in (("operator", phase.EXECUTE), ("context", phase.RUN_CONTEXT)):
             probe = next(each for each in PROBES if isinstance(each.action, Run) and each.action.phase is of)
             setattr(self, name, partial(wrap_run, factory, ports, probe.target, probe.action))

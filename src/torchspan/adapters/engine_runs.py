@@ -14,6 +14,7 @@ anything; what would have to be asked at each run is exchanged in them when it c
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import sys
 import weakref
@@ -29,7 +30,7 @@ from torchspan.adapters._machinery.caller import is_called_by, outside
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Event, Observed, Pick, RecordedRun, RunTally, Surroundings, Verdict
-from torchspan.engine.run_sampling import FOR_ITSELF
+from torchspan.engine.run_sampling import FOR_ITSELF, NoRoots
 from torchspan.engine.runs import Decision, Parent
 from torchspan.probes import Arguments, Call, Record, Run, Target
 
@@ -74,18 +75,25 @@ class EngineRuns:
         original, excluded, sampling = self._original, self._action.excluded_callers, self._sampling
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
+        is_outside, clock = self._ports.parents.is_outside, sampling.clock
+        root, passes = _root(context_of), sampling.roots.passes
         times, callbacks = self._times, self._callbacks
         tensor, reference = _tensor_type(), weakref.ref
         is_open = True
         is_timed = counts_at_once = False
         passed: TwoArguments = original
-        otherwise: TwoArguments = original
         unmeasured: TwoArguments = original
+        bare: Any = _NO_RUN
+        """The context of a program that has set none, once it is known that nothing is recorded there. It lives as long as the
+        process, so that no weak reference has to be asked. Not it while an engine waits for its first run, which is recorded
+        anywhere."""
         quiet: Callable[[], Any] = _no_context
-        """The last context without a recording span, weakly: contexts do not change, so the verdict on one stands. There is none
-        while an engine waits for its first run, which is recorded anywhere."""
-        known_quiet = quiet
+        """Of other contexts the last one without a recording span, weakly: contexts do not change, so the verdict on one stands.
+        There is none while an engine waits."""
+        known_bare, known_quiet = bare, quiet
         """The same, whatever waits."""
+        quiet_run: TwoArguments = original
+        """What becomes of a run in `quiet`."""
         last: tuple[Any, _Counted] | None = _NO_RUN
         """Of the last counted run, the context and what it needed; None: there are no more. The context is kept alive until its span
         ends, because asking a weak reference at each run costs 25 ns. The object that runs holds the device's memory and is not."""
@@ -123,9 +131,19 @@ class EngineRuns:
                             return result
                         counted(tally, duration_s, first, second)
                         return result
+            elif context is bare:
+                for moment_s in passes:
+                    if moment_s is None or clock() < moment_s:
+                        try:
+                            return passed(first, second)
+                        except BaseException as error:
+                            counted(None, None, first, second, error)
+                            raise
+                    break
+                return quietly(tried, first, second)
             elif context is quiet():
                 try:
-                    return passed(first, second)
+                    return quiet_run(first, second)
                 except BaseException as error:
                     counted(None, None, first, second, error)
                     raise
@@ -136,10 +154,12 @@ class EngineRuns:
             nonlocal last
             if not is_open:  # another thread has put back what `close` took away
                 return original(first, second)
-            if context is known_quiet() and id(first if engine_first else second) not in fresh:
+            if (context is known_bare or context is known_quiet()) and id(
+                first if engine_first else second
+            ) not in fresh:
                 if excluded and is_called_by(excluded, sys._getframe(2)):  # above this, `observed_run`
                     return original(first, second)
-                return quietly(first, second)
+                return quietly(tried if context is root else quiet_run, first, second)
             if others:
                 try:
                     before = others.get((id(context), reference(second)))
@@ -168,14 +188,19 @@ class EngineRuns:
                 tally.at_close.add(forget)
 
         def found_quiet(context: Any) -> None:
-            nonlocal quiet, known_quiet
-            quiet = known_quiet = reference(context)
+            nonlocal bare, known_bare, quiet, known_quiet, quiet_run
+            if context is root:
+                bare = known_bare = root
+            else:
+                is_tried = not isinstance(sampling.roots, NoRoots) and is_outside(context)
+                quiet_run = tried if is_tried else passed
+                quiet = known_quiet = reference(context)
             if fresh:  # asked last: an engine may be made meanwhile
-                quiet = _no_context
+                bare, quiet = _NO_RUN, _no_context
 
         def one_waits() -> None:
-            nonlocal quiet
-            quiet = _no_context
+            nonlocal bare, quiet
+            bare, quiet = _NO_RUN, _no_context
             forget()
 
         def forget() -> None:
@@ -205,9 +230,20 @@ class EngineRuns:
             times.add(perf_counter() - start)
             return result
 
-        def quietly(first: Any, second: Any) -> Any:
+        def tried(first: Any, second: Any) -> Any:
+            """A run that nothing surrounds: it passes, unless it is picked."""
+            nonlocal passes
+            for moment_s in passes:
+                if moment_s is None or clock() < moment_s:
+                    return passed(first, second)
+                break
+            run = picked if sampling.roots.picks() else passed
+            passes = sampling.roots.passes
+            return run(first, second)
+
+        def quietly(run: TwoArguments, first: Any, second: Any) -> Any:
             try:
-                return passed(first, second)
+                return run(first, second)
             except BaseException as error:
                 counted(None, None, first, second, error)
                 raise
@@ -239,7 +275,7 @@ class EngineRuns:
             if excluded and is_called_by(excluded, outside(sys._getframe(1))):
                 return original(first, second)
             runner, inputs = (first, second) if engine_first else (second, first)
-            return self._root(otherwise, (first, second), {}, runner, inputs if checks_inputs else ())
+            return self._root(passed, (first, second), {}, runner, inputs if checks_inputs else ())
 
         def heard(run: TwoArguments) -> TwoArguments:
             """`run` with user callbacks, as far as the next one is not still some runs away."""
@@ -264,29 +300,30 @@ class EngineRuns:
             if excluded and is_called_by(excluded, sys._getframe(3)):  # above this, `elsewhere` and `observed_run`
                 return original(first, second)
             if is_quiet and id(runner) not in fresh:
-                return quietly(first, second)
+                return quietly(tried if context is root else quiet_run, first, second)
             if surroundings is Surroundings.SUPPRESSED:
                 return unmeasured(first, second)
             return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal passed, otherwise, unmeasured, is_timed, counts_at_once
+            nonlocal passed, passes, unmeasured, is_timed, counts_at_once, known_bare, known_quiet
             if not is_open:
                 return
-            forget()
+            one_waits()
+            known_bare, known_quiet = _NO_RUN, _no_context
+            passes = sampling.roots.passes
             is_timed = times.wanted
             passed, unmeasured = timed_run if is_timed else original, original
             # Runs of execution contexts are decided about one by one: who calls has to be looked at.
             counts_at_once = callbacks.countdown is None and checks_inputs
             if callbacks.countdown is not None:
                 passed, unmeasured = heard(passed), heard(unmeasured)
-            otherwise = passed
-            passed = sampling.roots.around(passed, picked)
 
         def close() -> None:
-            nonlocal is_open, passed, quiet, known_quiet
+            nonlocal is_open, passed, bare, quiet, known_bare, known_quiet
             is_open, passed = False, original
+            bare = known_bare = _NO_RUN
             quiet = known_quiet = _no_context
             forget()
 
@@ -491,6 +528,14 @@ class EngineRuns:
 def _values(inputs: Any) -> tuple[Any, ...]:
     """The inputs of a list or tuple; others are not looked at: iterating them may run code, or use them up."""
     return tuple(entries(inputs) or ())
+
+
+def _root(context_of: Callable[[], Any]) -> Any:
+    """The context of whatever has set none; where it cannot be known, one that is never current."""
+    try:
+        return contextvars.Context().run(context_of)
+    except Exception:
+        return _NO_RUN
 
 
 def _tensor_type() -> Any:

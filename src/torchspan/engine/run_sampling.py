@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any, NamedTuple, Protocol
 
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine.rate_limits import RateLimits
-from torchspan.engine.runs import Decision, LimitedRuns, Parent, Verdict
-from torchspan.subscribers.sampling import Countdown, renew_after_fork, uniform
+from torchspan.engine.runs import Decision, Parent, Verdict
+from torchspan.subscribers.sampling import renew_after_fork, tries_until_hit, uniform
 
 BURST_S = 1.0
 """Of runs that a target would have allowed while there were none, those of this many seconds may follow."""
-
-TwoArguments = Callable[[Any, Any], Any]
 
 
 class Pick(NamedTuple):
@@ -39,10 +38,16 @@ FOR_ITSELF = Pick()
 
 # --- which runs outside everything are picked -------------------------------------------------------------------------
 class Roots(Protocol):
-    """Picks runs that nothing surrounds."""
+    """Picks runs that nothing surrounds.
 
-    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
-        """`run`, but `picked` for the runs that are picked."""
+    A hot path takes one of `passes` for each run. Where there is none left, or what it took is a moment that is over, it asks
+    `picks` instead, and takes of the `passes` that there are after that.
+
+    passes: for each run that may pass, until when it may, by the clock; None: whenever it comes.
+    """
+
+    @property
+    def passes(self) -> Iterator[float | None]: ...
 
     def picks(self) -> bool:
         """Whether this run is picked."""
@@ -51,9 +56,7 @@ class Roots(Protocol):
 class NoRoots:
     """Picks none."""
 
-    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:  # noqa: ARG002 - see `Roots`
-        """See `Roots`."""
-        return run
+    passes: Iterator[float | None] = repeat(None)
 
     def picks(self) -> bool:
         """See `Roots`."""
@@ -63,39 +66,37 @@ class NoRoots:
 class AllRoots:
     """Picks each run."""
 
-    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:  # noqa: ARG002 - see `Roots`
-        """See `Roots`."""
-        return picked
+    passes: Iterator[float | None] = repeat(None, 0)
 
     def picks(self) -> bool:
         """See `Roots`."""
         return True
 
 
-class _Share(NamedTuple):
-    probability: float
-
-
 class ShareOfRoots:
-    """Picks each run with a probability of more than 0 and less than 1, by a countdown of each thread's own."""
+    """Picks each run with a probability of more than 0 and less than 1.
+
+    As callbacks are sampled, a number is drawn of how many runs the next pick is away. All threads count the same number down,
+    which is one step of the interpreter: a number for each thread costs as much as all else that a run does.
+    """
 
     def __init__(self, probability: float) -> None:
-        self._countdown = Countdown([_Share(probability)], may_skip=True)
-
-    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
-        """See `Roots`."""
-        countdown = self._countdown
-
-        def counted_down(first: Any, second: Any) -> Any:
-            for _ in countdown.passes:
-                return run(first, second)
-            return picked(first, second) if countdown.hits() else run(first, second)
-
-        return counted_down
+        self._probability = probability
+        self._drawing = threading.Lock()
+        self.passes: Iterator[float | None] = self._drawn()
 
     def picks(self) -> bool:
         """See `Roots`."""
-        return all(False for _ in self._countdown.passes) and bool(self._countdown.hits())
+        for _ in self.passes:
+            return False
+        with self._drawing:
+            for _ in self.passes:  # another thread's run was picked meanwhile
+                return False
+            self.passes = self._drawn()
+            return True
+
+    def _drawn(self) -> Iterator[float | None]:
+        return repeat(None, tries_until_hit(self._probability) - 1)
 
 
 class TargetRate:
@@ -117,14 +118,10 @@ class TargetRate:
         """When the next run is picked, by the clock."""
         self._draw()
 
-    def around(self, run: TwoArguments, picked: TwoArguments) -> TwoArguments:
+    @property
+    def passes(self) -> Iterator[float | None]:
         """See `Roots`."""
-        clock = self._clock
-
-        def until_due(first: Any, second: Any) -> Any:
-            return run(first, second) if clock() < self.due_s else picked(first, second)
-
-        return until_due
+        return repeat(self.due_s)
 
     def picks(self) -> bool:
         """See `Roots`; nothing is taken yet."""
@@ -147,7 +144,7 @@ class TargetRate:
 
 # --- the policy -------------------------------------------------------------------------------------------------------
 class RunSampling:
-    """The policy of runs under a sampler's rules. Without a provider it is that of `LimitedRuns`.
+    """The policy of runs: those below a recording span within `limits`, the first of each object anywhere, and what rules add.
 
     limits: for runs with and without something around them.
     asked: the rules that are set for samplers other than torchspan's.
@@ -162,10 +159,10 @@ class RunSampling:
         clock: Callable[[], float] | None = None,
     ) -> None:
         self._limits = limits
-        self._limited = LimitedRuns(limits)
+        self.clock: Callable[[], float] = clock or time.perf_counter
+        """By which a target says until when runs may pass."""
         self._failures = RateLimits()
         self._asked = asked or SamplingRules()
-        self._clock = clock or time.perf_counter
         self._rules: SamplingRules | None = None
         self._is_in_use = False
         self._probability: float | None = None
@@ -200,7 +197,7 @@ class RunSampling:
             wants_roots = rules.execute > 0 or rules.execute_target is not None
             self.roots = AllRoots() if wants_roots else NoRoots()
         elif rules.execute_target is not None:
-            self.roots = self.target = TargetRate(rules.execute_target, self._clock)
+            self.roots = self.target = TargetRate(rules.execute_target, self.clock)
         elif rules.execute > 0:
             self._probability = rules.execute
             self.roots = ShareOfRoots(rules.execute) if rules.execute < 1 else AllRoots()
@@ -217,15 +214,19 @@ class RunSampling:
     # --- decisions --------------------------------------------------------------------------------------------
     def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
         """See `RunPolicy`: about first runs, and those with something around them."""
+        if is_first:
+            return Decision(Verdict.FIRST)
+        if parent is None:
+            return Decision(Verdict.PASS)
         target = self.target
-        if is_first or parent is None or target is None:
-            return self._limited.decide(runner, parent, is_first=is_first)
-        if not target.picks():
+        if target is not None and not target.picks():
             return Decision(Verdict.COUNT, target.due_s)
-        decision = self._limited.decide(runner, parent, is_first=False)
-        if decision.verdict is Verdict.RECORD:
+        until_s = self._limits.refused_until(runner, parent.trace)
+        if until_s is not None:
+            return Decision(Verdict.COUNT, until_s)
+        if target is not None:
             target.take()
-        return decision
+        return Decision(Verdict.RECORD)
 
     def root(self, runner: Any) -> Pick | None:
         """Whether a run of `runner` that `roots` has picked, and that nothing surrounds, is an event."""
@@ -235,7 +236,7 @@ class RunSampling:
         if until_s is not None:
             self._certain_from_s = until_s + 1  # the limit decides in this second, and may in the next
             return None
-        return Pick(None if self._clock() < self._certain_from_s else self._probability)
+        return Pick(None if self.clock() < self._certain_from_s else self._probability)
 
     def failed(self, runner: Any) -> Pick | None:
         """Whether a run of `runner` that has failed, and that is no event yet, is one: ten a second of one object."""

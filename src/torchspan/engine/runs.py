@@ -82,22 +82,6 @@ class RunPolicy(Protocol):
         """What becomes of a run of `runner` below `parent`, the recording span around it if there is one."""
 
 
-class LimitedRuns:
-    """The default policy: runs below a recording span within `limits`, and the first run of each object anywhere."""
-
-    def __init__(self, limits: RateLimits) -> None:
-        self._limits = limits
-
-    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
-        """See `RunPolicy`."""
-        if is_first:
-            return Decision(Verdict.FIRST)
-        if parent is None:
-            return Decision(Verdict.PASS)
-        until_s = self._limits.refused_until(runner, parent.trace)
-        return Decision(Verdict.RECORD) if until_s is None else Decision(Verdict.COUNT, until_s)
-
-
 class LimitedCalls:
     """The default policy for calls of observed functions: within `limits`, below a recording span or not.
 
