@@ -565,8 +565,8 @@ def _warn(row: Resolved, environment: Mapping[str, str], file: Mapping[str, Any]
 
 
 def _warn_of_unknown_option(name: str) -> None:
-    from torchspan._base.config_file import PLACE
     from torchspan._base.spelling import closest
+    from torchspan._config_file import PLACE
 
     meant = closest(name[:SHOWN], Settings._fields)
     hint = f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(Settings._fields))}"

@@ -28,7 +28,6 @@ from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
 
 if TYPE_CHECKING:
-    import os
     from types import FrameType
 
     from opentelemetry.metrics import MeterProvider
@@ -305,9 +304,9 @@ def _caller() -> _Caller:
 def _is_disabled_by_file() -> bool:
     if not os.environ.get(CONFIGURATION_FILE):
         return False
-    from torchspan._base import config_file
+    from torchspan import _config_file
 
-    return config_file.disables()
+    return _config_file.disables()
 
 
 def _meter_provider() -> MeterProvider:

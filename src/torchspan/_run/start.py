@@ -84,7 +84,7 @@ def start(site: str) -> None:
 
 
 def _configure(process: RunProcess) -> None:
-    from torchspan._base.config_file import missing_package
+    from torchspan._config_file import missing_package
 
     missing = missing_package()
     if missing is not None:
