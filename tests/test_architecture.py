@@ -24,8 +24,9 @@ ALLOWED = {
     "probes": VOCABULARY | {"_base"},
     "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
-    "_settings": {"_base", "environment_variables", "exceptions"},
-    "_run": {"_base", "environment_variables", "sdk"},
+    "_config_file": set(),
+    "_settings": {"_base", "_config_file", "environment_variables", "exceptions"},
+    "_run": {"_base", "_config_file", "environment_variables", "sdk"},
     "testing": {"_base", "environment_variables"},
     "sdk": VOCABULARY | {"_base", "_settings", "environment_variables"},
     "traces": VOCABULARY,
@@ -34,7 +35,7 @@ ALLOWED = {
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "subscribers", "writer"},
-    "instrumentor": {"_base", "_bridge", "_run", "_server_span", "_settings", "propagation", "testing"},
+    "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
     | {"_base", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"sdk", "testing", "traces"},

@@ -52,12 +52,21 @@ def options() -> type:
     """A dataclass of what a configuration file may set: the fields of `Settings`, each None where it is not given.
 
     OpenTelemetry's declarative configuration hands the values that are not None to `instrument()`. With the defaults of
-    `Settings`, a file that sets one of them would keep the environment from setting the others.
+    `Settings`, a file that sets one of them would keep the environment from setting the others. An option that does not
+    exist is one warning: if it raised, OpenTelemetry would log the traceback and drop the other options.
     """
     import dataclasses
 
+    def init(self: Any, **options: Any) -> None:
+        for name in options:
+            if name not in Settings._fields:
+                _warn_of_unknown_option(name)
+        for name in Settings._fields:
+            object.__setattr__(self, name, options.get(name))
+
     fields = [(name, hint | None, None) for name, hint in get_type_hints(Settings).items()]
-    return dataclasses.make_dataclass("Options", fields, namespace={"__module__": __name__}, frozen=True, kw_only=True)
+    namespace = {"__module__": __name__, "__init__": init}
+    return dataclasses.make_dataclass("Options", fields, namespace=namespace, frozen=True, init=False)
 
 
 class _Kind:
@@ -553,6 +562,17 @@ def _warn(row: Resolved, environment: Mapping[str, str], file: Mapping[str, Any]
     if values not in _warned:
         _warned.add(values)
         logger.warning("%s", row.refused)
+
+
+def _warn_of_unknown_option(name: str) -> None:
+    from torchspan._base.spelling import closest
+    from torchspan._config_file import PLACE
+
+    meant = closest(name[:SHOWN], Settings._fields)
+    hint = f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(Settings._fields))}"
+    if (name,) not in _warned:
+        _warned.add((name,))
+        logger.warning("Unknown option %s of %s in the configuration file, ignored (%s)", _shown(name), PLACE, hint)
 
 
 def _shown(value: object) -> str:

@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec
 
 from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
@@ -23,11 +23,11 @@ from torchspan import _settings
 from torchspan._base import sampling_rules
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
+from torchspan._run.start import CONFIGURATION_FILE
 from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
 
 if TYPE_CHECKING:
-    import os
     from types import FrameType
 
     from opentelemetry.metrics import MeterProvider
@@ -53,8 +53,11 @@ UNUSED = "logger_provider"
 """An argument that distros conventionally pass to every instrumentor. torchspan writes no log records."""
 
 
-LOADERS = ("opentelemetry.instrumentation.auto_instrumentation", "opentelemetry.configuration")
-"""The packages that call instrumentors because they are installed, or because a configuration file names them."""
+LOADER = "opentelemetry.instrumentation.auto_instrumentation"
+"""The package that calls instrumentors because they are installed."""
+
+CONFIGURATION = "opentelemetry.configuration"
+"""The one that hands over the options of a configuration file."""
 
 RUN = "torchspan._run.start"
 """The module that has them called below `torchspan run`."""
@@ -66,6 +69,13 @@ class Origin(enum.IntEnum):
     RUN = 1
     LOADER = 2
     PROGRAM = 3
+
+
+class _Caller(NamedTuple):
+    """Who calls `TorchspanInstrumentor.instrument`. is_file: with the options of a configuration file."""
+
+    origin: Origin
+    is_file: bool
 
 
 class _Configuration:
@@ -85,7 +95,9 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     A call of the program's wins over the one that `torchspan run` or `opentelemetry-instrument` has made: its providers
     and settings hold from there on. Of two calls of the program's the second changes nothing.
 
-    configuration: the type that OpenTelemetry's declarative configuration checks the options of a file with.
+    configuration: the type that OpenTelemetry's declarative configuration checks the options of a file with. The options
+        hold for the process, below the arguments of a call. `enabled: false` in the file holds until the program calls
+        `instrument()` itself.
     """
 
     configuration = _Configuration()
@@ -95,6 +107,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     """The arguments in use."""
     _given: Mapping[str, Any] = {}
     """Those of them that were given in a call."""
+    _options: Mapping[str, Any] = {}
+    """Those of the configuration file."""
     _origin = Origin.PROGRAM
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -104,15 +118,17 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     def instrument(self, **kwargs: Any) -> None:
         """Start tracing, as `torchspan.instrument` does. Takes the arguments of `BaseInstrumentor.instrument` as well.
 
-        Raises TypeError for a misspelled argument and `torchspan.exceptions.ConfigurationError` for an invalid value.
+        Raises TypeError for a misspelled argument and `torchspan.exceptions.ConfigurationError` for an invalid value. An
+        invalid option of a configuration file is a warning.
         """
+        caller = _caller()
+        if caller.is_file:
+            type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
-        origin = _origin()
-        if not self.wins(origin):
+        if not self.wins(caller.origin):
             _warn_of_differences(self._active, _settings.given(kwargs))
-            super().instrument(**kwargs)
-            return
-        self.start(origin, kwargs)
+        elif caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
+            self.start(caller.origin, kwargs)
 
     def wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""
@@ -131,7 +147,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
     def _instrument(self, **kwargs: Any) -> None:
         given = _settings.given(kwargs)
-        settings = _settings.load(given)
+        settings = _settings.load(given, file=self._options)
         sampling_rules.Instrumented.now = _settings.sampling(settings)
         unknown = [name for name in kwargs if name not in {*_settings.ARGUMENTS, UNUSED}]
         if unknown:
@@ -270,18 +286,27 @@ def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) ->
         )
 
 
-def _origin() -> Origin:
+def _caller() -> _Caller:
     """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
-    origin = Origin.PROGRAM
+    origin, is_file = Origin.PROGRAM, False
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if module == RUN:
-            return Origin.RUN
-        if module.startswith(LOADERS):
+            return _Caller(Origin.RUN, is_file)
+        is_file |= module.startswith(CONFIGURATION)
+        if module.startswith((LOADER, CONFIGURATION)):
             origin = Origin.LOADER
         frame = frame.f_back
-    return origin
+    return _Caller(origin, is_file)
+
+
+def _is_disabled_by_file() -> bool:
+    if not os.environ.get(CONFIGURATION_FILE):
+        return False
+    from torchspan import _config_file
+
+    return _config_file.disables()
 
 
 def _meter_provider() -> MeterProvider:

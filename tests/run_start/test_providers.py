@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that sets a tracer provider: its exporter receives below `run` what it receives without, and so does the file."""
 
-import importlib.util
 import os
 import sys
 
 import pytest
+
+from support.without import python_without
 
 AT_IMPORT = """
 from receiver import *
@@ -297,9 +298,10 @@ def test_a_configurator_that_fails_is_reported_and_the_file_is_written(program, 
     ]
 
 
-@pytest.mark.skipif(importlib.util.find_spec("opentelemetry.configuration") is not None, reason="it is installed")
-def test_a_configuration_file_without_its_package_is_reported_and_the_file_is_written(program):
-    below = program(CONFIGURED).below_run(OTEL_CONFIG_FILE="valid.yaml")
+def test_a_configuration_file_without_its_package_is_reported_and_the_file_is_written(program, tmp_path):
+    app = program(CONFIGURED)
+    app.command[0] = python_without(tmp_path / "python", "opentelemetry.configuration")
+    below = app.below_run(OTEL_CONFIG_FILE="valid.yaml")
 
     assert (below.out, below.err) == ("ProxyTracerProvider\n", "")
     assert below.filed == [("child", "root"), ("root", "torchspan.run")]

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.without import python_without
+
 OBSERVED = "from torchspan import observers\n@observers.observable()\ndef work():\n    pass\nwork()\n"
 UNSAMPLED = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
 LOST = "torchspan: nothing was recorded: "
@@ -18,12 +20,12 @@ NOT_THERE = "the package opentelemetry-configuration that reads it is not instal
 def said(tmp_path):
     """`said(**variables)`: what `torchspan run` writes to stderr, without what it draws."""
 
-    def call(text=OBSERVED, **variables):
+    def call(text=OBSERVED, python=sys.executable, **variables):
         (tmp_path / "app.py").write_text(text)
         run = "import sys; from torchspan.cli import main; sys.exit(main())"
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
         done = subprocess.run(
-            [sys.executable, "-c", run, "run", "--quiet", "--output", "x.jsonl", "--", sys.executable, "app.py"],
+            [python, "-c", run, "run", "--quiet", "--output", "x.jsonl", "--", python, "app.py"],
             cwd=tmp_path,
             env=environ | variables,
             capture_output=True,
@@ -54,16 +56,31 @@ def said(tmp_path):
             {"OTEL_TRACES_EXPORTER": "nosuch"},
             f"torchspan: OTEL_TRACES_EXPORTER=nosuch: {UNKNOWN}\n",
         ),
-        ({"OTEL_CONFIG_FILE": "otel.yaml"}, f"torchspan: OTEL_CONFIG_FILE is set, and {NOT_THERE}\n"),
         (
             {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"},
             f"{LOST}OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off\n",
         ),
     ],
-    ids=["none", "sdk disabled", "unsampled parent", "sampler", "exporter", "configuration file", "disabled"],
+    ids=["none", "sdk disabled", "unsampled parent", "sampler", "exporter", "disabled"],
 )
 def test_the_reason_is_the_true_one(said, variables, expected):
     assert said(**variables) == expected
+
+
+def test_a_configuration_file_without_the_package_that_reads_it_is_named(said, tmp_path):
+    python = python_without(tmp_path / "python", "opentelemetry.configuration")
+    expected = f"torchspan: OTEL_CONFIG_FILE is set, and {NOT_THERE}\n"
+    assert said(python=python, OTEL_CONFIG_FILE="otel.yaml") == expected
+
+
+def test_a_configuration_file_that_switches_torchspan_off_is_the_reason(said, tmp_path):
+    (tmp_path / "otel.json").write_text(
+        '{"file_format": "1.0", "instrumentation/development": {"python": {"torchspan": {"enabled": false}}}}'
+    )
+    assert said(OTEL_CONFIG_FILE="otel.json").splitlines()[-1] == (
+        f"{LOST}the file of OTEL_CONFIG_FILE switches torchspan off "
+        "(enabled: false in instrumentation/development.python.torchspan)"
+    )
 
 
 def test_a_sampler_of_the_programs_provider_is_named_as_its(said):

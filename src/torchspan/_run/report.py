@@ -19,11 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchspan import _config_file
 from torchspan._base.folders import Folder
 from torchspan._run.settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+DISABLED_BY_FILE = (
+    f"the file of {_config_file.VARIABLE} switches torchspan off (enabled: false in {_config_file.PLACE})"
+)
 SUFFIX = ".json"
 """Of a report; its stem is the process id."""
 
@@ -167,6 +171,8 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
         return f"{spans} spans were recorded, and none was sampled"
     if not any(report.rows for report in reports) and _is_disabled(environ):
         return DISABLED
+    if not any(report.rows for report in reports) and _config_file.disables(environ):
+        return DISABLED_BY_FILE
     return _reason_without_spans(reports, environ)
 
 

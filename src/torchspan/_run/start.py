@@ -84,12 +84,11 @@ def start(site: str) -> None:
 
 
 def _configure(process: RunProcess) -> None:
-    from importlib.util import find_spec
+    from torchspan._config_file import missing_package
 
-    if find_spec("opentelemetry.configuration") is None:
-        process.fail(
-            f"{CONFIGURATION_FILE} is set, and the package opentelemetry-configuration that reads it is not installed"
-        )
+    missing = missing_package()
+    if missing is not None:
+        process.fail(missing)
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the file of OTEL_CONFIG_FILE says of torchspan's instrumentation.
+
+OpenTelemetry's declarative configuration hands the options of the node to `instrument()`. It does not say that a node is
+disabled: `opentelemetry-instrument` goes on to load every instrumentation that is installed, and so this reads the node.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+VARIABLE = "OTEL_CONFIG_FILE"
+
+PLACE = "instrumentation/development.python.torchspan"
+"""The node, by its keys from the root of the file."""
+
+PACKAGE = "opentelemetry-configuration"
+
+
+class Node(NamedTuple):
+    """The node of torchspan's instrumentation.
+
+    is_enabled: False where the node says `enabled: false`. options: the others that it has, as YAML reads them.
+    """
+
+    is_enabled: bool
+    options: Mapping[str, Any]
+
+
+class UnreadableError(ValueError):
+    """The file cannot be read. The text says why, without a full stop."""
+
+
+def named(environment: Mapping[str, str] | None = None) -> str | None:
+    """The file that is to be read; None where the variable is not set. environment: default: the process's."""
+    return (os.environ if environment is None else environment).get(VARIABLE) or None
+
+
+def missing_package(environment: Mapping[str, str] | None = None) -> str | None:
+    """Why the file is not read, if it is for want of the package: a sentence without a full stop.
+
+    OpenTelemetry's configurator fails then, and sets up nothing at all.
+    """
+    if named(environment) is None or _is_installed():
+        return None
+    return f"{VARIABLE} is set, and the package {PACKAGE} that reads it is not installed"
+
+
+def disables(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the file switches torchspan off. A file that cannot be read does not."""
+    path = named(environment)
+    if path is None:
+        return False
+    try:
+        node = read(path)
+    except UnreadableError:
+        return False
+    return node is not None and not node.is_enabled
+
+
+def read(path: str) -> Node | None:
+    """The node, with the variables that it refers to filled in; None where the file has none.
+
+    The schema of the file is not checked: OpenTelemetry does so, and takes half a second for it.
+
+    Raises UnreadableError where there is no such file, where it is no YAML or JSON, and without the package that OpenTelemetry
+    reads it with.
+    """
+    if not _is_installed():
+        raise UnreadableError(f"the package {PACKAGE} that reads {VARIABLE} is not installed")
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UnreadableError(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+    if "torchspan" not in text:
+        return None
+    node = _parsed(path, text)
+    for key in ("instrumentation/development", "python", "torchspan"):
+        node = node.get(key) if isinstance(node, dict) else None
+    if not isinstance(node, dict):
+        return None
+    values = {str(name): _filled_in(value) for name, value in node.items()}
+    return Node(bool(values.pop("enabled", True)), values)
+
+
+def _parsed(path: str, text: str) -> Any:
+    try:
+        return json.loads(text) if path.lower().endswith(".json") else _yaml().safe_load(text)
+    except Exception as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        place = path if line is None else f"{path}, line {line + 1}"
+        raise UnreadableError(f"{place}: {getattr(error, 'problem', None) or error}") from error
+
+
+def _filled_in(value: Any) -> Any:
+    """A value with its `${VARIABLE:-default}` replaced: read as YAML then, so that `${ON:-false}` is a bool."""
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    from opentelemetry.configuration.file import substitute_env_vars
+
+    text = substitute_env_vars(value)
+    try:
+        return _yaml().safe_load(text)
+    except Exception:
+        return text
+
+
+def _yaml() -> Any:
+    return importlib.import_module("yaml")  # the package depends on it
+
+
+def _is_installed() -> bool:
+    try:
+        return find_spec("opentelemetry.configuration") is not None
+    except (ImportError, ValueError):
+        return False

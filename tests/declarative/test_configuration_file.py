@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`OTEL_CONFIG_FILE` as the only source: real files, real `opentelemetry-instrument`, a real OTLP receiver."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from support.receiver import Receiver
+
+FILE = """
+file_format: "1.0"
+tracer_provider:
+  processors:
+    - simple: {{exporter: {{otlp_http: {{endpoint: {url}/v1/traces}}}}}}
+  sampler: {{torchspan: {{}}}}
+  id_generator: {{torchspan: {{}}}}
+"""
+NODE = """
+instrumentation/development:
+  python:
+    torchspan:
+"""
+OPTIONS = """
+      detail: passes
+      propagation: off
+      heartbeat: 30
+      sample_other: 0
+"""
+PROGRAM = """
+import json, random, sys
+from opentelemetry import trace
+from torchspan import TorchspanInstrumentor
+random.seed(0)
+app = trace.get_tracer("app")
+for _ in range(20):
+    app.start_span("the program's").end()
+    app.start_span("compilation", attributes={"torchspan.keep": True}).end()
+active = TorchspanInstrumentor._active
+names = ("detail", "capture", "propagation", "heartbeat", "sample_other")
+print(json.dumps({name: active[name] for name in names if active}))
+"""
+OPENTELEMETRYS_OWN = "OTEL_CONFIG_FILE is set; ignoring configurator kwargs: ['auto_instrumentation_version']\n"
+"""What OpenTelemetry says of itself at every start with a file."""
+
+
+class Ran:
+    """What a program printed, what it and what started it wrote to stderr, and the spans that arrived."""
+
+    def __init__(self, done, receiver):
+        assert done.returncode == 0, done.stderr
+        self.active, self.err = json.loads(done.stdout), done.stderr.replace(OPENTELEMETRYS_OWN, "")
+        self.names = sorted({span.name for span in receiver.spans()})
+        self.traces = {span.trace_id for span in receiver.spans()}
+
+
+@pytest.fixture
+def started(tmp_path):
+    """`started(text)`: the program under `opentelemetry-instrument`, with the file above and `text` after it."""
+
+    def start(text, program=PROGRAM, **variables):
+        with Receiver() as receiver:
+            (tmp_path / "otel.yaml").write_text(FILE.format(url=receiver.url) + text)
+            (tmp_path / "app.py").write_text(program)
+            run = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+            environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
+            done = subprocess.run(
+                [sys.executable, "-c", run, sys.executable, "app.py"],
+                cwd=tmp_path,
+                env=environ | {"OTEL_CONFIG_FILE": "otel.yaml"} | variables,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+            return Ran(done, receiver)
+
+    return start
+
+
+def test_a_file_sets_sampler_ids_and_options_and_the_variables_set_the_rest_without_a_warning(started):
+    ran = started(NODE + OPTIONS, TORCHSPAN_DETAIL="stages", TORCHSPAN_CAPTURE="text", TORCHSPAN_SAMPLE_OTHER="1")
+
+    assert ran.active == {
+        "detail": "passes",
+        "capture": "text",
+        "propagation": "off",
+        "heartbeat": 30.0,
+        "sample_other": 0.0,
+    }
+    assert ran.err == ""
+    assert ran.names == ["compilation"]  # the sampler's rule: nothing of the program's own
+    assert len(ran.traces) == 20
+    assert "e3e70682c2094cac629f6fbed82c07cd" not in ran.traces  # the first id of the SDK's generator after seed(0)
+
+
+def test_a_node_that_is_not_enabled_is_not_instrumented_and_the_rest_of_the_file_holds(started):
+    ran = started(NODE + "      enabled: ${TRACE_TORCH:-false}\n" + OPTIONS)
+
+    assert (ran.active, ran.err) == ({}, "")
+    assert ran.names == ["compilation", "the program's"]
+
+
+def test_bad_options_of_a_file_are_named_and_the_good_ones_hold(started):
+    ran = started(
+        NODE + "      detial: passes\n      detail: all\n      capture: text\n      heartbeat: [5]\n",
+        TORCHSPAN_DETAIL="passes",
+    )
+
+    assert ran.active == {
+        "detail": "passes",
+        "capture": "text",
+        "propagation": "on",
+        "heartbeat": None,
+        "sample_other": None,
+    }
+    assert ran.err.splitlines() == [
+        (
+            "Unknown option 'detial' of instrumentation/development.python.torchspan in the configuration file, ignored "
+            "(did you mean 'detail'?)"
+        ),
+        "Invalid detail='all' in the configuration file, using variable 'passes' (expected one of stages, passes)",
+        (
+            "Invalid heartbeat=[5] in the configuration file, using default gaps of 5 to 60 s "
+            "(expected 0 for none, or 0.1 to 86400 seconds)"
+        ),
+    ]
+
+
+AGAIN = """
+import json, torchspan
+from torchspan import TorchspanInstrumentor
+def in_use():
+    return [TorchspanInstrumentor._active[name] for name in ("detail", "capture")]
+found = [in_use()]
+torchspan.instrument(detail="stages")
+found.append(in_use())
+torchspan.uninstrument()
+torchspan.instrument()
+found.append(in_use())
+print(json.dumps(found))
+"""
+
+
+def test_an_argument_of_the_program_wins_over_the_file_whose_options_hold_for_the_process(started):
+    ran = started(NODE + "      detail: passes\n      capture: text\n", AGAIN)
+
+    assert ran.active == [["passes", "text"], ["stages", "text"], ["passes", "text"]]
+    assert ran.err == ""

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+import sys
+
+import pytest
+
+from torchspan import _config_file
+from torchspan._config_file import Node, UnreadableError
+
+NODE = "instrumentation/development:\n  python:\n    torchspan:\n"
+
+
+@pytest.fixture
+def read(tmp_path):
+    """`read(text)`: what a file with this text says of torchspan."""
+
+    def call(text, name="otel.yaml"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return _config_file.read(str(path))
+
+    return call
+
+
+def test_a_node_has_its_options_and_is_enabled(read):
+    assert read(NODE + "      detail: passes\n      propagation: off\n") == Node(
+        True, {"detail": "passes", "propagation": False}
+    )
+    assert read(NODE + "      enabled: true\n") == Node(True, {})
+
+
+@pytest.mark.parametrize("value", ["false", "no", "${TRACE_IT}", "${TRACE_IT:-false}", "&no false"])
+def test_a_node_may_be_switched_off(read, value):
+    assert read(NODE + f"      enabled: {value}\n") == Node(False, {})
+
+
+def test_variables_in_options_are_filled_in(read, monkeypatch):
+    monkeypatch.setenv("BEAT", "7")
+    text = NODE + '      heartbeat: ${BEAT}\n      detail: "${DETAIL:-passes}"\n      engine_dir: a$$b: c\n'
+    assert read(text.replace("a$$b: c", '"a$$b: c: d"')) == Node(
+        True, {"heartbeat": 7, "detail": "passes", "engine_dir": "a$b: c: d"}
+    )
+
+
+def test_json_is_read_too(read):
+    text = '{"instrumentation/development": {"python": {"torchspan": {"enabled": false}}}}'
+    assert read(text, "otel.json") == Node(False, {})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "# torchspan",
+        "- torchspan",
+        "torchspan",
+        "tracer_provider: {sampler: {torchspan: {}}}",
+        NODE,
+        NODE.replace("torchspan:", "torchspan: false"),
+        "instrumentation/development: {python: [torchspan]}",
+    ],
+)
+def test_a_file_without_a_node_says_nothing(read, text):
+    assert read(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: b\n torchspan: c: d", "otel.yaml, line 2: mapping values are not allowed here"),
+        ("!!python/object/apply:os.system [torchspan]", "otel.yaml, line 1: could not determine a constructor"),
+        (b"torchspan: \xff", "otel.yaml: 'utf-8' codec can't decode byte 0xff"),
+    ],
+)
+def test_what_is_no_yaml_is_said_with_its_place(read, text, message):
+    with pytest.raises(UnreadableError) as caught:
+        read(text)
+    assert message in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_said_and_switches_nothing_off(tmp_path):
+    missing = str(tmp_path / "otel.yaml")
+    with pytest.raises(UnreadableError, match="No such file or directory"):
+        _config_file.read(missing)
+    assert not _config_file.disables({"OTEL_CONFIG_FILE": missing})
+    assert not _config_file.disables({})
+
+
+def test_the_package_that_reads_the_file_is_missing_only_where_there_is_a_file(monkeypatch):
+    assert _config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) is None
+    monkeypatch.setitem(sys.modules, "opentelemetry.configuration", None)
+    assert _config_file.missing_package({}) is None
+    assert _config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) == (
+        "OTEL_CONFIG_FILE is set, and the package opentelemetry-configuration that reads it is not installed"
+    )
+    with pytest.raises(
+        UnreadableError, match="opentelemetry-configuration that reads OTEL_CONFIG_FILE is not installed"
+    ):
+        _config_file.read("otel.yaml")
