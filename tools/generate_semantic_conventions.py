@@ -66,7 +66,7 @@ def document():
 
 def spans_attributes():
     """The rows that are on spans, whether or not on events as well."""
-    return [a for a in semconv.ATTRIBUTES if (a.event is None or a.on) and not (a.metric or a.resource)]
+    return [a for a in semconv.ATTRIBUTES if a.on or (a.event is None and not (a.metric or a.resource))]
 
 
 def span_name(each):
