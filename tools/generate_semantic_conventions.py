@@ -61,6 +61,7 @@ def document():
     parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     parts.append(section("On resources", [a for a in semconv.ATTRIBUTES if a.resource]))
     parts += [METRICS, metrics(), section("On metrics only", [a for a in semconv.ATTRIBUTES if a.metric])]
+    parts.append(values("Values of `torchspan.dropped.reason`", semconv.DroppedReason))
     return "\n".join(part for part in parts if part)
 
 
