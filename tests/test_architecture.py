@@ -34,7 +34,7 @@ ALLOWED = {
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
-    | {"phase", "subscribers", "writer"},
+    | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
     | {"_base", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}

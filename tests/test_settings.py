@@ -31,6 +31,7 @@ def test_variables_are_read():
         "TORCHSPAN_SAMPLE_EXECUTE": " 1e-3 ",
         "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND": "20",
         "TORCHSPAN_SAMPLE_EXECUTE_TARGET": "0.5",
+        "TORCHSPAN_RANKS": " 0, 4-6 ",
     }
     assert _settings.load({}, environment) == Settings(
         detail="passes",
@@ -45,6 +46,7 @@ def test_variables_are_read():
         sample_execute=0.001,
         sample_execute_per_second=20,
         sample_execute_target=0.5,
+        ranks="0,4-6",
     )
 
 
@@ -175,6 +177,7 @@ INVALID = {
         "many",
         "invalid value for sample_execute_target: 'many' (expected more than 0, at most 1000000)",
     ),
+    "ranks": ("7-0", "invalid value for ranks: '7-0' (expected all, or ranks such as 0, 0-7 or 0,4-6)"),
     "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
     "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
 }
@@ -186,6 +189,25 @@ def test_an_invalid_argument_is_an_error_with_its_name_its_value_and_what_is_exp
     with pytest.raises(ConfigurationError) as caught:
         _settings.load({name: value}, {})
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("all", "all"), ("0", "0"), (0, "0"), (" 3 - 7 ,1", "3-7,1"), ("2-2", "2"), ("007", "7")],
+)
+def test_ranks_are_numbers_and_ranges_in_one_spelling(value, expected):
+    assert _settings.load({"ranks": value}, {}) == Settings(ranks=expected)
+    assert _settings.load({"ranks": expected}, {}).ranks == expected
+
+
+@pytest.mark.parametrize("value", [True, 1.0, -1, "", "ALL", "all,0", "none", [0], 10**9])
+def test_what_names_no_ranks_is_an_error(value):
+    with pytest.raises(ConfigurationError, match="expected all, or ranks such as 0, 0-7 or 0,4-6"):
+        _settings.load({"ranks": value}, {})
+
+
+def test_a_variable_may_name_all_ranks_in_capitals():
+    assert _settings.load({}, {"TORCHSPAN_RANKS": "ALL"}).ranks == "all"
 
 
 def test_a_provider_that_was_not_instantiated_is_an_error():
@@ -297,6 +319,7 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "sample_execute": float | None,
         "sample_execute_per_second": float | None,
         "sample_execute_target": float | None,
+        "ranks": str,
     }
 
 
@@ -334,5 +357,6 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         sample_execute=None,
         sample_execute_per_second=None,
         sample_execute_target=None,
+        ranks=None,
     )
     assert typing.get_type_hints(_settings.options())["detail"] == typing.Literal["stages", "passes"] | None

@@ -95,7 +95,7 @@ def _undocumented_attributes(run, tables):
         if attribute is None:
             yield f"{where} is not in the table"
             continue
-        if attribute.resource:
+        if attribute.resource and not attribute.on:
             yield f"{where}: the table says that it is on resources alone"
         if kind not in {attribute.type, "empty"}:
             yield f"{where} is {kind}, the table says {attribute.type}"

@@ -31,7 +31,8 @@ NEVER = """\
 At neither setting does torchspan record:
 
 - values of tensors, weights, and the source or the constants of a graph;
-- environment variables, command lines, user names and host names;
+- environment variables, command lines, user names and host names, apart from what torchspan's resource detector adds
+  where you name it (see below);
 - paths that a program loads from or saves to, of models, engines, caches and ONNX files;
 - arguments and results of functions and callbacks, and attributes of your objects.
 
@@ -62,9 +63,11 @@ BESIDE = """\
 ## What else leaves, and is not torchspan's to decide
 
 - **The resource** of spans, metrics and logs is your OpenTelemetry SDK's: `service.name`, `service.instance.id`, what
-  `OTEL_RESOURCE_ATTRIBUTES` says, and what resource detectors add that you switch on (host names, command lines). Where a
-  program sets up no OpenTelemetry, `torchspan run` does; the SDK's defaults hold then. `service.name`, when you set none, is
-  the plain name of the script or module, or of the interpreter.
+  `OTEL_RESOURCE_ATTRIBUTES` says, and what resource detectors add that you switch on (host names, command lines).
+  torchspan's own, `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan`, adds the name of the host, the process id, rank, size and
+  id of the job from the launcher's variables, and versions. Its attributes are among those in the
+  tables. Where a program sets up no OpenTelemetry, `torchspan run` does; the SDK's defaults hold then. `service.name`, when
+  you set none, is the plain name of the script or module, or of the interpreter.
 - **Log records** of Python's logging get trace id, span id, whether the trace is sampled, and the service's name, where log
   correlation is on. torchspan's own records go where your handlers send them. Of a failure of torchspan's they have its
   class and place; its text and traceback are in records of level DEBUG.

@@ -61,12 +61,13 @@ def document():
     parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     parts.append(section("On resources", [a for a in semconv.ATTRIBUTES if a.resource]))
     parts += [METRICS, metrics(), section("On metrics only", [a for a in semconv.ATTRIBUTES if a.metric])]
+    parts.append(values("Values of `torchspan.dropped.reason`", semconv.DroppedReason))
     return "\n".join(part for part in parts if part)
 
 
 def spans_attributes():
     """The rows that are on spans, whether or not on events as well."""
-    return [a for a in semconv.ATTRIBUTES if (a.event is None or a.on) and not (a.metric or a.resource)]
+    return [a for a in semconv.ATTRIBUTES if a.on or (a.event is None and not (a.metric or a.resource))]
 
 
 def span_name(each):

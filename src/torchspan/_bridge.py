@@ -9,7 +9,7 @@ from collections.abc import Callable
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from torchspan import _settings, adapters
+from torchspan import _settings, adapters, semconv
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
@@ -26,6 +26,7 @@ from torchspan.writer import (
     MetricWriter,
     ProgressWriter,
     Sampler,
+    SelectedRanks,
     SpanParents,
     SpanWriter,
     enrich_callback,
@@ -73,14 +74,22 @@ class Bridge:
         self._writer = SpanWriter(
             tracer_provider, parents=self._parents, capture_text=capture_text, route_of=route_of, holds=sampling.use
         )
-        if run is None:  # below `run` the first span decides, which loads the SDK
+        self._ranks = SelectedRanks(settings.ranks)
+        if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         active = ActiveWork()
-        self._metrics = MetricWriter(
-            self._engine, meter_provider, active=active, dropped=lambda: self._writer.dropped, default=meters
-        )
+        dropped = {
+            semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
+            semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
+        }
+        self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=dropped, default=meters)
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
-        callbacks = [enrich_callback(), self._writer.callback, active.callback, self._metrics.callback]
+        callbacks = [
+            enrich_callback(),
+            self._ranks.only(self._writer.callback),
+            active.callback,
+            self._metrics.callback,
+        ]
         if settings.heartbeat != 0:
             progress = ProgressWriter(tracer_provider, meter_provider, route_of=route_of, default_meters=meters)
             heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
@@ -168,7 +177,7 @@ class Bridge:
         report.rows = len(resolved)
         report.resolved = sum(each.status == "resolved" for each in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
-        report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s))
+        report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
 
 
 def _why_no_build_phases(setting: str) -> str:

@@ -45,6 +45,7 @@ class Settings(NamedTuple):
     sample_execute: float | None = None
     sample_execute_per_second: float | None = None
     sample_execute_target: float | None = None
+    ranks: str = "all"
 
 
 @functools.cache
@@ -189,6 +190,26 @@ class Folder(_Kind):
         return self.parse(text)
 
 
+class Ranks(_Kind):
+    """Some of the ranks of a job, or all of its processes."""
+
+    expected = "all, or ranks such as 0, 0-7 or 0,4-6"
+
+    def parse(self, value: object) -> str:
+        """The text without spaces. Raises ValueError if it selects nothing."""
+        from torchspan._base.ranks import ALL, Selection
+
+        if value == ALL:
+            return ALL
+        numeric = isinstance(value, int) and not isinstance(value, bool)
+        if not (numeric or isinstance(value, str)):
+            raise ValueError(self.expected)
+        try:
+            return str(Selection(str(value)))
+        except ValueError:
+            raise ValueError(self.expected) from None
+
+
 class Permissions(_Kind):
     """The permissions of a file, in octal digits."""
 
@@ -245,7 +266,7 @@ class Setting(NamedTuple):
 
     name: str
     variable: str
-    kind: Choice | Switch | Seconds | Number | Folder
+    kind: Choice | Switch | Seconds | Number | Folder | Ranks
     default: Any
     doc: str
     option: str | None = None
@@ -391,6 +412,14 @@ SETTINGS = (
         None,
         "With torchspan's sampler: how many engine runs a second are spans in a process, whatever their number.",
         default_text="no target",
+    ),
+    Setting(
+        "ranks",
+        env.TORCHSPAN_RANKS,
+        Ranks(),
+        "all",
+        "The ranks of a distributed job that have torchspan's spans. Metrics come from every rank. Processes without a rank have "
+        "spans.",
     ),
 )
 

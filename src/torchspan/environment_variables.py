@@ -86,6 +86,13 @@ TORCHSPAN_SAMPLE_EXECUTE_TARGET = "TORCHSPAN_SAMPLE_EXECUTE_TARGET"
 
 Runs inside other spans count as well. It takes the place of TORCHSPAN_SAMPLE_EXECUTE. Not set: no target."""
 
+TORCHSPAN_RANKS = "TORCHSPAN_RANKS"
+"""The ranks of a distributed job that have torchspan's spans: `all` (default), or ranks such as `0`, `0-7` or `0,4-6`.
+
+The rank is read from the variables of the launcher, at each span: RANK (torchrun), OMPI_COMM_WORLD_RANK, MV2_COMM_WORLD_RANK,
+PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX. A process without a rank has spans. Every rank has metrics; what a rank leaves out
+is counted in `torchspan.span.dropped` with the reason `rank`. The program's own spans are left to its sampler."""
+
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
 """Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made. Default: 2.
 

@@ -212,6 +212,7 @@ def instrument(
     sample_execute: float | None = None,
     sample_execute_per_second: float | None = None,
     sample_execute_target: float | None = None,
+    ranks: str | int | None = None,
 ) -> None:
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
@@ -244,6 +245,8 @@ def instrument(
             ones. Default: 10, and no limit where there is a target.
         sample_execute_target: with torchspan's sampler, how many engine runs a second are spans in a process, whatever their
             number. It takes the place of `sample_execute`.
+        ranks: the ranks of a distributed job that have torchspan's spans, such as `0`, `0-7` or `0,4-6`; `all` (default). A
+            process without a rank has them. Metrics come from every rank.
 
     Raises:
         TypeError: for an argument that does not exist.

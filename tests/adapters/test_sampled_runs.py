@@ -362,7 +362,7 @@ def test_failures_are_kept_ten_a_second_and_the_others_are_counted(runs, exporte
 
 def test_a_failed_run_is_measured_once(runs, metrics):
     hooked, engine = runs(TorchspanSampler(), failing), TrtEngine()
-    writer = MetricWriter(hooked.engine, metrics.provider, active=ActiveWork(), dropped=int)
+    writer = MetricWriter(hooked.engine, metrics.provider, active=ActiveWork(), dropped={})
     hooked.engine.pipeline = type(hooked.engine.pipeline)([hooked.writer.callback, writer.callback])
     for _ in range(15):
         with pytest.raises(RuntimeError):

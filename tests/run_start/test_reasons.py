@@ -49,6 +49,10 @@ def said(tmp_path):
             f"{LOST}TRACEPARENT says that its trace is not sampled (flags 00), and the sampler follows it\n",
         ),
         (
+            {"TORCHSPAN_RANKS": "0", "RANK": "1"},
+            f"{LOST}all 1 spans were of ranks that TORCHSPAN_RANKS leaves out\n",
+        ),
+        (
             {"OTEL_TRACES_SAMPLER": "always_off"},
             f"{LOST}the sampler dropped all 1 (OTEL_TRACES_SAMPLER=always_off)\n",
         ),
@@ -61,7 +65,7 @@ def said(tmp_path):
             f"{LOST}OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off\n",
         ),
     ],
-    ids=["none", "sdk disabled", "unsampled parent", "sampler", "exporter", "disabled"],
+    ids=["none", "sdk disabled", "unsampled parent", "rank", "sampler", "exporter", "disabled"],
 )
 def test_the_reason_is_the_true_one(said, variables, expected):
     assert said(**variables) == expected

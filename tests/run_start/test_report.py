@@ -26,6 +26,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
     written.provider, written.sdk_disabled, written.errors = "separate", True, ["one", "two"]
     written.runs, written.runs_s, written.undelivered = 1000, 1.25, {"otlp": 7}
+    written.left_out = 2
     written.write()
     written.spans = 5
     written.write()
@@ -113,6 +114,12 @@ def test_hook_points_that_do_not_resolve_are_the_reason():
     assert reason(report(libraries=LOADED, rows=55)) == (
         "none of the 55 hook points resolved in this installation; see: torchspan probes"
     )
+
+
+def test_ranks_that_are_left_out_are_the_reason_where_there_are_no_spans_of_others():
+    left_out = report(libraries=LOADED, rows=55, resolved=51, left_out=4)
+    assert reason(left_out, left_out) == "all 8 spans were of ranks that TORCHSPAN_RANKS leaves out"
+    assert reason(left_out, report(spans=3)) == "3 spans were recorded, and none was sampled"
 
 
 def test_a_sampler_that_drops_everything_is_the_reason():

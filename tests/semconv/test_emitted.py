@@ -223,7 +223,7 @@ def test_every_value_that_a_table_of_values_names_passes_the_gate():
     for row, values in (
         (semconv.FALLBACK_REASON_CLASS, constants(semconv.FallbackReason)),
         (semconv.CACHE_REASON, constants(semconv.CacheReason)),
-        (semconv.DROPPED_REASON, [semconv.BUDGET]),
+        (semconv.DROPPED_REASON, constants(semconv.DroppedReason)),
         (semconv.ERROR_TYPE, [semconv.OTHER]),
     ):
         assert values

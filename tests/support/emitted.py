@@ -67,13 +67,17 @@ class Emitted(SpanExporter):
         Spans with names that are in no table are tests' own: such a file has the same spans as other exporters.
         """
         for span in spans:
-            for key, value in span.resource.items():
-                if key in _OF_RESOURCES:
-                    self._add("resource_attribute", key=key, type=_type_in_table(key, value))
+            self.add_resource(span.resource)
             if span.scope == semconv.SCOPE_NAME and span.name in _NAMES:
                 self._add("span", name=span.name)
                 for key, value in span.attributes.items():
                     self._add("attribute", span=span.name, event=None, key=key, type=_type_in_table(key, value))
+
+    def add_resource(self, attributes):
+        """Write which attributes of the table a resource has, and their types."""
+        for key, value in attributes.items():
+            if key in _OF_RESOURCES:
+                self._add("resource_attribute", key=key, type=_type_in_table(key, value))
 
     def _add(self, kind, **fields):
         row = (kind, *fields.values())

@@ -348,7 +348,7 @@ def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_res
 ):
     engine, writer = Engine(), SpanWriter(provider)
     extend(engine, writer.callback)
-    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=lambda: writer.dropped)
+    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped={"budget": lambda: writer.dropped})
     extend(engine, recorder.callback)
 
     def compilation(_event):

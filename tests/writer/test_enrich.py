@@ -81,7 +81,7 @@ def test_other_work_below_a_server_span_is_not_marked(tracer):
 
 def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
     engine = Engine()
-    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=lambda: 0)
+    recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped={})
     extend(engine, enrich_callback(), recorder.callback)
     with server(tracer), tracer.start_as_current_span("middleware"):
         engine.close(engine.open(phase.COMPILE, {}))

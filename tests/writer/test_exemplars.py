@@ -25,7 +25,7 @@ def measured():
         )
         extend(engine, SpanWriter(provider).callback)
         meters = MeterProvider([reader], shutdown_on_exit=False)
-        extend(engine, MetricWriter(engine, meters, active=ActiveWork(), dropped=int).callback)
+        extend(engine, MetricWriter(engine, meters, active=ActiveWork(), dropped={}).callback)
 
         def exemplars(name):
             (resource,) = reader.get_metrics_data().resource_metrics

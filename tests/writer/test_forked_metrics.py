@@ -62,7 +62,7 @@ class Work:
         self.dropped = 0
         self.engine = Engine()
         active = ActiveWork()
-        self.writer = MetricWriter(self.engine, provider, active=active, dropped=lambda: self.dropped)
+        self.writer = MetricWriter(self.engine, provider, active=active, dropped={"budget": lambda: self.dropped})
         extend(self.engine, active.callback, self.writer.callback)
 
     def compile(self, times=1):

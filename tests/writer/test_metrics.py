@@ -40,7 +40,9 @@ class Bridge:
         extend(self.engine, enrich_callback(), self.spans.callback)
         active = ActiveWork()
         extend(self.engine, active.callback)
-        self.metrics = MetricWriter(self.engine, meter_provider, active=active, dropped=lambda: self.spans.dropped)
+        self.metrics = MetricWriter(
+            self.engine, meter_provider, active=active, dropped={"budget": lambda: self.spans.dropped}
+        )
         extend(self.engine, self.metrics.callback)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)

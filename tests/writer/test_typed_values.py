@@ -131,7 +131,7 @@ def measured(metrics):
     """An engine whose events are metrics."""
     engine = Engine()
     active = ActiveWork()
-    writer = MetricWriter(engine, metrics.provider, active=active, dropped=lambda: 0)
+    writer = MetricWriter(engine, metrics.provider, active=active, dropped={})
     extend(engine, active.callback, writer.callback)
     yield engine
     metrics.read()

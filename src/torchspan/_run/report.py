@@ -45,6 +45,7 @@ class Counts(NamedTuple):
     unsampled: int = 0
     runs: int = 0
     runs_s: float = 0.0
+    left_out: int = 0
 
 
 @dataclass
@@ -55,7 +56,8 @@ class RunReport:
     libraries: name and version of the observed libraries that were imported.
     rows: hook points that the process knew of; resolved: those that it found and hooked.
     complete: brings the report up to date; called before each writing.
-    spans: spans that were started and recorded; unsampled: those that the sampler refused.
+    spans: spans that were started and recorded; unsampled: those that the sampler refused; left_out: those that were not
+        started because of the process's rank.
     provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or a `separate` one of `run`'s
         because the program's takes no processor.
     sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
@@ -78,6 +80,7 @@ class RunReport:
     file_errors: list[str] = field(default_factory=list)
     runs: int = 0
     runs_s: float = 0.0
+    left_out: int = 0
     undelivered: dict[str, int] = field(default_factory=dict)
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
@@ -104,16 +107,21 @@ class RunReport:
         """Report what has been counted since `counted_elsewhere`, in addition to what was counted before."""
         self.spans, self.unsampled = self._earlier.spans + now.spans, self._earlier.unsampled + now.unsampled
         self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
+        self.left_out = self._earlier.left_out + now.left_out
 
     def counted_elsewhere(self) -> None:
         """What counts from now on begins at zero: torchspan is instrumented again."""
-        self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s)
+        self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
         """What a fork counts begins at zero; the bridge's count of spans goes on in it."""
         self._complete()
-        self._earlier = Counts(self._earlier.spans - self.spans, self._earlier.unsampled - self.unsampled)
-        self.spans, self.unsampled, self.runs, self.runs_s = Counts()
+        self._earlier = Counts(
+            self._earlier.spans - self.spans,
+            self._earlier.unsampled - self.unsampled,
+            left_out=self._earlier.left_out - self.left_out,
+        )
+        self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = Counts()
         self.undelivered = {}
         self._save()
 
@@ -177,6 +185,9 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
 
 
 def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, str]) -> str:
+    left_out = sum(report.left_out for report in reports)
+    if left_out:
+        return f"all {left_out} spans were of ranks that TORCHSPAN_RANKS leaves out"
     unsampled = sum(report.unsampled for report in reports)
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
@@ -258,5 +269,6 @@ def _report(values: Mapping[str, Any]) -> RunReport:
         file_errors=[str(each) for each in values["file_errors"]],
         runs=int(values["runs"]),
         runs_s=float(values["runs_s"]),
+        left_out=int(values["left_out"]),
         undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
     )

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from torchspan.sdk._file_exporter import FileSpanExporter
     from torchspan.sdk._file_processor import RunFileProcessor
     from torchspan.sdk._id_generator import TorchspanIdGenerator
+    from torchspan.sdk._resource import TorchspanResourceDetector
     from torchspan.sdk._sampler import ParentBasedTorchspanSampler, TorchspanSampler
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ParentBasedTorchspanSampler",
     "RunFileProcessor",
     "TorchspanIdGenerator",
+    "TorchspanResourceDetector",
     "TorchspanSampler",
 ]
 
@@ -25,6 +27,7 @@ _HOMES = {
     "ParentBasedTorchspanSampler": "_sampler",
     "RunFileProcessor": "_file_processor",
     "TorchspanIdGenerator": "_id_generator",
+    "TorchspanResourceDetector": "_resource",
     "TorchspanSampler": "_sampler",
 }
 

@@ -24,7 +24,7 @@ class Attribute(str):
     kind: what its strings may be; a row of strings has one, and no other row has.
     at_start: a sampler sees the value where it is known when the span starts.
     metric: measurements carry it and no span does.
-    resource: resources carry it and no span does.
+    resource: resources carry it, and spans only where `on` names their phases.
 
     Raises ValueError for a row of strings without a kind, and for another row with one.
     """

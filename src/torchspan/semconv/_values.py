@@ -159,6 +159,28 @@ class Version(Formed):
     form = r"[0-9][0-9A-Za-z.+_-]{0,63}"
 
 
+class RunId(Formed):
+    """The id that a launcher gave to a run of several processes."""
+
+    title = "id of a run"
+    leaves = (
+        "The id of a job, as its launcher has it: at most 64 letters, digits, `.`, `-` and `_`. Who starts the job may "
+        "have chosen it; anything else is left out."
+    )
+    form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}"
+
+
+class HostName(Formed):
+    """The name of a machine."""
+
+    title = "name of a host"
+    leaves = (
+        "The name of the machine or the container, at most 253 letters, digits, `.`, `-` and `_`; anything else is "
+        "left out. Only where `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` names `torchspan`."
+    )
+    form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}"
+
+
 class CompileId(Formed):
     """Dynamo's number of a compilation: `0/0`, `!1/0/0`."""
 

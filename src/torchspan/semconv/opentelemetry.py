@@ -7,7 +7,7 @@ from torchspan import phase
 from torchspan._base import reading
 from torchspan.semconv._places import Place
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import Identifier, Text
+from torchspan.semconv._values import HostName, Identifier, Text, Version
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 """The version of the OpenTelemetry conventions whose keys are used unchanged."""
@@ -58,8 +58,29 @@ CODE_LINE = Attribute(
 PROCESS_PID = Attribute(
     "process.pid",
     "int",
-    "The process that wrote the span. In the file of `torchspan run` alone.",
+    "The process that wrote the span. In the file of `torchspan run`, and of torchspan's resource detector.",
     resource=True,
+)
+RUNTIME_NAME = Attribute(
+    "process.runtime.name",
+    "string",
+    "Which Python it is: `cpython`.",
+    resource=True,
+    kind=Identifier(),
+)
+RUNTIME_VERSION = Attribute(
+    "process.runtime.version",
+    "string",
+    "Version of Python.",
+    resource=True,
+    kind=Version(),
+)
+HOST_NAME = Attribute(
+    "host.name",
+    "string",
+    "Name of the machine or the container, as its system has it.",
+    resource=True,
+    kind=HostName(),
 )
 PROCESS_EXIT_CODE = Attribute(
     "process.exit.code",

@@ -12,10 +12,11 @@ from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, T
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
     "string",
-    "Version of the TensorRT library in use.",
+    "Version of the TensorRT library in use; on a resource, of the one that is installed.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
+    resource=True,
     kind=Version(),
 )
 TENSORRT_PACKAGE = Attribute(
@@ -25,6 +26,7 @@ TENSORRT_PACKAGE = Attribute(
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
+    resource=True,
     kind=Enumeration("tensorrt", "tensorrt_rtx"),
 )
 

@@ -7,10 +7,10 @@ from torchspan import phase
 from torchspan.semconv._operators import Operator
 from torchspan.semconv._sizes import Shape, Violation
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import CompileId, Version
+from torchspan.semconv._values import CompileId, RunId, Version
 
 TORCH_VERSION = Attribute(
-    "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, kind=Version()
+    "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True, kind=Version()
 )
 COMPILE_ID = Attribute(
     "torch.compile.id",
@@ -46,4 +46,33 @@ VIOLATED_CONSTRAINTS = Attribute(
     "to a constant` (at most 20).",
     phase.EXPORT,
     kind=Violation(),
+)
+
+# --- of the resource: see `torchspan.sdk.TorchspanResourceDetector` ---------------------------------------------------
+RANK = Attribute(
+    "torch.distributed.rank",
+    "int",
+    "Number of the process among all processes of the job, from 0 on. Of a pod in an Indexed Job of Kubernetes, its "
+    "index.",
+    resource=True,
+)
+LOCAL_RANK = Attribute(
+    "torch.distributed.local_rank",
+    "int",
+    "Number of the process among those of the job on the same host, from 0 on.",
+    resource=True,
+)
+WORLD_SIZE = Attribute("torch.distributed.world_size", "int", "How many processes the job has.", resource=True)
+RESTART_COUNT = Attribute(
+    "torch.distributed.restart_count",
+    "int",
+    "How often torchrun has started the processes again, or Slurm the job.",
+    resource=True,
+)
+DISTRIBUTED_RUN_ID = Attribute(
+    "torch.distributed.run.id",
+    "string",
+    "The id of the job: torchrun's (`--rdzv-id`), or Slurm's.",
+    resource=True,
+    kind=RunId(),
 )

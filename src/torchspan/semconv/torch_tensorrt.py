@@ -136,7 +136,13 @@ MODEL_CLASS = Attribute(
     kind=Identifier(),
 )
 TORCH_TENSORRT_VERSION = Attribute(
-    "torch_tensorrt.version", "string", "Version of Torch-TensorRT.", *phase.ENTRIES, at_start=True, kind=Version()
+    "torch_tensorrt.version",
+    "string",
+    "Version of Torch-TensorRT.",
+    *phase.ENTRIES,
+    at_start=True,
+    resource=True,
+    kind=Version(),
 )
 
 SETTING_PREFIX = "torch_tensorrt.settings."

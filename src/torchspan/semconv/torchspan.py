@@ -194,13 +194,21 @@ PHASE = Attribute(
     metric=True,
     kind=Enumeration(*(each.name for each in phase.PHASES)),
 )
+
+
+class DroppedReason:
+    """The values of `torchspan.dropped.reason`: why there is no span."""
+
+    BUDGET = "budget"
+    """The trace had its 2,000 spans."""
+    RANK = "rank"
+    """`TORCHSPAN_RANKS` does not name the rank of this process. The sampler was not asked."""
+
+
 DROPPED_REASON = Attribute(
     "torchspan.dropped.reason",
     "string",
-    "`budget`: the trace had its 2,000 spans.",
+    "Why there is no span.",
     metric=True,
-    kind=Enumeration("budget"),
+    kind=Enumeration(DroppedReason.BUDGET, DroppedReason.RANK),
 )
-
-BUDGET = "budget"
-"""The value of `torchspan.dropped.reason`. What a sampler refused is a decision, not a loss, and is not counted."""

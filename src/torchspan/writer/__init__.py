@@ -9,6 +9,7 @@ from torchspan.writer._notes import CurrentSpanNotes
 from torchspan.writer._otel_private import is_suppressed
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._progress import ProgressWriter
+from torchspan.writer._ranks import SelectedRanks
 from torchspan.writer._spans import SpanWriter
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "MetricWriter",
     "ProgressWriter",
     "Sampler",
+    "SelectedRanks",
     "SpanParents",
     "SpanWriter",
     "enrich_callback",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -40,7 +40,7 @@ class MetricWriter:
 
     meter_provider: the provider to use instead of the global one.
     active: the long work that is running.
-    dropped: returns how many spans were not started so far.
+    dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
     default: returns the provider that holds where none is given.
     """
 
@@ -50,7 +50,7 @@ class MetricWriter:
         meter_provider: MeterProvider | None,
         *,
         active: ActiveWork,
-        dropped: Callable[[], int],
+        dropped: Mapping[str, Callable[[], int]],
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
@@ -68,9 +68,9 @@ class MetricWriter:
         self._adds_up_at_once = True
         self._lock = threading.Lock()
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
-            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: semconv.BUDGET}, dropped),
-            (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)),
+            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: reason}, count) for reason, count in dropped.items()
         ]
+        self._counters.append((semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)))
         self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)

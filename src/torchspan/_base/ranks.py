@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the processes of a job this one is, by the variables that launchers set; and selections of ranks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+ALL = "all"
+"""The selection of every process, whether or not it has a rank."""
+
+
+class _Launcher(NamedTuple):
+    """The variables in which a launcher says which process this is; empty where it has none."""
+
+    rank: str
+    local_rank: str = ""
+    world_size: str = ""
+
+
+_LAUNCHERS = (
+    # torchrun, and whatever prepares for init_process_group("env://"): Accelerate, DeepSpeed, Kubeflow's PyTorchJob.
+    _Launcher("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    _Launcher("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
+    _Launcher("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
+    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are not there.
+    _Launcher("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    _Launcher("JOB_COMPLETION_INDEX"),  # the pod of an Indexed Job of Kubernetes
+)
+"""The first that says a rank is the one that started this process: torchrun itself is started by srun, and a launcher of
+processes by Kubernetes, and what these have set is still there."""
+
+_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
+_IDS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
+_NO_ID = {"", "none"}
+"""`none` is torchrun's id of a run that was given none."""
+
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+_PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?", re.ASCII)
+
+
+class Launched(NamedTuple):
+    """What the variables of this process say of its place in a job; None for what they do not say.
+
+    rank: its number among all processes of the job. local_rank: its number among those on the same host. world_size: how
+        many there are.
+    restart_count: how often the job has been started again. run_id: the id of the job.
+    """
+
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    restart_count: int | None = None
+    run_id: str | None = None
+
+
+def launched(environment: Mapping[str, str]) -> Launched:
+    """What `environment` says. A value that is no number is as if it were not set."""
+    found = Launched()
+    for launcher in _LAUNCHERS:
+        rank = _number(environment, launcher.rank)
+        if rank is not None:
+            local_rank = _number(environment, launcher.local_rank)
+            found = Launched(rank, local_rank, _number(environment, launcher.world_size))
+            break
+    restarts = (_number(environment, name) for name in _RESTARTS)
+    ids = (environment.get(name, "").strip() for name in _IDS)
+    return found._replace(
+        restart_count=next((each for each in restarts if each is not None), None),
+        run_id=next((each for each in ids if each not in _NO_ID), None),
+    )
+
+
+def rank(environment: Mapping[str, str]) -> int | None:
+    """The rank of this process by `environment`; None where that says none."""
+    ranks = (_number(environment, launcher.rank) for launcher in _LAUNCHERS)
+    return next((each for each in ranks if each is not None), None)
+
+
+def _number(environment: Mapping[str, str], name: str) -> int | None:
+    text = environment.get(name, "").strip() if name else ""
+    return int(text) if _NUMBER.fullmatch(text) else None
+
+
+class Selection:
+    """Some of the ranks: `0`, `0-7`, `0,4-6`.
+
+    text: numbers, and ranges with both ends in them, with commas between them. Raises ValueError for any other text.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._ranges: list[tuple[int, int]] = []
+        for part in text.split(","):
+            found = _PART.fullmatch(part.strip())
+            if found is None:
+                raise ValueError(f"{part.strip()!r} is neither a number nor a range such as 0-7")
+            first = int(found[1])
+            last = int(found[2] or first)
+            if last < first:
+                raise ValueError(f"{part.strip()!r} ends before it begins")
+            self._ranges.append((first, last))
+
+    def __contains__(self, rank: int) -> bool:
+        return any(first <= rank <= last for first, last in self._ranges)
+
+    def __str__(self) -> str:
+        return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in self._ranges)

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a process is, for the resource of all that it sends: its rank, its host, the versions of the libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import re
+import socket
+import sys
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from opentelemetry.sdk.resources import Resource, ResourceDetector
+
+from torchspan._base.ranks import launched
+
+# Every Python that an instrumented program starts runs this: the table of attributes, whose rows the keys below are,
+# takes longer to load than a start may. The forms are those of the rows' kinds; a test holds them together.
+_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}", re.ASCII)
+_HOST_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}", re.ASCII)
+_VERSION = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,63}", re.ASCII)
+
+_TORCH = ("torch",)
+_TORCH_TENSORRT = ("torch-tensorrt",)
+_TORCH_TENSORRT_RTX = ("torch-tensorrt-rtx",)
+_TENSORRT = ("tensorrt", "tensorrt-cu13", "tensorrt-cu12")
+_TENSORRT_RTX = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12")
+
+
+class TorchspanResourceDetector(ResourceDetector):
+    """Adds to the resource which process of a job this is, on which host, with which versions of the libraries.
+
+    For ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads the environment and the metadata of installed packages
+    alone: it imports neither torch nor TensorRT, and asks neither CUDA nor NVML. What is not known is left out.
+
+    - ``torch.distributed.rank``, ``.local_rank``, ``.world_size``: from torchrun's variables, else from those of Open MPI,
+      MVAPICH2, MPICH or Intel MPI, Slurm; else the index of a pod in an Indexed Job of Kubernetes.
+    - ``torch.distributed.restart_count``, ``torch.distributed.run.id``: torchrun's, else those of the Slurm job.
+    - ``host.name``, ``process.pid``, ``process.runtime.name``, ``process.runtime.version``.
+    - ``torch.version``, ``torch_tensorrt.version``, ``tensorrt.version``, ``tensorrt.package``: of what is installed. Where
+      both TensorRT and TensorRT-RTX are, the one that the installed Torch-TensorRT is made for.
+
+    What OTEL_RESOURCE_ATTRIBUTES says wins. A forked child has its own process id. Nothing is raised.
+    """
+
+    def __init__(self, raise_on_error: bool = False) -> None:
+        super().__init__(raise_on_error=raise_on_error)
+
+    def detect(self) -> Resource:
+        """The resource as it is now."""
+        attributes: dict[str, Any] = {}
+        for found in (_process, _job, _versions):
+            with contextlib.suppress(Exception):
+                attributes.update((key, value) for key, value in found() if value is not None)
+        with contextlib.suppress(Exception):
+            for key in _set_by_user():
+                attributes.pop(key, None)
+        return Resource(attributes)
+
+    def is_process_dependent(self) -> bool:
+        """True: a forked child has another process id."""
+        return True
+
+
+Found = Iterable[tuple[str, Any]]
+
+
+def _process() -> Found:
+    yield "process.pid", os.getpid()
+    yield "process.runtime.name", sys.implementation.name
+    yield "process.runtime.version", _formed(_VERSION, platform.python_version())
+    yield "host.name", _formed(_HOST_NAME, socket.gethostname())
+
+
+def _job() -> Found:
+    job = launched(os.environ)
+    yield "torch.distributed.rank", job.rank
+    yield "torch.distributed.local_rank", job.local_rank
+    yield "torch.distributed.world_size", job.world_size
+    yield "torch.distributed.restart_count", job.restart_count
+    yield "torch.distributed.run.id", None if job.run_id is None else _formed(_RUN_ID, job.run_id)
+
+
+def _versions() -> Found:
+    yield "torch.version", _installed(_TORCH)
+    plain, rtx = _installed(_TORCH_TENSORRT), _installed(_TORCH_TENSORRT_RTX)
+    yield "torch_tensorrt.version", plain or rtx
+    found = {"tensorrt": _installed(_TENSORRT), "tensorrt_rtx": _installed(_TENSORRT_RTX)}
+    preferred = ("tensorrt_rtx", "tensorrt") if rtx and not plain else ("tensorrt", "tensorrt_rtx")
+    package = next((each for each in preferred if found[each]), None)
+    if package is not None:
+        yield "tensorrt.package", package
+        yield "tensorrt.version", found[package]
+
+
+def _installed(names: Iterable[str]) -> str | None:
+    """The version of the first of the distributions that is installed."""
+    for name in names:
+        with contextlib.suppress(Exception):  # not installed, or metadata that cannot be read
+            return _formed(_VERSION, version(name))
+    return None
+
+
+def _formed(form: re.Pattern[str], text: str) -> str | None:
+    return text if form.fullmatch(text) else None
+
+
+def _set_by_user() -> Iterable[str]:
+    """The keys in OTEL_RESOURCE_ATTRIBUTES: after a fork the SDK would have this detector's win."""
+    for pair in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","):
+        yield pair.partition("=")[0].strip()
