@@ -33,13 +33,14 @@ ALLOWED = {
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
+    "batching": VOCABULARY | {"_server_span", "engine"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
     | {"_base", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"sdk", "testing", "traces"},
-    "__init__": {"_base", "_version", "instrumentor"},
+    "__init__": {"_base", "_version", "batching", "instrumentor"},
     "_version": set(),
     "environment_variables": set(),
     "exceptions": set(),

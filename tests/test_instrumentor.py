@@ -19,7 +19,19 @@ import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor
-from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Choice, Folder, Number, Ranks, Seconds, Settings, Switch
+from torchspan._settings import (
+    ARGUMENTS,
+    PROVIDERS,
+    SETTINGS,
+    Choice,
+    Folder,
+    FunctionPath,
+    Number,
+    Ranks,
+    Seconds,
+    Settings,
+    Switch,
+)
 from torchspan.exceptions import ConfigurationError
 
 
@@ -59,7 +71,15 @@ def test_the_signature_is_the_table():
 def test_the_types_of_the_signature_are_those_of_the_table():
     names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider, "os": os}
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
-    types_of_kinds = {Switch: bool, Seconds: float, Number: float, Folder: str | os.PathLike[str], Ranks: str | int}
+    path = str | os.PathLike[str]
+    types_of_kinds = {
+        Switch: bool,
+        Seconds: float,
+        Number: float,
+        Folder: path,
+        FunctionPath: str,
+        Ranks: str | int,
+    }
     for setting in SETTINGS:
         if isinstance(setting.kind, Choice):
             assert hints[setting.name] == typing.Literal[setting.kind.choices] | None
@@ -120,8 +140,8 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(logger_provider=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'logger_provider' (expected one of build_phases, capture, detail, "
-        "engine_dir, heartbeat, log_correlation, meter_provider, propagation, ranks, sample_execute, "
-        "sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
+        "engine_dir, heartbeat, log_correlation, meter_provider, propagation, ranks, ready_after, "
+        "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 
 

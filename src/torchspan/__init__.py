@@ -18,6 +18,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   adapters/           HOW a library is hooked: applies its probes, returns the undo
 #   writer/             WHAT becomes of events: spans and metrics, through OpenTelemetry's API
 #   propagation/        carries OpenTelemetry's context into threads and processes
+#   batching.py         one run for several requests
 #   callbacks.py        the public side of subscribers/
 #   observers/          Torch-TensorRT's Observer API, for torchspan's phases and for user functions
 #   _bridge.py          builds engine, writer and adapters once an observed library is imported
@@ -28,6 +29,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 
 from torchspan._base.readiness import mark_ready
 from torchspan._version import __version__
+from torchspan.batching import batch
 from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
 
-__all__ = ["TorchspanInstrumentor", "__version__", "instrument", "mark_ready", "uninstrument"]
+__all__ = ["TorchspanInstrumentor", "__version__", "batch", "instrument", "mark_ready", "uninstrument"]

@@ -17,6 +17,7 @@ from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings
 from torchspan.adapters import Imports, Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
+from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
@@ -56,6 +57,7 @@ class Bridge:
         self._settings = settings
         self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
+        RUNNING.start(self._engine)
         capture_text = settings.capture == "text"
         route_of = None if run is None else run.route
         meters = None if run is None else run.meter_provider

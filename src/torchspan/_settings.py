@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     without_gpu: bool = False
     engine_dir: str | None = None
     log_correlation: bool = False
+    ready_after: str | None = None
     sample_other: float | None = None
     sample_execute: float | None = None
     sample_execute_per_second: float | None = None
@@ -168,6 +169,24 @@ class Number(_Kind):
         raise ValueError(self.expected)
 
 
+class FunctionPath(_Kind):
+    """Where a function is: its module, and its name in it."""
+
+    expected = "module:function, of a module that the program imports"
+
+    def parse(self, value: object) -> str:
+        """The text. Raises ValueError if it is no such path, or one into the script that runs."""
+        module, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+        parts = (*module.split("."), *path.split("."))
+        if colon and module != "__main__" and all(map(str.isidentifier, parts)):
+            return f"{module}:{path}"
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case of a name matters."""
+        return self.parse(text)
+
+
 class Folder(_Kind):
     """A path, made absolute: processes that start elsewhere mean the same folder."""
 
@@ -266,7 +285,7 @@ class Setting(NamedTuple):
 
     name: str
     variable: str
-    kind: Choice | Switch | Seconds | Number | Folder | Ranks
+    kind: _Kind
     default: Any
     doc: str
     option: str | None = None
@@ -379,6 +398,15 @@ SETTINGS = (
         "Where engines that were built without a GPU are kept, so that other processes can run them.",
         option="--engine-dir",
         default_text="`torchspan` in the user's folder for caches",
+    ),
+    Setting(
+        "ready_after",
+        env.TORCHSPAN_READY_AFTER,
+        FunctionPath(),
+        None,
+        "`module:function`: the program serves once this function has returned; what it compiles from then on is marked "
+        "`torchspan.while_serving`.",
+        default_text="`torchspan.mark_ready()` says it",
     ),
     Setting(
         "sample_other",

@@ -63,6 +63,12 @@ TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 it was started with, TRACEPARENT included, is linked to, and is not a parent. As every setting it holds for the
 processes that this one starts, too."""
 
+TORCHSPAN_READY_AFTER = "TORCHSPAN_READY_AFTER"
+"""`module:function`: the program serves once this function has returned, as if it called `torchspan.mark_ready()` then.
+
+What it compiles from then on is marked `torchspan.while_serving`. A coroutine function counts once it was awaited;
+`module:Class.method` is possible, a function of the script itself (`__main__`) is not."""
+
 TORCHSPAN_SAMPLE_OTHER = "TORCHSPAN_SAMPLE_OTHER"
 """With torchspan's sampler: the share of traces, 0 to 1, in which the program's own spans are kept. Default: 1.
 

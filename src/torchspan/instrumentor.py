@@ -169,7 +169,12 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         stop_carrying = _nothing
         if settings.propagation != "off":
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.export_metrics)
-        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, note_server_spans())
+        stop_waiting = _nothing
+        if settings.ready_after is not None:
+            from torchspan._base.ready_after import mark_ready_after
+
+            stop_waiting = mark_ready_after(settings.ready_after)
+        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, note_server_spans())
         type(self)._active = {
             **settings._asdict(),
             "tracer_provider": tracer_provider,
@@ -208,6 +213,7 @@ def instrument(
     propagation: Literal["on", "links", "off"] | None = None,
     without_gpu: bool | None = None,
     engine_dir: str | os.PathLike[str] | None = None,
+    ready_after: str | None = None,
     sample_other: float | None = None,
     sample_execute: float | None = None,
     sample_execute_per_second: float | None = None,
@@ -238,6 +244,8 @@ def instrument(
             that started this process is linked to, and is no parent. `off`: the context stays where it is.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
         engine_dir: the folder in which engines that were built without a GPU are kept for other processes.
+        ready_after: `module:function`: the program serves once this function has returned, as if it called
+            `torchspan.mark_ready()` then. Default: it calls that itself.
         sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
         sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. Another sampler than
             torchspan's is asked about such runs where this is more than 0, and decides alone.

@@ -135,6 +135,12 @@ OBSERVED = Phase(
     room=_DETAIL,
     folded=Folded.below("torchspan.observed"),
 )
+BATCH = Phase(
+    "torchspan.batch",
+    "Work for several requests at once, in `with torchspan.batch(requests)`: a child of the first request that is "
+    "sampled, with links to all that are. There is none where none is.",
+    keep=False,
+)
 IMPORT = Phase(
     "torchspan.import",
     "The first import of torch, Torch-TensorRT or TensorRT, where torchspan was instrumented before it. It is emitted "

@@ -97,6 +97,14 @@ OBSERVERS_OMITTED = Attribute(
     "torchspan.observer.omitted", "int", "How often observers fired in this span without an event that says so."
 )
 
+BATCH_REQUESTS = Attribute(
+    "torchspan.batch.requests",
+    "int",
+    "Requests for which the work was done, sampled or not.",
+    phase.BATCH,
+    at_start=True,
+)
+
 IMPORT_MODULE = Attribute(
     "torchspan.import.module",
     "string",

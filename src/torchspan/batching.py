@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamic batching: one run of a model for several requests, and the links between them."""
+
+# `import torchspan` loads this file, and most programs never batch: what a batch needs is imported at the first one.
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import context as context_api
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanContext
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from torchspan.engine import Engine, Event
+
+Request = Span | SpanContext | Context
+"""What stands for a request: its span, the context of its span, or OpenTelemetry's context in which it is handled."""
+
+
+class batch:  # noqa: N801 - it is used as a function is
+    """The work in a `with` statement is done for several requests at once: the span `torchspan.batch`, linked to each.
+
+    A server that batches keeps `opentelemetry.context.get_current()` with each request, and runs the model for several of
+    them on another thread::
+
+        with torchspan.batch([each.context for each in requests]):
+            outputs = model(torch.cat([each.rows for each in requests]))
+
+    The span is a child of the first request whose span is sampled, and has links to the spans of all that are; runs of
+    engines and compilations inside are below it. The spans of the other requests that are still open get a link to it. If
+    no request is sampled, what is inside is recorded as it is below the span of the first: compilations and metrics.
+    Nothing happens while torchspan is not instrumented.
+
+    requests: spans, span contexts or contexts. A context says more: a compilation inside is `torchspan.while_serving`
+    where one of them comes from a SERVER span. Requests without a span count, and have no link.
+
+    Raises TypeError for anything else, whether or not torchspan is instrumented.
+    """
+
+    __slots__ = ("_engine", "_event", "_requests", "_stack")
+
+    def __init__(self, requests: Iterable[Request]) -> None:
+        self._requests = [_checked(index, each) for index, each in enumerate(requests)]
+        self._engine: Engine | None = None
+        self._event: Event | None = None
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        from torchspan.engine.running import RUNNING
+
+        engine = self._engine = RUNNING.engine
+        if engine is None:
+            return self
+        sampled: Sequence[Span] = engine.guard.call("entering a batch", self._enter_parent) or ()
+        if sampled:
+            try:
+                self._open(engine, sampled)
+            except BaseException:  # a callback's policy wants it raised
+                self._stack.close()
+                raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        event, self._event = self._event, None
+        try:
+            if self._engine is not None and event is not None:
+                self._engine.close(event, error)
+        finally:
+            self._stack.close()
+
+    def _enter_parent(self) -> Sequence[Span]:
+        """Make the parent the current span. Returns the spans that are sampled, the parent first."""
+        spans = [_span_of(each) for each in self._requests]
+        sampled = [each for each in spans if each.get_span_context().trace_flags.sampled]
+        parent = next(iter(sampled or (each for each in spans if each.get_span_context().is_valid)), None)
+        if parent is not None:
+            token = context_api.attach(_below(parent, self._requests))
+            self._stack.callback(context_api.detach, token)
+        return sampled
+
+    def _open(self, engine: Engine, sampled: Sequence[Span]) -> None:
+        from torchspan import phase, semconv
+
+        links = tuple(each.get_span_context() for each in sampled)
+        self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)
+        made = None if self._event is None else self._event.handle
+        if isinstance(made, SpanContext) and made not in links:  # else the trace had no room for it
+            engine.guard.call("linking requests to their batch", _link_to, made, sampled[1:])
+
+
+def _checked(index: int, request: Any) -> Request:
+    if isinstance(request, (Span, SpanContext, Context)):
+        return request
+    raise TypeError(
+        f"batch() takes spans, span contexts or contexts; requests[{index}] is a {type(request).__name__}. "
+        "Keep opentelemetry.context.get_current() with each request."
+    )
+
+
+def _span_of(request: Request) -> Span:
+    if isinstance(request, Span):
+        return request
+    return trace.NonRecordingSpan(request) if isinstance(request, SpanContext) else trace.get_current_span(request)
+
+
+def _below(parent: Span, requests: Sequence[Request]) -> Context:
+    """The current context with `parent`, and with the note of a SERVER span that one of the requests comes from."""
+    from torchspan._server_span import KEY
+
+    context = trace.set_span_in_context(parent)
+    notes = (each[KEY] for each in requests if isinstance(each, Context) and KEY in each)
+    note = next(notes, None)
+    return context if note is None else context_api.set_value(KEY, note, context)
+
+
+def _link_to(made: SpanContext, spans: Iterable[Span]) -> None:
+    for each in spans:
+        add_link = getattr(each, "add_link", None)  # spans of an older API, or of another SDK, have none
+        if add_link is not None and each.is_recording():
+            add_link(made)
