@@ -42,7 +42,7 @@ def sampler(context: Context) -> Iterator[Check]:
     elif word in _RATIOS and not _is_share(argument):
         given = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
         summary = f"{variable}={value} with a ratio of 1: {given}, where a number from 0 to 1 is expected."
-        yield Check(name, State.WARNING, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
+        yield Check(name, State.FAILED, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
     elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", value):
         yield Check(name, State.NOTE, f"{variable}={value}. {_FOREIGN}", remedy, facts)
     else:
@@ -57,7 +57,7 @@ def _torchspan_sampler(name: str, given: str, argument: str | None, facts: Mappi
     refused = [each for each in parsed(argument) if isinstance(each, str)]
     if refused:
         summary = f"{given}: the sampler ignores {' It ignores '.join(refused)}"
-        return Check(name, State.WARNING, summary, "Correct what is named.", facts)
+        return Check(name, State.FAILED, summary, "Correct what is named.", facts)
     rules = f" Rules: {argument}." if argument else ""
     summary = f"{given}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
     return Check(name, State.OK, summary, facts=facts)
@@ -149,7 +149,7 @@ def _in_file(
     if {*own} & {*found}:
         return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
     given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
-    return Check(name, State.NOTE, f"{given} {without}", f"Write there: {place}: {wanted}:", facts)
+    return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
 
 
 def _kinds(node: Any) -> list[str]:

@@ -21,11 +21,12 @@ def settings(context: Context) -> Iterator[Check]:
     options = _options(context)
     for row in resolved({}, file=options, environment=context.environment):
         if isinstance(row.setting, Setting):
-            yield _check(row, row.setting.name, describe(row.setting.name, row.value))
+            yield _check(row, row.setting.name, describe(row.setting.name, row.value), _plain(row.value))
     for row in resolved_variables(context.environment):
         name = row.setting.variable.removeprefix(_PREFIX).lower()
-        given = context.variable(row.setting.variable) if row.source is Source.VARIABLE else ""
-        yield _check(row, name, given or getattr(row.setting, "default", "") or "not set")
+        # As text: permissions are octal digits.
+        value = context.variable(row.setting.variable) if row.source is Source.VARIABLE else row.setting.default
+        yield _check(row, name, value or "not set", value or None)
 
 
 def _options(context: Context) -> dict[str, Any]:
@@ -33,10 +34,10 @@ def _options(context: Context) -> dict[str, Any]:
     return {} if options is None else {name: value for name, value in options.items() if name != "enabled"}
 
 
-def _check(row: Resolved, name: str, value: str) -> Check:
+def _check(row: Resolved, name: str, text: str, value: Any) -> Check:
     source = _SOURCES.get(row.source, row.setting.variable)
-    facts = {"value": _plain(row.value), "source": row.source.value, "variable": row.setting.variable}
-    summary = f"{name} is {value} ({source})."
+    facts = {"value": value, "source": row.source.value, "variable": row.setting.variable}
+    summary = f"{name} is {text} ({source})."
     if row.refused is not None:
         return Check(f"settings.{name}", State.FAILED, f"{row.refused}.", "Correct the value, or remove it.", facts)
     return Check(f"settings.{name}", State.OK, summary, facts=facts)
