@@ -39,7 +39,7 @@ class ProbesCommand:
     def run(self, arguments: argparse.Namespace) -> int:  # noqa: ARG002 - the protocol's signature
         from torchspan import adapters, probes
 
-        _import_libraries()
+        import_libraries()
         resolved = adapters.resolve_probes()
         versions = adapters.versions()
         terminal = Terminal(sys.stdout)
@@ -98,7 +98,7 @@ def _is_inside(version: str, supported: tuple[tuple[int, int], tuple[int, int]])
     return number is not None and supported[0] <= number <= supported[1]
 
 
-def _import_libraries() -> None:
+def import_libraries() -> None:
     """Import torch_tensorrt, with the stand-in where there is no GPU, and TensorRT. Raises CommandError where that fails."""
     names = [name for name in (_LIBRARY, *_PLAIN) if importlib.util.find_spec(name) is not None]
     if _LIBRARY in names and importlib.util.find_spec("torch") is None:

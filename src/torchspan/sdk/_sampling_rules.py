@@ -48,6 +48,15 @@ def _from_environment() -> Mapping[str, float]:
 
 
 def _read(text: str | None) -> Iterator[tuple[str, float]]:
+    for rule in parsed(text):
+        if isinstance(rule, str):
+            _logger.warning("torchspan's sampler ignores %s", rule)
+        else:
+            yield rule
+
+
+def parsed(text: str | None) -> Iterator[tuple[str, float] | str]:
+    """The rules of a text as names and values; for one that means nothing, a text that says what it is and why."""
     seen: set[str] = set()
     for rule in () if text is None else str(text).split(","):
         name, equals, value = (part.strip().lower() for part in rule.partition("="))
@@ -61,7 +70,7 @@ def _read(text: str | None) -> Iterator[tuple[str, float]]:
             number = _number(name, value)
         except ValueError as error:
             shown = rule.strip() if len(rule) <= SHOWN else f"{rule.strip()[:SHOWN]}…"
-            _logger.warning("torchspan's sampler ignores the rule %r in %s: %s.", shown, VARIABLE, error)
+            yield f"the rule {shown!r} in {VARIABLE}: {error}."
         else:
             seen.add(name)
             yield name, number

@@ -18,25 +18,45 @@ if TYPE_CHECKING:
 
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
-    from torchspan.cli.doctor._packages import configurator, sdk
+    from torchspan.cli.doctor import _hooks, _libraries, _packages, _plugins, _switches, _values
 
-    return (sdk, configurator)
+    return (
+        _packages.sdk,
+        _packages.distro,
+        _packages.configurator,
+        _switches.instrumentation,
+        _switches.disabled,
+        _switches.file,
+        _switches.provider,
+        _libraries.python,
+        _libraries.libraries,
+        _hooks.hooks,
+        _plugins.sampler,
+        _plugins.id_generator,
+        _plugins.resource_detectors,
+        _values.settings,
+        _values.unknown,
+    )
 
 
 class DoctorCommand:
     """Say whether traces of a program started here would arrive, and what to do if not.
 
-    Looks at what is installed, at the environment variables and at what they name. Changes nothing, and imports none of
-    the observed libraries. Never prints credentials. Exit status 1: something that was asked for cannot work.
+    Looks at what is installed, at the environment variables and at what they name, as a program would see them that is
+    started here. Changes nothing, and imports no observed library without --probe. Never prints credentials.
+    Exit status 1: something that was asked for cannot work.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON (described in docs/doctor.md)")
+        parser.add_argument(
+            "--probe", action="store_true", help="look for the hook points, too; imports torch_tensorrt and TensorRT"
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         from torchspan.cli.doctor import _report as report
 
-        context = Context(os.environ)
+        context = Context(os.environ, probe=arguments.probe)
         found: list[Check] = []
         if arguments.json:
             found.extend(report.rows(checks(), context))

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
+
+from torchspan.cli.doctor._configuration import ConfigurationFile, configuration_file
 
 
 class State(enum.Enum):
@@ -34,7 +38,8 @@ class Check(NamedTuple):
     facts: Mapping[str, Any] = {}
 
 
-class Context(NamedTuple):
+@dataclass(frozen=True)
+class Context:
     """What the checks look at.
 
     environment: the variables of a program that would be started here. probe: whether the observed libraries may be
@@ -44,6 +49,13 @@ class Context(NamedTuple):
     environment: Mapping[str, str]
     probe: bool = False
     send: bool = False
+
+    @cached_property
+    def file(self) -> ConfigurationFile | None:
+        """The file that OTEL_CONFIG_FILE names; None where it names none. With a file, OpenTelemetry's SDK reads its own
+        variables no more, apart from those that the file itself refers to.
+        """
+        return configuration_file(self.environment)
 
     def variable(self, name: str) -> str:
         """The value of an environment variable without the blanks around it, empty where it is not set.

@@ -10,16 +10,14 @@ from torchspan.cli.doctor._check import Check, Context, State
 
 INSTALL = "pip install 'torchspan[auto]'"
 
-READ_BY_THE_CONFIGURATOR = (
+CONFIGURED = (
     "OTEL_CONFIG_FILE",
     "OTEL_TRACES_EXPORTER",
     "OTEL_METRICS_EXPORTER",
     "OTEL_LOGS_EXPORTER",
-    "OTEL_TRACES_SAMPLER",
     "OTEL_PYTHON_ID_GENERATOR",
-    "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS",
 )
-"""Variables that ask for something and that have an effect through a configurator alone, or mostly."""
+"""Variables that ask for something and that a configurator alone reads."""
 
 
 def installed(distribution: str) -> str | None:
@@ -30,54 +28,94 @@ def installed(distribution: str) -> str | None:
         return None
 
 
-def named(group: str, name: str | None = None) -> EntryPoint | None:
-    """The entry point of a group that OpenTelemetry takes: the first, or the first of that name; None without one."""
-    found = entry_points(group=group) if name is None else entry_points(group=group, name=name)
-    return next(iter(found), None)
+def plugins(group: str, name: str | None = None) -> list[EntryPoint]:
+    """The entry points of a group, or those of them that have this name, in the order in which OpenTelemetry sees them."""
+    return list(entry_points(group=group) if name is None else entry_points(group=group, name=name))
 
 
 def sdk(_context: Context) -> Iterator[Check]:
     """Without the SDK, OpenTelemetry's API drops every span."""
     found = installed("opentelemetry-sdk")
+    facts = {"version": found}
     if found is None:
         yield Check(
             "sdk.installed",
             State.FAILED,
             "OpenTelemetry's SDK is not installed: spans and metrics go nowhere.",
             f"Install the SDK, exporters and what configures them: {INSTALL}",
-            {"version": None},
+            facts,
         )
         return
-    yield Check("sdk.installed", State.OK, f"OpenTelemetry's SDK {found} is installed.", facts={"version": found})
+    yield Check("sdk.installed", State.OK, f"OpenTelemetry's SDK {found} is installed.", facts=facts)
+
+
+def distro(context: Context) -> Iterator[Check]:
+    """A distro sets the defaults of `opentelemetry-instrument`: with OpenTelemetry's own, OTLP over gRPC."""
+    variable, name = "OTEL_PYTHON_DISTRO", "sdk.distro"
+    wanted = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
+    found = plugins("opentelemetry_distro", wanted)
+    facts = {"variable": wanted, "found": [each.value for each in found]}
+    if wanted is not None and not found:
+        yield Check(
+            name,
+            State.FAILED,
+            f"{variable}={wanted} names a distro that is not installed: its defaults are not set.",
+            f"Unset {variable}, or install the package that brings {wanted or 'the distro that you want'}.",
+            facts,
+        )
+    elif not found:
+        yield Check(
+            name,
+            State.NOTE,
+            "No distro is installed: exporters are those that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name.",
+            f"For exporters by default (OTLP over gRPC): {INSTALL}",
+            facts,
+        )
+    elif len(found) > 1:
+        yield Check(
+            name,
+            State.WARNING,
+            f"{len(found)} distros are installed; OpenTelemetry takes {found[0].name}, the first that it finds.",
+            f"Name the one that you want: {variable}={found[0].name}",
+            facts,
+        )
+    else:
+        yield Check(name, State.OK, f"The distro is {found[0].value}.", facts=facts)
 
 
 def configurator(context: Context) -> Iterator[Check]:
     """Without a configurator `opentelemetry-instrument` makes no provider."""
-    variable = "OTEL_PYTHON_CONFIGURATOR"
-    wanted = context.variable(variable) or None
-    found = named("opentelemetry_configurator", wanted)
-    facts = {"wanted": wanted, "found": None if found is None else found.value}
-    if found is not None:
-        summary = f"`opentelemetry-instrument` configures the SDK with {found.value}."
-        yield Check("sdk.configurator", State.OK, summary, facts=facts)
-        return
-    asking = [name for name in READ_BY_THE_CONFIGURATOR if context.variable(name)]
-    if wanted is not None:
+    variable, name = "OTEL_PYTHON_CONFIGURATOR", "sdk.configurator"
+    wanted = context.environment.get(variable)
+    found = plugins("opentelemetry_configurator", wanted)
+    facts = {"variable": wanted, "found": [each.value for each in found]}
+    if wanted is not None and not found:
         yield Check(
-            "sdk.configurator",
+            name,
             State.FAILED,
             f"{variable}={wanted} names a configurator that is not installed: nothing configures the SDK.",
-            f"Unset {variable}, or install the package that brings {wanted}.",
+            f"Unset {variable}, or install the package that brings {wanted or 'the configurator that you want'}.",
             facts,
         )
-        return
-    missing = "No distro and no configurator is installed: `opentelemetry-instrument` configures no SDK"
-    yield Check(
-        "sdk.configurator",
-        State.FAILED if asking else State.WARNING,
-        f"{missing}, and {', '.join(asking)} {'have' if len(asking) > 1 else 'has'} no effect there."
-        if asking
-        else f"{missing}. A program that sets its own provider does not need one.",
-        f"Install one: {INSTALL}",
-        {**facts, "without_effect": asking},
-    )
+    elif not found:
+        asking = [each for each in CONFIGURED if context.variable(each)]
+        effect = f"{', '.join(asking)} {'have' if len(asking) > 1 else 'has'} no effect there"
+        yield Check(
+            name,
+            State.FAILED if asking else State.WARNING,
+            "No configurator is installed: nothing configures the SDK under `opentelemetry-instrument`, "
+            + (f"and {effect}." if asking else "unless the program does it."),
+            f"Install OpenTelemetry's own: {INSTALL}",
+            facts,
+        )
+    elif len(found) > 1:
+        yield Check(
+            name,
+            State.WARNING,
+            f"{len(found)} configurators are installed; OpenTelemetry takes {found[0].name}, the first that it finds.",
+            f"Name the one that you want: {variable}={found[0].name}",
+            facts,
+        )
+    else:
+        summary = f"`opentelemetry-instrument` configures the SDK with {found[0].value}."
+        yield Check(name, State.OK, summary, facts=facts)

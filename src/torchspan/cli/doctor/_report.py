@@ -22,7 +22,7 @@ _INDENT = 9
 
 def rows(checks: Iterable[CheckFunction], context: Context) -> Iterator[Check]:
     """What the checks found, in their order, without credentials. A check that raises is a row."""
-    secrets = Secrets(context.environment)
+    secrets = Secrets(context)
     for check in checks:
         try:
             for row in check(context):

@@ -8,6 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from torchspan.cli.doctor._check import Context
+from torchspan.cli.doctor._configuration import headers
+
 HIDDEN = "***"
 _HEADERS = re.compile(r"OTEL_EXPORTER_OTLP(_\w+)?_HEADERS$")
 _USER_INFO = re.compile(r"(?<=//)[^/?#\s]*@")
@@ -16,10 +19,13 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 
 
 class Secrets:
-    """The credentials in an environment: values of headers; users, passwords and queries of URLs."""
+    """The credentials of an environment and its configuration file: values of headers; users, passwords and queries of URLs."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        values = {value for name, text in environment.items() for value in _credentials(name, text)}
+    def __init__(self, context: Context) -> None:
+        texts = [text for name, text in context.environment.items() if _HEADERS.match(name)]
+        if context.file is not None:
+            texts.extend(headers(context.file.configuration))
+        values = {value for text in texts for value in _credentials(text)}
         # A value may stand in another one.
         self._values = sorted(values, key=len, reverse=True)
 
@@ -39,10 +45,8 @@ class Secrets:
         return _URL.sub(lambda url: _QUERY.sub(HIDDEN, _USER_INFO.sub(f"{HIDDEN}@", url[0])), text)
 
 
-def _credentials(name: str, text: str) -> Iterator[str]:
-    """The values of headers in a variable; of `Bearer abc` the second word, too."""
-    if not _HEADERS.match(name):
-        return
+def _credentials(text: str) -> Iterator[str]:
+    """The values of a list of headers; of `Bearer abc` the second word, too."""
     for entry in text.split(","):
         _, equals, value = entry.partition("=")
         for each in {value.strip(), unquote(value).strip()} if equals else {entry.strip()}:

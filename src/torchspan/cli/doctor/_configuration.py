@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of OpenTelemetry's declarative configuration, read as OpenTelemetry reads it."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+VARIABLE = "OTEL_CONFIG_FILE"
+
+
+class ConfigurationFile(NamedTuple):
+    """What became of the file.
+
+    path: as the variable gives it. configuration: OpenTelemetry's model of what it says; None where nothing can be read.
+    problem: why not, with what to do about it; both empty where it can. No value of the file stands in it.
+    """
+
+    path: str
+    configuration: Any = None
+    problem: str = ""
+    remedy: str = ""
+
+    def node(self, *path: str) -> Any:
+        """The part of the configuration behind these names; None where the file does not have it."""
+        found = self.configuration
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else getattr(found, name, None)
+        return found
+
+    def options(self) -> dict[str, Any] | None:
+        """What the file says to torchspan's instrumentor; None where it does not name it."""
+        found = self.node("instrumentation_development", "python", "torchspan")
+        return dict(found) if isinstance(found, Mapping) else None
+
+
+def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
+    """The file that the environment names; None where it names none. Raises nothing."""
+    path = environment.get(VARIABLE)
+    if not path:
+        return None
+    if importlib.util.find_spec("opentelemetry.configuration") is None:
+        return ConfigurationFile(
+            path,
+            problem=f"{VARIABLE} is set, and the package opentelemetry-configuration that reads it is not installed: "
+            "OpenTelemetry's set-up fails, and no span leaves the program.",
+            remedy="Install it: pip install 'torchspan[auto]'",
+        )
+    quiet = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # the loader logs what it raises, with values of the file
+    try:
+        from opentelemetry.configuration import load_config_file
+
+        return ConfigurationFile(path, load_config_file(path))
+    except Exception as error:
+        problem = f"{VARIABLE}={path} cannot be used: {_reason(error)}. OpenTelemetry's set-up fails, and no span leaves the program."
+        return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
+    finally:
+        logging.disable(quiet)
+
+
+def _reason(error: Exception) -> str:
+    """Why it cannot be read, without a value of the file: that could be a credential."""
+    cause = error.__cause__
+    kind = "" if cause is None else type(cause).__name__
+    if isinstance(cause, OSError):
+        return cause.strerror or kind
+    if kind == "ValidationError":
+        place = ".".join(map(str, getattr(cause, "absolute_path", ()))) or "its top level"
+        return f"{place} does not match OpenTelemetry's schema (rule `{getattr(cause, 'validator', 'unknown')}`)"
+    mark = getattr(cause, "problem_mark", None)
+    if mark is not None:
+        return f"line {mark.line + 1}, column {mark.column + 1} is no YAML"
+    if kind == "JSONDecodeError":
+        return f"line {getattr(cause, 'lineno', '?')}, column {getattr(cause, 'colno', '?')} is no JSON"
+    if cause is not None:
+        return f"{kind} while it was read"
+    return str(error).partition("\n")[0].removesuffix(".")
+
+
+def headers(model: Any) -> Iterator[str]:
+    """The values of the headers that a configuration gives to its exporters."""
+    if is_dataclass(model) and not isinstance(model, type):
+        for field in fields(model):
+            value = getattr(model, field.name)
+            if field.name == "headers_list" and isinstance(value, str):
+                yield value
+            elif field.name == "headers" and isinstance(value, list):
+                yield from (f"{each.name}={each.value}" for each in value)
+            else:
+                yield from headers(value)
+    elif isinstance(model, (list, tuple)):
+        for each in model:
+            yield from headers(each)
+    elif isinstance(model, Mapping):
+        for each in model.values():
+            yield from headers(each)

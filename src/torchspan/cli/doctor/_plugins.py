@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torchspan's plug-ins of the SDK that a variable has to name: the sampler, the id generator, the resource detector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._packages import plugins
+from torchspan.sdk._sampling_rules import parsed
+
+TORCHSPAN = "torchspan"
+_SAMPLERS = (TORCHSPAN, "parentbased_torchspan")
+_RATIOS = ("traceidratio", "parentbased_traceidratio")
+_OFF = ("always_off", "parentbased_always_off")
+_BUILT_IN = ("always_on", "parentbased_always_on", *_OFF, *_RATIOS)
+_DEFAULT_SAMPLER = "parentbased_always_on"
+
+_NEVER_READ = "The configuration file cannot be used, so nothing is set."
+
+
+def sampler(context: Context) -> Iterator[Check]:
+    """Which spans are kept, and what torchspan's sampler would do."""
+    variable, name = "OTEL_TRACES_SAMPLER", "sdk.sampler"
+    if context.file is not None:
+        yield _in_file(context, name, ("tracer_provider", "sampler"), _SAMPLERS, _FOREIGN, "parentbased_torchspan")
+        return
+    value, argument = context.variable(variable), context.environment.get(f"{variable}_ARG")
+    facts = {"variable": value or None, "argument": argument}
+    remedy = f"To keep every compilation, and to sample the rest by rules: {variable}=parentbased_torchspan"
+    word = value.lower() if value.lower() in _BUILT_IN else value
+    if not value:
+        summary = f"{variable} is not set: {_DEFAULT_SAMPLER} decides. {_FOREIGN}"
+        yield Check(name, State.NOTE, summary, remedy, facts)
+    elif word in _SAMPLERS:
+        yield _torchspan_sampler(name, f"{variable}={value}", argument, facts)
+    elif word in _OFF:
+        kept = "no trace" if word == "always_off" else "no trace that begins in the program"
+        yield Check(name, State.WARNING, f"{variable}={value}: {kept} is recorded.", remedy, facts)
+    elif word in _RATIOS and not _is_share(argument):
+        given = f"{variable}_ARG={argument}" if argument is not None else f"{variable}_ARG is not set"
+        summary = f"{variable}={value} with a ratio of 1: {given}, where a number from 0 to 1 is expected."
+        yield Check(name, State.FAILED, summary, f"Set {variable}_ARG, to 0.1 for example.", facts)
+    elif word in _BUILT_IN or plugins("opentelemetry_traces_sampler", value):
+        yield Check(name, State.NOTE, f"{variable}={value}. {_FOREIGN}", remedy, facts)
+    else:
+        summary = f"{variable}={value} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
+        yield Check(name, State.FAILED, summary, f"Correct the name. {remedy}", facts)
+
+
+_FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
+
+
+def _torchspan_sampler(name: str, given: str, argument: str | None, facts: Mapping[str, Any]) -> Check:
+    refused = [each for each in parsed(argument) if isinstance(each, str)]
+    if refused:
+        summary = f"{given}: the sampler ignores {' It ignores '.join(refused)}"
+        return Check(name, State.FAILED, summary, "Correct what is named.", facts)
+    rules = f" Rules: {argument}." if argument else ""
+    summary = f"{given}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
+    return Check(name, State.OK, summary, facts=facts)
+
+
+def _is_share(text: str | None) -> bool:
+    try:
+        return 0 <= float(text or "") <= 1
+    except ValueError:
+        return False
+
+
+_RANDOM = (
+    "Ids of the program's spans come from Python's global random numbers: `random.seed()` makes them repeat, in every rank "
+    "the same, and each id changes the numbers that the program draws. torchspan's spans have ids of their own."
+)
+
+
+def id_generator(context: Context) -> Iterator[Check]:
+    """Where the ids of the program's own spans come from."""
+    variable, name = "OTEL_PYTHON_ID_GENERATOR", "sdk.id_generator"
+    if context.file is not None:
+        yield _in_file(context, name, ("tracer_provider", "id_generator"), (TORCHSPAN,), _RANDOM, TORCHSPAN)
+        return
+    value = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
+    facts = {"variable": value}
+    remedy = (
+        f"Set {variable}={TORCHSPAN}. A program that makes its own provider: "
+        "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
+    )
+    if value is None:
+        yield Check(name, State.NOTE, f"{variable} is not set. {_RANDOM}", remedy, facts)
+    elif value.strip() == TORCHSPAN:
+        yield Check(name, State.OK, f"{variable}={value}: ids do not repeat after `random.seed()`.", facts=facts)
+    elif value.strip() == "random":
+        yield Check(name, State.NOTE, f"{variable}={value}. {_RANDOM}", remedy, facts)
+    elif plugins("opentelemetry_id_generator", value.strip()):
+        yield Check(name, State.NOTE, f"{variable}={value}.", facts=facts)
+    else:
+        yield Check(
+            name,
+            State.FAILED,
+            f"{variable}={value} names an id generator that is not installed: OpenTelemetry's set-up fails, and no span "
+            "leaves the program.",
+            f"Unset {variable}, or set it to {TORCHSPAN}.",
+            facts,
+        )
+
+
+_NO_RANKS = "Rank, run and versions of the libraries do not stand beside the spans."
+
+
+def resource_detectors(context: Context) -> Iterator[Check]:
+    """What describes the process in the resource."""
+    variable, name = "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "sdk.resource_detectors"
+    if context.file is not None:
+        path = ("resource", "detection_development", "detectors")
+        yield _in_file(context, name, path, (TORCHSPAN,), _NO_RANKS, TORCHSPAN)
+        return
+    value = context.variable(variable)
+    names = [each.strip() for each in value.split(",") if each.strip()]
+    facts = {"variable": value or None, "detectors": names}
+    unknown = [each for each in names if each != "*" and not plugins("opentelemetry_resource_detector", each)]
+    if unknown:
+        summary = f"{variable}={value}: no package brings {', '.join(unknown)}."
+        yield Check(name, State.FAILED, summary, "Correct the name, or take it out.", facts)
+    elif {TORCHSPAN, "*"} & {*names}:
+        summary = f"{variable}={value}: rank, run and versions of the libraries stand beside the spans."
+        yield Check(name, State.OK, summary, facts=facts)
+    else:
+        given = f"{variable}={value}." if value else f"{variable} is not set."
+        remedy = f"To see them: {variable}={','.join((*names, TORCHSPAN))}"
+        yield Check(name, State.NOTE, f"{given} {_NO_RANKS}", remedy, facts)
+
+
+def _in_file(
+    context: Context, name: str, path: tuple[str, ...], own: tuple[str, ...], without: str, wanted: str
+) -> Check:
+    """What the configuration file names at a path, which takes the place of the variable.
+
+    own: torchspan's names for it. without: what another one means. wanted: the name to set.
+    """
+    file = context.file
+    if file is None or file.problem:
+        return Check(name, State.NOTE, _NEVER_READ, "See sdk.configuration.")
+    place = ".".join(path).replace("_development", "/development")
+    found = _kinds(file.node(*path))
+    facts = {"file": found}
+    if {*own} & {*found}:
+        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
+    given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
+    return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
+
+
+def _kinds(node: Any) -> list[str]:
+    """The names that a node of the model chooses, of a list of nodes those of each."""
+    if isinstance(node, list):
+        return [name for each in node for name in _kinds(each)]
+    if node is None:
+        return []
+    chosen = [field.name for field in fields(node) if getattr(node, field.name) is not None]
+    return [*chosen, *getattr(node, "additional_properties", {})]

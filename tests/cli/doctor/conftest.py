@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks asked in this process, and an environment that holds torchspan's core install alone."""
+
+import pytest
+
+from support.core_install import Environment, core
+from torchspan.cli import doctor
+from torchspan.cli.doctor import _report as report
+from torchspan.cli.doctor._check import Context
+
+
+@pytest.fixture
+def rows():
+    """The rows of every check in an environment with these variables, by name."""
+
+    def ask(probe=False, **environment):
+        return {row.name: row for row in report.rows(doctor.checks(), Context(environment, probe=probe))}
+
+    return ask
+
+
+@pytest.fixture(scope="session")
+def core_install(tmp_path_factory):
+    return Environment(tmp_path_factory.mktemp("core"), *core())
+
+
+@pytest.fixture
+def distribution(tmp_path, monkeypatch):
+    """Makes a distribution that is installed in front of the others: its name, version, requirements, entry points."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def install(name, version, *requirements, module=None, **entry_points):
+        metadata = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info"
+        metadata.mkdir()
+        lines = [f"Name: {name}", f"Version: {version}", *(f"Requires-Dist: {each}" for each in requirements)]
+        (metadata / "METADATA").write_text("\n".join(("Metadata-Version: 2.1", *lines)) + "\n", encoding="utf-8")
+        sections = [f"[{group}]\n{text}\n" for group, text in entry_points.items()]
+        (metadata / "entry_points.txt").write_text("\n".join(sections), encoding="utf-8")
+        if module is not None:
+            (tmp_path / f"{module}.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
+
+    return install

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OTEL_CONFIG_FILE: a file that cannot be used, and what a file says instead of the variables."""
+
+import pytest
+
+from torchspan.cli.doctor._check import State
+
+WHOLE = """
+file_format: "1.0"
+tracer_provider:
+  processors:
+    - batch:
+        exporter:
+          otlp_http:
+            endpoint: http://me:pass@localhost:4318/v1/traces
+            headers:
+              - name: authorization
+                value: s3cret
+  sampler:
+    parentbased_torchspan:
+  id_generator:
+    torchspan:
+resource:
+  detection/development:
+    detectors:
+      - host:
+      - torchspan:
+instrumentation/development:
+  python:
+    torchspan:
+      detail: passes
+"""
+
+
+@pytest.fixture
+def asked(rows, tmp_path):
+    """The rows with a configuration file of this text."""
+
+    def ask(text, suffix=".yaml", **variables):
+        path = tmp_path / f"otel{suffix}"
+        path.write_text(text, encoding="utf-8")
+        return rows(OTEL_CONFIG_FILE=str(path), **variables)
+
+    ask.path = tmp_path / "otel.yaml"
+    return ask
+
+
+def test_the_plug_ins_that_a_file_names_are_those_in_use(asked):
+    found = asked(WHOLE, OTEL_TRACES_SAMPLER="always_off")
+
+    assert found["sdk.configuration"][1:3] == (
+        State.OK,
+        (
+            f"The SDK is configured by the file {asked.path}. OpenTelemetry ignores its own variables where the file does not "
+            "refer to them."
+        ),
+    )
+    assert found["sdk.sampler"][1:3] == (
+        State.OK,
+        "tracer_provider.sampler in the configuration file: parentbased_torchspan.",
+    )
+    assert found["sdk.id_generator"][1:3] == (
+        State.OK,
+        "tracer_provider.id_generator in the configuration file: torchspan.",
+    )
+    assert found["sdk.resource_detectors"][1:3] == (
+        State.OK,
+        "resource.detection/development.detectors in the configuration file: host, torchspan.",
+    )
+
+
+def test_what_a_file_does_not_name_is_a_note_with_what_to_write(asked):
+    found = asked(
+        'file_format: "1.0"\ntracer_provider:\n  processors: [simple: {exporter: {console: }}]\n  sampler:\n    always_on:\n'
+    )
+
+    assert found["sdk.sampler"][1:4] == (
+        State.NOTE,
+        (
+            "tracer_provider.sampler in the configuration file: always_on. It drops compilations below a parent that is not "
+            "sampled; they remain in the metrics."
+        ),
+        "To use torchspan's: name parentbased_torchspan there.",
+    )
+    assert found["sdk.id_generator"].summary.startswith("tracer_provider.id_generator is not in the file.")
+    assert found["sdk.resource_detectors"].remedy == "To use torchspan's: name torchspan there."
+
+
+def test_an_option_of_the_file_is_a_setting_and_wins_over_its_variable(asked):
+    row = asked(WHOLE, TORCHSPAN_DETAIL="stages")["settings.detail"]
+
+    assert (row.state, row.summary) == (State.OK, "detail is 'passes' (the configuration file).")
+    assert row.facts == {"value": "passes", "source": "configuration file", "variable": "TORCHSPAN_DETAIL"}
+
+
+def test_an_option_that_torchspan_does_not_have_fails_with_the_one_that_was_meant(asked):
+    row = asked(WHOLE.replace("detail:", "detial:"))["settings.unknown"]
+
+    assert row.state is State.FAILED
+    assert row.summary == "torchspan has no such setting, and ignores: detial (did you mean detail?)."
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "summary"),
+    [
+        (
+            'file_format: "1.0"\ndisabled: true\n',
+            "sdk.enabled",
+            "`disabled: true` in the configuration file: the SDK is not set up, and every span and metric is dropped.",
+        ),
+        (
+            WHOLE.replace("detail: passes", "enabled: false"),
+            "instrumentation.enabled",
+            "`enabled: false` in the configuration file switches torchspan off.",
+        ),
+    ],
+)
+def test_a_file_that_switches_tracing_off_is_a_warning(asked, text, name, summary):
+    assert asked(text)[name][1:3] == (State.WARNING, summary)
+
+
+REASONS = [
+    ("", ".yaml", "Configuration file is empty"),
+    ("- s3cret", ".yaml", "Configuration must be a mapping/object, got list"),
+    ("a: [s3cret", ".yaml", "line 1, column 11 is no YAML"),
+    ('{"s3cret"', ".json", "line 1, column 10 is no JSON"),
+    (
+        'file_format: "1.0"\nlog_level: s3cret\n',
+        ".yaml",
+        "log_level does not match OpenTelemetry's schema (rule `enum`)",
+    ),
+    ("a: s3cret", ".yaml", "its top level does not match OpenTelemetry's schema (rule `required`)"),
+    ('file_format: "7.0"', ".yaml", "Unsupported file_format"),
+    (WHOLE, ".txt", "Unsupported file format: .txt. Use .yaml, .yml, or .json"),
+]
+
+
+@pytest.mark.parametrize(("text", "suffix", "reason"), REASONS, ids=[reason for *_, reason in REASONS])
+def test_a_file_that_cannot_be_used_fails_with_the_reason_and_no_value_of_it(asked, text, suffix, reason):
+    found = asked(text, suffix)
+    row = found["sdk.configuration"]
+
+    assert row.state is State.FAILED
+    assert reason in row.summary
+    assert row.summary.endswith("OpenTelemetry's set-up fails, and no span leaves the program.")
+    assert "s3cret" not in str(found)
+    assert found["sdk.sampler"][1:4] == (
+        State.NOTE,
+        "The configuration file cannot be used, so nothing is set.",
+        "See sdk.configuration.",
+    )
+
+
+def test_a_file_that_is_not_there_fails(rows, tmp_path):
+    row = rows(OTEL_CONFIG_FILE=str(tmp_path / "none.yaml"))["sdk.configuration"]
+
+    assert row.state is State.FAILED
+    assert f"Configuration file not found: {tmp_path / 'none.yaml'}" in row.summary
+
+
+def test_headers_of_the_file_are_hidden_wherever_they_stand(asked):
+    found = asked(WHOLE.replace("detail: passes", "detail: s3cret"))
+
+    assert found["settings.detail"].state is State.FAILED
+    assert found["settings.detail"].summary.startswith("Invalid detail='***' in the configuration file")
+    assert "s3cret" not in str(found)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of OpenTelemetry is installed, and which of it `opentelemetry-instrument` takes."""
+
+import pytest
+
+from torchspan.cli.doctor._check import State
+
+
+def test_the_distro_and_the_configurator_of_opentelemetry_are_found(rows):
+    found = rows()
+
+    assert found["sdk.distro"][1:4] == (State.OK, "The distro is opentelemetry.distro:OpenTelemetryDistro.", "")
+    assert found["sdk.configurator"][1:4] == (
+        State.OK,
+        "`opentelemetry-instrument` configures the SDK with opentelemetry.distro:OpenTelemetryConfigurator.",
+        "",
+    )
+
+
+@pytest.mark.parametrize("kind", ["distro", "configurator"])
+def test_a_distro_or_configurator_that_is_not_installed_fails(rows, kind):
+    row = rows(**{f"OTEL_PYTHON_{kind.upper()}": "acme"})[f"sdk.{kind}"]
+
+    assert row.state is State.FAILED
+    assert f"OTEL_PYTHON_{kind.upper()}=acme names a {kind} that is not installed" in row.summary
+    assert row.remedy == f"Unset OTEL_PYTHON_{kind.upper()}, or install the package that brings acme."
+
+
+def test_an_empty_name_of_a_configurator_is_a_name_to_opentelemetry_and_fails(rows):
+    assert rows(OTEL_PYTHON_CONFIGURATOR="")["sdk.configurator"].state is State.FAILED
+
+
+@pytest.mark.parametrize("kind", ["distro", "configurator"])
+def test_of_two_distros_or_configurators_doctor_says_which_one_wins(rows, distribution, kind):
+    distribution("acme", "1", **{f"opentelemetry_{kind}": "acme = acme:Acme"})
+
+    row = rows()[f"sdk.{kind}"]
+
+    assert row.state is State.WARNING
+    assert row.summary == f"2 {kind}s are installed; OpenTelemetry takes acme, the first that it finds."
+    assert row.remedy == f"Name the one that you want: OTEL_PYTHON_{kind.upper()}=acme"
+    assert rows(**{f"OTEL_PYTHON_{kind.upper()}": "acme"})[f"sdk.{kind}"].state is State.OK

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sampler, the id generator and the resource detector: present value, and what to set."""
+
+import pytest
+
+from torchspan.cli.doctor._check import State
+
+FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
+KEPT = "compilations are kept, engine runs and other spans sampled by rules."
+SAMPLER = "To keep every compilation, and to sample the rest by rules: OTEL_TRACES_SAMPLER=parentbased_torchspan"
+
+
+@pytest.mark.parametrize(
+    ("value", "argument", "state", "summary"),
+    [
+        (None, None, State.NOTE, f"OTEL_TRACES_SAMPLER is not set: parentbased_always_on decides. {FOREIGN}"),
+        ("always_on", None, State.NOTE, f"OTEL_TRACES_SAMPLER=always_on. {FOREIGN}"),
+        ("traceidratio", "0.1", State.NOTE, f"OTEL_TRACES_SAMPLER=traceidratio. {FOREIGN}"),
+        (
+            "parentbased_traceidratio",
+            "ten",
+            State.FAILED,
+            (
+                "OTEL_TRACES_SAMPLER=parentbased_traceidratio with a ratio of 1: OTEL_TRACES_SAMPLER_ARG=ten, where a number "
+                "from 0 to 1 is expected."
+            ),
+        ),
+        ("always_off", None, State.WARNING, "OTEL_TRACES_SAMPLER=always_off: no trace is recorded."),
+        (
+            "parentbased_always_off",
+            None,
+            State.WARNING,
+            "OTEL_TRACES_SAMPLER=parentbased_always_off: no trace that begins in the program is recorded.",
+        ),
+        (
+            "torchspam",
+            None,
+            State.FAILED,
+            "OTEL_TRACES_SAMPLER=torchspam names a sampler that is not installed: parentbased_always_on decides.",
+        ),
+        ("torchspan", None, State.OK, f"OTEL_TRACES_SAMPLER=torchspan: {KEPT}"),
+        (
+            "parentbased_torchspan",
+            "other=0.5,execute=0.01",
+            State.OK,
+            f"OTEL_TRACES_SAMPLER=parentbased_torchspan: {KEPT} Rules: other=0.5,execute=0.01.",
+        ),
+        (
+            "torchspan",
+            "exceute=0.01,other=2",
+            State.FAILED,
+            (
+                "OTEL_TRACES_SAMPLER=torchspan: the sampler ignores the rule 'exceute=0.01' in OTEL_TRACES_SAMPLER_ARG: there is "
+                "no rule 'exceute' (did you mean 'execute'?). It ignores the rule 'other=2' in OTEL_TRACES_SAMPLER_ARG: "
+                "expected 0 to 1."
+            ),
+        ),
+    ],
+)
+def test_the_sampler_is_said_with_its_present_value(rows, value, argument, state, summary):
+    variables = {"OTEL_TRACES_SAMPLER": value, "OTEL_TRACES_SAMPLER_ARG": argument}
+    row = rows(**{name: text for name, text in variables.items() if text is not None})["sdk.sampler"]
+
+    assert (row.state, row.summary) == (state, summary)
+    assert row.facts == {"variable": value, "argument": argument}
+
+
+def test_what_to_set_for_torchspans_sampler_is_said_where_another_one_decides(rows):
+    assert rows()["sdk.sampler"].remedy == SAMPLER
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "start"),
+    [
+        (None, State.NOTE, "OTEL_PYTHON_ID_GENERATOR is not set. Ids of the program's spans come from Python's global"),
+        ("random", State.NOTE, "OTEL_PYTHON_ID_GENERATOR=random. Ids of the program's spans come from Python's global"),
+        ("torchspan", State.OK, "OTEL_PYTHON_ID_GENERATOR=torchspan: ids do not repeat after `random.seed()`."),
+        ("acme", State.FAILED, "OTEL_PYTHON_ID_GENERATOR=acme names an id generator that is not installed: Open"),
+        ("", State.FAILED, "OTEL_PYTHON_ID_GENERATOR= names an id generator that is not installed: Open"),
+    ],
+)
+def test_the_id_generator_is_said_with_its_present_value(rows, value, state, start):
+    row = rows(**({} if value is None else {"OTEL_PYTHON_ID_GENERATOR": value}))["sdk.id_generator"]
+
+    assert row.state is state
+    assert row.summary.startswith(start)
+    assert row.facts == {"variable": value}
+
+
+def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provider(rows):
+    assert rows()["sdk.id_generator"].remedy == (
+        "Set OTEL_PYTHON_ID_GENERATOR=torchspan. A program that makes its own provider: "
+        "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "state", "remedy"),
+    [
+        (None, State.NOTE, "To see them: OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan"),
+        ("host, os", State.NOTE, "To see them: OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=host,os,torchspan"),
+        ("host,torchspan", State.OK, ""),
+        ("*", State.OK, ""),
+        ("host,acme", State.FAILED, "Correct the name, or take it out."),
+    ],
+)
+def test_the_detectors_are_said_with_what_to_set_beside_those_that_are(rows, value, state, remedy):
+    variables = {} if value is None else {"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": value}
+    row = rows(**variables)["sdk.resource_detectors"]
+
+    assert (row.state, row.remedy) == (state, remedy)
+    assert row.summary.startswith(f"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS{f'={value}' if value else ' is not set'}")
