@@ -158,6 +158,10 @@ class Bridge:
             return self._report is not None and package == "tensorrt_rtx"
         return self._settings.build_phases == "on"
 
+    def has_metrics(self) -> bool:
+        """Whether any of the metrics that torchspan has recorded is exported."""
+        return self._metrics.is_read()
+
     def export_metrics(self) -> None:
         """Export the metrics that torchspan has recorded, and nothing that the program has measured."""
         self._metrics.export()
