@@ -94,7 +94,9 @@ class Bridge:
         ]
         if settings.heartbeat != 0:
             progress = ProgressWriter(tracer_provider, meter_provider, route_of=route_of, default_meters=meters)
-            heartbeats = Heartbeats(active, progress, settings.heartbeat, self._engine.guard)
+            heartbeats = Heartbeats(
+                active, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
+            )
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)
         self._totals: RunTotals | None = None
@@ -103,7 +105,7 @@ class Bridge:
             callbacks.append(self._totals.callback)
         sampler = Sampler()
         self._engine.at_stop(sampler.close)
-        memory = memory_callbacks(sampler)
+        memory = memory_callbacks(sampler, self._writer.is_exported)
         self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
         self.imports = Imports(self._engine, self._writer.has_destination)
@@ -155,6 +157,10 @@ class Bridge:
         if self._settings.build_phases == "auto":
             return self._report is not None and package == "tensorrt_rtx"
         return self._settings.build_phases == "on"
+
+    def has_metrics(self) -> bool:
+        """Whether any of the metrics that torchspan has recorded is exported."""
+        return self._metrics.is_read()
 
     def export_metrics(self) -> None:
         """Export the metrics that torchspan has recorded, and nothing that the program has measured."""

@@ -168,7 +168,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _nothing
         if settings.propagation != "off":
-            stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.export_metrics)
+            stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
         stop_waiting = _nothing
         if settings.ready_after is not None:
             from torchspan._base.ready_after import mark_ready_after
@@ -374,10 +374,10 @@ class _Arrivals:
         for each in ended:
             bridge.imports.add(each)
 
-    def export_metrics(self) -> None:
-        """Export the metrics that torchspan has recorded, if it has come to any."""
-        if self._bridge is not None:
-            self._bridge.export_metrics()
+    def exports(self) -> list[Callable[[], object]]:
+        """What exports the metrics that torchspan has recorded; nothing where it has recorded none."""
+        bridge = self._bridge
+        return [bridge.export_metrics] if bridge is not None and bridge.has_metrics() else []
 
     def close(self) -> None:
         """Undo the hooks of all libraries."""
@@ -398,23 +398,26 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
         instrumentor.start(origin, settings)
 
 
-def _carry(settings: Settings, provider: Any, origin: Origin, export_metrics: Callable[[], None]) -> Undo:
-    """Let the context follow the work into threads and processes."""
+def _carry(
+    settings: Settings, provider: Any, origin: Origin, metrics: Callable[[], list[Callable[[], object]]]
+) -> Undo:
+    """Let the context follow the work into threads and processes.
+
+    metrics: returns what exports the metrics.
+    """
     from torchspan import propagation
+    from torchspan._run import otel_private
 
     run = current_run()
 
-    def flush() -> None:
-        for each in (provider, trace.get_tracer_provider()):
-            getattr(each, "force_flush", _nothing)()
-        export_metrics()
-        if run is not None:
-            run.end()
-            run.report.write()
+    def exports() -> list[Callable[[], object]]:
+        flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
+        found = [each for each in flushes if each is not None]
+        return [*found, *metrics(), *([] if run is None else [run.end, run.report.write])]
 
     return propagation.install(
         resume=partial(resume, int(origin), **settings._asdict()),
-        flush=flush,
+        exports=exports,
         as_parent=settings.propagation != "links",
         run=run,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -54,14 +54,15 @@ folder, taking `(boundary, original)`."""
 def install(
     *,
     resume: Callable[[], None],
-    flush: Callable[[], None],
+    exports: Callable[[], Sequence[Callable[[], object]]],
     as_parent: bool = True,
     run: RunProcess | None = None,
 ) -> Undo:
     """Propagate from now on, and take over what this process was started with. Returns what ends that.
 
     resume: enables torchspan in a started process as it is here. It must pickle.
-    flush: exports what has been recorded; called at the end of processes that end without running exit handlers.
+    exports: returns what exports what has been recorded, nothing where nothing is; asked at the end of processes that end
+        without running exit handlers.
     as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
     run: torchspan's part in this process below `torchspan run`: it says whether anything may be propagated, and has the
         span in which this process was started.
@@ -79,7 +80,7 @@ def install(
     def processes(module: ModuleType) -> Undo:
         from torchspan.propagation import _processes
 
-        return _processes.install(boundary, module, resume, flush, carries, as_parent=as_parent)
+        return _processes.install(boundary, module, resume, exports, carries, as_parent=as_parent)
 
     for module, holder, name, make in ROWS:
         undo.append(_when_imported(boundary, module, partial(_replace, boundary, carries, holder, name, make)))

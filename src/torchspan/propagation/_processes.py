@@ -10,7 +10,7 @@ from __future__ import annotations
 import pickle
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -30,8 +30,11 @@ from torchspan.propagation._liveness import Liveness, LivenessTable
 KEY = "torchspan"
 """Where it lies in the process object: its `_config` is a dictionary that every start method hands on."""
 
-FLUSH_LIMIT_S = 5.0
+EXPORT_LIMIT_S = 5.0
 """How long the end of a process may wait for what it recorded to be exported."""
+
+Export = Callable[[], object]
+"""Exports some of what this process has recorded. It may take any time."""
 
 
 class ProcessPayload:
@@ -63,7 +66,7 @@ def install(
     boundary: ErrorBoundary,
     process: ModuleType,
     resume: Callable[[], None],
-    flush: Callable[[], None],
+    exports: Callable[[], Sequence[Export]],
     carries: Callable[[], bool],
     *,
     as_parent: bool,
@@ -78,7 +81,7 @@ def install(
         return ProcessPayload(_carrier.pack(context), liveness, pickle.dumps(resume), as_parent=as_parent)
 
     patches.replace_shared(process.BaseProcess, "start", lambda original: _start(boundary, payload, original))
-    patches.replace_shared(process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, flush, original))
+    patches.replace_shared(process.BaseProcess, "_bootstrap", lambda original: _bootstrap(boundary, exports, original))
 
     def undo() -> None:
         patches.undo()
@@ -111,7 +114,7 @@ def _same_interpreter() -> bool:
     return executable in (None, sys.executable)
 
 
-def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Function) -> Function:
+def _bootstrap(boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], original: Function) -> Function:
     """Runs in the started process, around everything that `multiprocessing` does in it."""
 
     def arrive(self: Any) -> None:
@@ -125,19 +128,27 @@ def _bootstrap(boundary: ErrorBoundary, flush: Callable[[], None], original: Fun
         try:
             return original(self, *args, **kwargs)
         finally:
-            boundary.attempt(_flush_within_limit, flush)
+            boundary.attempt(_export_within_limit, exports)
 
     return bootstrap
 
 
-def _flush_within_limit(flush: Callable[[], None]) -> None:
-    """`multiprocessing` ends forked processes without running exit handlers, so nothing else would flush.
+def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
+    """`multiprocessing` ends forked processes without running exit handlers, so nothing else would export.
 
-    In a thread, because an exporter without a collector may take minutes.
+    In a thread, because an exporter without a collector may take minutes. Without one where nothing is to be exported.
     """
-    thread = threading.Thread(target=flush, name="torchspan flush", daemon=True)
+    due = exports()
+    if not due:
+        return
+
+    def export() -> None:
+        for each in due:
+            each()
+
+    thread = threading.Thread(target=export, name="torchspan export", daemon=True)
     thread.start()
-    thread.join(FLUSH_LIMIT_S)
+    thread.join(EXPORT_LIMIT_S)
 
 
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:

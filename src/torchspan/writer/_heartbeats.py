@@ -43,6 +43,7 @@ class Heartbeats:
     The thread begins with the first long work and sleeps without a timeout while there is none; see `Background`.
 
     reporter: receives the heartbeats. interval_s: see `next_beat_ns`. guard: catches what the reporter raises.
+    is_exported: whether what is reported of work goes anywhere; for other work no thread is started.
     new_wake: what the thread sleeps on.
     """
 
@@ -53,11 +54,14 @@ class Heartbeats:
         interval_s: float | None,
         guard: Guard,
         new_wake: Callable[[], Wake] = queue.SimpleQueue,
+        *,
+        is_exported: Callable[[Event], bool] = lambda _event: True,
     ) -> None:
         self._active = active
         self._reporter = reporter
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
         self._guard = guard
+        self._is_exported = is_exported
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
         self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
@@ -69,7 +73,7 @@ class Heartbeats:
         self._thread.stop()
 
     def _start(self, event: Event) -> bool:
-        if event not in self._active:
+        if event not in self._active or not self._is_exported(event):
             return False
         self._thread.wake()
         return True

@@ -23,6 +23,8 @@ NAME = "torchspan memory"
 INTERVAL_S = 0.25
 """Between two samples: a sample takes some ten microseconds."""
 
+IsExported = Callable[[Event], bool]
+
 STATM, STATUS = Path("/proc/self/statm"), Path("/proc/self/status")  # proc(5); absent where the system is not Linux
 
 
@@ -106,14 +108,17 @@ class ProcessMemory:
     Linux keeps a mark of the most that a process ever had. If that rose, it rose in the build and is its peak. If not, the build
     stayed below an earlier peak, and the most that was seen is recorded instead: before, after, and in between by `Sampler`.
     The mark is never reset, which would take it from others.
+
+    is_exported: whether what is recorded of a build goes anywhere; nothing is read of others.
     """
 
-    def __init__(self, sampler: Sampler | None = None) -> None:
+    def __init__(self, sampler: Sampler | None = None, is_exported: IsExported | None = None) -> None:
         self._sampler = sampler or Sampler()
+        self._is_exported = is_exported or _always
         self.callback = Callback("reading the memory of the process", self._start, self._end, frozenset({BUILD_ENGINE}))
 
     def _start(self, event: Event) -> _Running | None:
-        before = resident_bytes()
+        before = resident_bytes() if self._is_exported(event) else None
         if before is None:
             return None
         event.additions[semconv.MEMORY_BEFORE] = before
@@ -164,10 +169,15 @@ def _device_after(event: Event, _context: None) -> None:
         event.additions[semconv.GPU_MEMORY_FREE_AFTER], event.additions[semconv.GPU_MEMORY_TOTAL] = found
 
 
-def memory_callbacks(sampler: Sampler | None = None) -> tuple[Callback, ...]:
+def _always(_event: Event) -> bool:
+    return True
+
+
+def memory_callbacks(sampler: Sampler | None = None, is_exported: IsExported | None = None) -> tuple[Callback, ...]:
     """What a pipeline needs to record the memory of a build; a failure of one leaves the other.
 
     sampler: looks at the process's memory during a build; to be closed with the engine.
+    is_exported: whether what is recorded of a build goes anywhere; nothing is read of others. Default: of all.
     """
     device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
-    return (ProcessMemory(sampler).callback, device)
+    return (ProcessMemory(sampler, is_exported).callback, device)

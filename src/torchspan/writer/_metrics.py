@@ -94,6 +94,10 @@ class MetricWriter:
         self._lock = threading.Lock()  # the thread that held it may be the parent's
         self._counted = [count() for _, _, count in self._counters]
 
+    def is_read(self) -> bool:
+        """Whether anything is ever collected."""
+        return self._look_for_provider() is not None
+
     def export(self) -> None:
         """Export what has been measured, and nothing that the program has measured."""
         if self._look_for_provider() is not None and self._instruments is not None:

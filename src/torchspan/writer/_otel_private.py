@@ -36,6 +36,14 @@ def is_provider_set() -> bool:
     return getattr(trace, "_TRACER_PROVIDER", None) is not None
 
 
+def has_processors(provider: Any) -> bool:
+    """Whether spans of `provider` go anywhere: not from one of the SDK without processors, as OTEL_TRACES_EXPORTER=none makes.
+
+    Providers of other SDKs are taken to have some.
+    """
+    return bool(getattr(getattr(provider, "_active_span_processor", None), "_span_processors", True))
+
+
 def context_reader() -> Callable[[], Any]:
     """The cheapest way to the current context: the context variable itself where the API has one."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)

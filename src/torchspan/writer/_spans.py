@@ -89,6 +89,11 @@ class SpanWriter:
         """Whether the program has set a tracer provider, or a recording span is current."""
         return self._tracers.is_set() or trace.get_current_span().is_recording()
 
+    def is_exported(self, event: Event) -> bool:
+        """Whether the span of an event that has started, or the one that it is counted on, goes anywhere."""
+        handle = event.handle
+        return isinstance(handle, SpanContext) and handle.trace_flags.sampled and self._tracers.has_processors()
+
     @property
     def dropped(self) -> int:
         """Spans that were not started, because their trace had no room for them."""

@@ -15,7 +15,7 @@ from torchspan._base.ids import IDS
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._version import __version__
 from torchspan.writer._kept import rules_of
-from torchspan.writer._otel_private import is_provider_set
+from torchspan.writer._otel_private import has_processors, is_provider_set
 
 
 class Route(Protocol):
@@ -76,6 +76,10 @@ class TracerSource:
     def is_set(self) -> bool:
         """Whether there is a provider that was given or set. It makes none."""
         return self._fixed is not None or is_provider_set()
+
+    def has_processors(self) -> bool:
+        """Whether spans that are sampled go anywhere."""
+        return self._route_of is not None or has_processors(self.provider())
 
     def provider(self) -> TracerProvider:
         """The provider that is written to now."""
