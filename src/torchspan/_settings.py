@@ -482,6 +482,9 @@ VARIABLES = (
 PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter"}
 """The other arguments of `instrument()`, and the method that each value must have."""
 
+CONVENTIONAL = frozenset({"logger_provider", "skip_dep_check", "raise_exception_on_conflict"})
+"""Arguments that distros and OpenTelemetry's loader pass to every instrumentor."""
+
 ARGUMENTS = (*PROVIDERS, *(setting.name for setting in SETTINGS))
 """The names that `instrument()` takes."""
 
@@ -662,7 +665,8 @@ def refuse_misspelled(names: Iterable[str]) -> None:
 
 
 def _meant(name: str) -> str | None:
-    from torchspan._base.spelling import closest
+    if name in CONVENTIONAL:
+        return None
+    from torchspan._base.spelling import closest  # a millisecond, with the search, of each start
 
-    # `logger_provider` is conventional: distros hand it to every instrumentor.
-    return closest(name, ARGUMENTS) if name != "logger_provider" else None
+    return closest(name, ARGUMENTS)
