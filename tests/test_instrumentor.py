@@ -12,7 +12,7 @@ import typing
 from importlib.metadata import EntryPoint
 
 import pytest
-from opentelemetry import metrics, trace
+from opentelemetry import _logs, metrics, trace
 from opentelemetry.instrumentation.distro import BaseDistro
 
 import torchspan
@@ -47,8 +47,8 @@ def used(monkeypatch):
     built = []
 
     class Bridge:
-        def __init__(self, settings, tracer_provider, meter_provider, _report):
-            built.append((settings, tracer_provider, meter_provider))
+        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _report):
+            built.append((settings, tracer_provider, meter_provider, logger_provider))
 
         def hook(self, library, *, late):
             pass
@@ -69,7 +69,12 @@ def test_the_signature_is_the_table():
 
 
 def test_the_types_of_the_signature_are_those_of_the_table():
-    names = {"TracerProvider": trace.TracerProvider, "MeterProvider": metrics.MeterProvider, "os": os}
+    names = {
+        "TracerProvider": trace.TracerProvider,
+        "MeterProvider": metrics.MeterProvider,
+        "LoggerProvider": _logs.LoggerProvider,
+        "os": os,
+    }
     hints = typing.get_type_hints(torchspan.instrument, {**vars(typing), **names})
     path = str | os.PathLike[str]
     types_of_kinds = {
@@ -87,6 +92,7 @@ def test_the_types_of_the_signature_are_those_of_the_table():
             assert hints[setting.name] == types_of_kinds[type(setting.kind)] | None
     assert hints["tracer_provider"] == trace.TracerProvider | None
     assert hints["meter_provider"] == metrics.MeterProvider | None
+    assert hints["logger_provider"] == _logs.LoggerProvider | None
 
 
 def test_the_docstring_explains_each_argument_and_each_choice():
@@ -100,9 +106,11 @@ def test_the_docstring_explains_each_argument_and_each_choice():
 
 
 def test_each_argument_arrives(provider, metrics, used):
+    logs = _logs.NoOpLoggerProvider()
     torchspan.instrument(
         tracer_provider=provider,
         meter_provider=metrics.provider,
+        logger_provider=logs,
         detail="passes",
         build_phases="on",
         heartbeat=7,
@@ -120,13 +128,13 @@ def test_each_argument_arrives(provider, metrics, used):
         propagation="off",
         without_gpu=True,
     )
-    assert used[0] == (settings, provider, metrics.provider)
+    assert used[0] == (settings, provider, metrics.provider, logs)
 
 
 def test_arguments_that_are_not_given_come_from_the_environment(used, monkeypatch):
     monkeypatch.setenv("TORCHSPAN_DETAIL", "passes")
     torchspan.instrument(capture="text")
-    assert used[0] == (Settings(detail="passes", capture="text"), None, None)
+    assert used[0] == (Settings(detail="passes", capture="text"), None, None, None)
 
 
 def test_an_unknown_argument_is_a_type_error_that_suggests_the_one_that_was_meant():
@@ -137,10 +145,10 @@ def test_an_unknown_argument_is_a_type_error_that_suggests_the_one_that_was_mean
 
 def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_them():
     with pytest.raises(TypeError) as caught:
-        torchspan.instrument(logger_provider=None)
+        torchspan.instrument(propagators=None)
     assert str(caught.value) == (
-        "instrument() got an unexpected argument 'logger_provider' (expected one of build_phases, capture, detail, "
-        "engine_dir, heartbeat, log_correlation, meter_provider, propagation, ranks, ready_after, "
+        "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
+        "engine_dir, heartbeat, log_correlation, logger_provider, meter_provider, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 
@@ -176,7 +184,7 @@ def test_a_second_call_with_another_provider_says_that_it_is_ignored(provider, u
     torchspan.instrument(tracer_provider=provider)
     (message,) = caplog.messages
     assert message.startswith(f"torchspan is already instrumented; ignoring tracer_provider={provider!r} (in use: ")
-    assert [given for _, given, _ in used] == [None]
+    assert [given for _, given, *_ in used] == [None]
 
 
 def test_a_second_call_with_the_global_providers_which_are_in_use_says_nothing(used, caplog):
@@ -220,7 +228,11 @@ def test_a_distros_second_call_with_different_settings_says_which_are_ignored(us
 
 def test_a_distros_unknown_arguments_are_ignored_with_one_warning(used, caplog):
     TorchspanInstrumentor().instrument(
-        skip_dep_check=True, logger_provider=object(), request_hook=print, excluded_urls="", detail="passes"
+        skip_dep_check=True,
+        logger_provider=_logs.NoOpLoggerProvider(),
+        request_hook=print,
+        excluded_urls="",
+        detail="passes",
     )
     assert caplog.record_tuples == [
         (
@@ -230,6 +242,22 @@ def test_a_distros_unknown_arguments_are_ignored_with_one_warning(used, caplog):
         )
     ]
     assert [settings for settings, *_ in used] == [Settings(detail="passes")]
+
+
+def test_a_logger_provider_is_used_and_another_one_afterwards_is_named(used, caplog):
+    provider = _logs.NoOpLoggerProvider()
+    torchspan.instrument(logger_provider=provider)
+    torchspan.instrument(logger_provider=provider)
+    assert used == [(Settings(), None, None, provider)]
+    assert caplog.records == []
+    torchspan.instrument(logger_provider=_logs.NoOpLoggerProvider())
+    assert "ignoring logger_provider=" in caplog.records[0].getMessage()
+
+
+def test_the_global_logger_provider_is_the_one_in_use_without_an_argument(used, caplog):
+    torchspan.instrument()
+    torchspan.instrument(logger_provider=_logs.get_logger_provider())
+    assert caplog.records == []
 
 
 def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_switches_torchspan_on(used, caplog):

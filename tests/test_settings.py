@@ -186,6 +186,7 @@ INVALID = {
     "ranks": ("7-0", "invalid value for ranks: '7-0' (expected all, or ranks such as 0, 0-7 or 0,4-6)"),
     "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
     "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
+    "logger_provider": (3, "invalid value for logger_provider: 3 (expected an object with the method get_logger)"),
 }
 
 
@@ -295,7 +296,7 @@ def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
         ("trace_provider", "tracer_provider"),
         ("with_gpu", None),
         ("propagators", None),
-        ("logger_provider", None),
+        ("loger_provider", "logger_provider"),
         ("request_hook", None),
         ("tracer", None),
         ("", None),

@@ -35,7 +35,9 @@ STATUS = """\
 | unset, with `torch_tensorrt.fallback.reason_classes` | nothing failed, but work that was to run in TensorRT runs in PyTorch |
 | unset | otherwise |
 
-The `exception` event is on the innermost span that the exception passed, and on no other. A build that returned no engine
+The `exception` event is on the innermost span that the exception passed, and on no other. With
+`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs` it is a log record in its place, with `logs/dup` both: the record has the event name
+`<span>.exception`, such as `torch_tensorrt.convert.exception`, the severity ERROR, and the attributes of the event. A build that returned no engine
 has the last error line of TensorRT's log as the description of its status.
 """
 

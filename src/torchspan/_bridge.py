@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
@@ -22,6 +24,7 @@ from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
+    OPT_IN,
     CurrentSpanNotes,
     Heartbeats,
     MetricWriter,
@@ -31,9 +34,13 @@ from torchspan.writer import (
     SpanParents,
     SpanWriter,
     enrich_callback,
+    exception_signal,
     is_suppressed,
     memory_callbacks,
 )
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
 
 logger = logging.getLogger("torchspan")
 
@@ -43,7 +50,7 @@ Undo = Callable[[], None]
 class Bridge:
     """Made when the first observed library arrives; the others join it.
 
-    tracer_provider, meter_provider: the providers to use instead of the global ones.
+    tracer_provider, meter_provider, logger_provider: the providers to use instead of the global ones.
     run: torchspan's part in this process, if the program runs under `torchspan run`.
     """
 
@@ -52,6 +59,7 @@ class Bridge:
         settings: Settings,
         tracer_provider: TracerProvider | None,
         meter_provider: MeterProvider | None,
+        logger_provider: LoggerProvider | None,
         run: RunProcess | None,
     ) -> None:
         self._settings = settings
@@ -73,8 +81,14 @@ class Bridge:
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
+        self._exceptions = exception_signal(os.environ.get(OPT_IN, ""), logger_provider, capture_text=capture_text)
         self._writer = SpanWriter(
-            tracer_provider, parents=self._parents, capture_text=capture_text, route_of=route_of, holds=sampling.use
+            tracer_provider,
+            parents=self._parents,
+            capture_text=capture_text,
+            exceptions=self._exceptions,
+            route_of=route_of,
+            holds=sampling.use,
         )
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
@@ -158,13 +172,9 @@ class Bridge:
             return self._report is not None and package == "tensorrt_rtx"
         return self._settings.build_phases == "on"
 
-    def has_metrics(self) -> bool:
-        """Whether any of the metrics that torchspan has recorded is exported."""
-        return self._metrics.is_read()
-
-    def export_metrics(self) -> None:
-        """Export the metrics that torchspan has recorded, and nothing that the program has measured."""
-        self._metrics.export()
+    def exports(self) -> list[Callable[[], object]]:
+        """What exports the metrics that torchspan has recorded, if any is exported, and its log records, if there are some."""
+        return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
 
     def close(self) -> None:
         """Take everything down again, last done first."""

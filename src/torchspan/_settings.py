@@ -479,7 +479,7 @@ VARIABLES = (
     ),
 )
 
-PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter"}
+PROVIDERS = {"tracer_provider": "get_tracer", "meter_provider": "get_meter", "logger_provider": "get_logger"}
 """The other arguments of `instrument()`, and the method that each value must have."""
 
 CONVENTIONAL = frozenset({"logger_provider", "skip_dep_check", "raise_exception_on_conflict"})

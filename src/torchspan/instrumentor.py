@@ -30,6 +30,7 @@ from torchspan._server_span import note_server_spans
 if TYPE_CHECKING:
     from types import FrameType
 
+    from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
@@ -48,10 +49,6 @@ functions that a program observes are recorded whether or not it ever compiles."
 
 IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""
-
-UNUSED = "logger_provider"
-"""An argument that distros conventionally pass to every instrumentor. torchspan writes no log records."""
-
 
 LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 """The package that calls instrumentors because they are installed."""
@@ -149,10 +146,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         given = _settings.given(kwargs)
         settings = _settings.load(given, file=self._options)
         sampling_rules.Instrumented.now = _settings.sampling(settings)
-        unknown = [name for name in kwargs if name not in {*_settings.ARGUMENTS, UNUSED}]
+        unknown = [name for name in kwargs if name not in _settings.ARGUMENTS]
         if unknown:
             logger.warning("instrument() ignores arguments that torchspan does not have: %s", ", ".join(unknown))
-        tracer_provider, meter_provider = given.get("tracer_provider"), given.get("meter_provider")
+        providers = {name: given.get(name) for name in _settings.PROVIDERS}
+        tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:
             from torchspan import testing
 
@@ -163,7 +161,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             if tracer_provider is not None:
                 run.attach(tracer_provider)
 
-        arrivals = _Arrivals(settings, tracer_provider, meter_provider, run)
+        arrivals = _Arrivals(settings, providers, run)
         stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
         waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
         stop_carrying = _nothing
@@ -175,11 +173,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
             stop_waiting = mark_ready_after(settings.ready_after)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, note_server_spans())
-        type(self)._active = {
-            **settings._asdict(),
-            "tracer_provider": tracer_provider,
-            "meter_provider": meter_provider,
-        }
+        type(self)._active = {**settings._asdict(), **providers}
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given
         undo, type(self)._undo = self._undo, ()
@@ -205,6 +199,7 @@ def instrument(
     *,
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
+    logger_provider: LoggerProvider | None = None,
     detail: Literal["stages", "passes"] | None = None,
     build_phases: Literal["auto", "on", "off"] | None = None,
     heartbeat: float | None = None,
@@ -232,6 +227,8 @@ def instrument(
     Args:
         tracer_provider: where spans go. Default: the global tracer provider.
         meter_provider: where metrics go. Default: the global meter provider.
+        logger_provider: where exceptions go as log records, if `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` asks for them. Default:
+            the global logger provider.
         detail: `stages` (default), or `passes`: each lowering pass is a span, too.
         build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): under `torchspan run`
             and `torchspan demo`, on TensorRT-RTX.
@@ -278,7 +275,8 @@ def uninstrument() -> None:
 def _differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Which of the given arguments are not in use, as text."""
     in_use = {name: active.get(name, value) for name, value in given.items()}
-    for name, default in (("tracer_provider", trace.get_tracer_provider), ("meter_provider", _meter_provider)):
+    defaults = (trace.get_tracer_provider, _meter_provider, _logger_provider)
+    for name, default in zip(_settings.PROVIDERS, defaults, strict=True):
         if name in in_use and in_use[name] is None:
             in_use[name] = default()
     return [
@@ -326,14 +324,20 @@ def _meter_provider() -> MeterProvider:
     return metrics.get_meter_provider()
 
 
+def _logger_provider() -> LoggerProvider:
+    from opentelemetry import _logs
+
+    return _logs.get_logger_provider()
+
+
 class _Arrivals:
     """Hands libraries that arrive, in whichever order and thread, to the one bridge."""
 
-    def __init__(self, settings: Settings, provider: Any, meter_provider: Any, run: RunProcess | None) -> None:
+    def __init__(self, settings: Settings, providers: Mapping[str, Any], run: RunProcess | None) -> None:
         self._bridge: Bridge | None = None
         self._imports: list[Import] = []
         """What was imported before there was a bridge."""
-        self._how = (settings, provider, meter_provider, run)
+        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
         self._lock = threading.RLock()
 
     def hook(self, library: str, late: bool) -> Undo:
@@ -375,9 +379,9 @@ class _Arrivals:
             bridge.imports.add(each)
 
     def exports(self) -> list[Callable[[], object]]:
-        """What exports the metrics that torchspan has recorded; nothing where it has recorded none."""
+        """What exports the metrics and log records of torchspan; nothing where there are none."""
         bridge = self._bridge
-        return [bridge.export_metrics] if bridge is not None and bridge.has_metrics() else []
+        return [] if bridge is None else bridge.exports()
 
     def close(self) -> None:
         """Undo the hooks of all libraries."""
@@ -398,12 +402,10 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
         instrumentor.start(origin, settings)
 
 
-def _carry(
-    settings: Settings, provider: Any, origin: Origin, metrics: Callable[[], list[Callable[[], object]]]
-) -> Undo:
+def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[], list[Callable[[], object]]]) -> Undo:
     """Let the context follow the work into threads and processes.
 
-    metrics: returns what exports the metrics.
+    others: returns what exports the metrics and log records.
     """
     from torchspan import propagation
     from torchspan._run import otel_private
@@ -413,7 +415,7 @@ def _carry(
     def exports() -> list[Callable[[], object]]:
         flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
         found = [each for each in flushes if each is not None]
-        return [*found, *metrics(), *([] if run is None else [run.end, run.report.write])]
+        return [*found, *others(), *([] if run is None else [run.end, run.report.write])]
 
     return propagation.install(
         resume=partial(resume, int(origin), **settings._asdict()),

@@ -58,7 +58,10 @@ def _of_scope(of_scope):
                     yield from _attributes(owner, {"attributes": exemplar.get("filteredAttributes", ())})
     for record in of_scope.get("logRecords", ()):
         yield Found(owner, "log.body", json.dumps(record.get("body", {})))
-        yield from (each._replace(key=f"log.{each.key}") for each in _attributes(owner, record))
+        yield Found(owner, "log.event_name", record.get("eventName", ""))
+        # torchspan's own records have a name and the attributes of its span events; those of Python's logging have none.
+        prefix = "" if record.get("eventName") else "log."
+        yield from (each._replace(key=f"{prefix}{each.key}") for each in _attributes(owner, record))
 
 
 def _attributes(owner, holder):

@@ -50,12 +50,14 @@ def _instrument_again(detail):
 
 
 def _logs(folder):
-    """Records of Python's logging go to the receiver; torchspan's also to files: from WARNING on, and those below."""
+    """Log records go to the receiver: those of exceptions, and of Python's logging; torchspan's also to a file, from WARNING on."""
+    from opentelemetry import _logs
     from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
     from opentelemetry.sdk._logs import LoggerProvider, LoggingHandler
     from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 
     provider = LoggerProvider()
+    _logs.set_logger_provider(provider)
     provider.add_log_record_processor(BatchLogRecordProcessor(OTLPLogExporter()))
     logging.getLogger().addHandler(LoggingHandler(level=logging.WARNING, logger_provider=provider))
     handler = logging.FileHandler(Path(folder, "torchspan.log"))

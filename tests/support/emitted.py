@@ -49,6 +49,12 @@ class Emitted(SpanExporter):
                 attributes=tuple(sorted((key, _type_in_table(key, value)) for key, value in point.attributes.items())),
             )
 
+    def add_log_record(self, record):
+        """Write what a log record of an exception is: the event of a span under a name of its own."""
+        span, _, event = record.event_name.rpartition(".")
+        for key, value in record.attributes.items():
+            self._add("attribute", span=span, event=event, key=key, type=_type_in_table(key, value))
+
     def export(self, spans):
         for span in spans:
             if span.instrumentation_scope.name != semconv.SCOPE_NAME:

@@ -3,13 +3,14 @@
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 from support.emitted import EMITTED
 
 
 @dataclass
 class WrittenSpan:
-    """A span as it stands in the file. line: number of its line."""
+    """A span as it stands in the file. line: number of its line. events: their names and attributes."""
 
     line: int
     name: str
@@ -21,6 +22,7 @@ class WrittenSpan:
     scope: str
     attributes: dict
     resource: dict
+    events: list
 
     def ancestors(self):
         """What it says of the spans around it: name, id and start of each, innermost first."""
@@ -57,6 +59,10 @@ def _spans(number, request):
                     of_scope["scope"].get("name", ""),
                     _attributes(span),
                     resource,
+                    [
+                        SimpleNamespace(name=each["name"], attributes=_attributes(each))
+                        for each in span.get("events", ())
+                    ],
                 )
 
 

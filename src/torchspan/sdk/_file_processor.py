@@ -15,10 +15,11 @@ from time import sleep  # the real one, also where a program replaces it later
 from typing import Any
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
+from torchspan._base import withheld
 from torchspan._base.ids import IDS
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -54,6 +55,7 @@ class RunFileProcessor(SpanProcessor):
     first of each engine excepted, may be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
+    - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
       `torchspan.progress`, number 0, of no length.
@@ -136,7 +138,8 @@ class RunFileProcessor(SpanProcessor):
             if not _is_own(span):
                 self._write(self._encoder.encode(span))
                 return
-            encoded = self._encoder.encode(span, _ancestors(around))
+            events = [Event(*each) for each in withheld.of(context.trace_id, context.span_id)]
+            encoded = self._encoder.encode(span, _ancestors(around), events)
             if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
             else:

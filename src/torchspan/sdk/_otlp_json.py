@@ -66,11 +66,13 @@ class Encoder:
         self._known: dict[int, tuple[object, tuple[str, str]]] = {}
         self._keys: dict[str, str] = {}
 
-    def encode(self, span: ReadableSpan, additions: Mapping[str, Any] | None = None) -> Encoded:
-        """The span; `additions` are attributes that it gets besides its own."""
+    def encode(
+        self, span: ReadableSpan, additions: Mapping[str, Any] | None = None, events: Sequence[Event] = ()
+    ) -> Encoded:
+        """The span; `additions` are attributes that it gets besides its own, `events` further events."""
         if len(self._keys) > _MOST_REMEMBERED:  # a program may make up keys without end
             self._keys.clear()
-        text = _span(span, self._keys, additions)
+        text = _span(span, self._keys, additions, events)
         return Encoded(
             self._parts(span.resource, self._resource_parts),
             self._parts(span.instrumentation_scope, _scope_parts),
@@ -168,10 +170,15 @@ def _schema_url(url: str | None) -> str:
     return f',"schemaUrl":{_text(url)}' if url else ""
 
 
-def _span(span: ReadableSpan, keys: dict[str, str], additions: Mapping[str, Any] | None = None) -> str:
+def _span(
+    span: ReadableSpan,
+    keys: dict[str, str],
+    additions: Mapping[str, Any] | None = None,
+    further: Sequence[Event] = (),
+) -> str:
     context, parent = span.get_span_context(), span.parent
     start, end = span.start_time, span.end_time
-    events, links = span.events, span.links
+    events, links = (*span.events, *further) if further else span.events, span.links
     dropped_attributes, dropped_events, dropped_links = span.dropped_attributes, span.dropped_events, span.dropped_links
     return (
         f"{{{_ids(context)}"

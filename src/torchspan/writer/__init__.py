@@ -2,6 +2,7 @@
 """Spans and metrics: what the engine's events become. Knows OpenTelemetry's API and the tables, and no torch."""
 
 from torchspan.writer._enrich import enrich_callback
+from torchspan.writer._exception_signals import OPT_IN, exception_signal
 from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metrics import MetricWriter
@@ -13,6 +14,7 @@ from torchspan.writer._ranks import SelectedRanks
 from torchspan.writer._spans import SpanWriter
 
 __all__ = [
+    "OPT_IN",
     "CurrentSpanNotes",
     "Heartbeats",
     "MetricWriter",
@@ -22,6 +24,7 @@ __all__ = [
     "SpanParents",
     "SpanWriter",
     "enrich_callback",
+    "exception_signal",
     "is_suppressed",
     "memory_callbacks",
 ]

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
 
 from opentelemetry.trace import Span, get_current_span
 
 from torchspan import semconv
 from torchspan.engine import Event, Occurrence, Surroundings
-from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._parents import SpanParents
 
 OCCURRENCES = 128
@@ -18,26 +16,22 @@ OCCURRENCES = 128
 
 
 class Folding:
-    """Folds events into the event around them, step by step outwards until one has a span.
+    """Folds events into the event around them, step by step outwards until one has a span."""
 
-    capture_text: whether exception messages are recorded whole.
-    """
-
-    def __init__(self, parents: SpanParents, *, capture_text: bool) -> None:
+    def __init__(self, parents: SpanParents) -> None:
         self._parents = parents
-        self._capture_text = capture_text
         self._outside: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
 
-    def fold(self, event: Event) -> None:
-        """Fold an event that has ended."""
+    def fold(self, event: Event, raised: Occurrence | None) -> None:
+        """Fold an event that has ended. raised: the exception that began in it, if one did."""
         if event.parent is not None:
-            self._fold_into(event.parent, event)
+            self._fold_into(event.parent, event, raised)
         elif event.phase.folded is not None:
             self._count(event)
         else:
             self._count_on_the_users_span()
 
-    def _fold_into(self, outer: Event, event: Event) -> None:
+    def _fold_into(self, outer: Event, event: Event, raised: Occurrence | None) -> None:
         """Its own time is a step; steps in it are steps beside that one, so that all add up to no more than the span."""
         outer.steps.merge(event.steps)
         outer.steps.add(event.name, max(_seconds(event) - event.steps.seconds(), 0.0))
@@ -49,8 +43,8 @@ class Folding:
         omitted = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + fired
         if omitted:  # an engine's official observer fires for each: as events they would displace all others
             outer.additions[semconv.OBSERVERS_OMITTED] = outer.additions.get(semconv.OBSERVERS_OMITTED, 0) + omitted
-        if event.error is not None and event.innermost:
-            taken_over.append(Occurrence("exception", event.end_ns or 0, self._details(event.error)))
+        if raised is not None:
+            taken_over.append(raised)
         elif event.error is None and semconv.ERROR_TYPE in event.additions:  # it failed without an exception
             outer.additions.setdefault(semconv.ERROR_TYPE, event.additions[semconv.ERROR_TYPE])
         outer.occurrences += taken_over
@@ -60,9 +54,6 @@ class Folding:
         surroundings = self._parents.look(self._parents.context())
         if not isinstance(surroundings, Surroundings):
             surroundings.tally(event.phase).add(_seconds(event))
-
-    def _details(self, error: BaseException) -> dict[str, Any]:
-        return exception_attributes(error, capture_text=self._capture_text)
 
     def _count_on_the_users_span(self) -> None:
         """No event is around it: the user's span at least says that there was something."""

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from math import inf
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
@@ -42,6 +43,32 @@ def has_processors(provider: Any) -> bool:
     Providers of other SDKs are taken to have some.
     """
     return bool(getattr(getattr(provider, "_active_span_processor", None), "_span_processors", True))
+
+
+class LogsApi(NamedTuple):
+    """What the writer needs of the API for log records, which has no public name yet.
+
+    error: the severity ERROR. get: returns the global logger provider, or what stands for none.
+    """
+
+    error: Any
+    get: Callable[[], Any]
+
+    def global_provider(self) -> Any:
+        """The global logger provider; None while none is set, or one that takes nothing."""
+        provider = self.get()
+        return None if type(provider).__name__ in {"ProxyLoggerProvider", "NoOpLoggerProvider"} else provider
+
+
+def logs_api() -> LogsApi | None:
+    """The API for log records; None where it cannot be used: its `emit` takes what a record holds since 1.38."""
+    try:
+        from opentelemetry._logs import Logger, SeverityNumber, get_logger_provider
+    except ImportError:  # not there, or elsewhere
+        return None
+    if "event_name" not in inspect.signature(Logger.emit).parameters:
+        return None
+    return LogsApi(SeverityNumber.ERROR, get_logger_provider)
 
 
 def context_reader() -> Callable[[], Any]:

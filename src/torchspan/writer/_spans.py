@@ -15,13 +15,15 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
 
 from torchspan import semconv
+from torchspan._base import withheld
 from torchspan._base.keys import STARTED_BY
 from torchspan._base.sampling_rules import SamplingRules
-from torchspan.engine import Attributes, Callback, Event
+from torchspan._base.withheld import SpanEvent
+from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import IMPORT
 from torchspan.writer import _kept
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
-from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._otel_private import flush_files
@@ -52,6 +54,7 @@ class SpanWriter:
     tracer_provider: the provider to use instead of the global one.
     parents: counts what is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
+    exceptions: where exceptions are recorded; events of spans if it is not given.
     spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
     route_of, holds: see `TracerSource`.
     """
@@ -62,6 +65,7 @@ class SpanWriter:
         *,
         parents: SpanParents | None = None,
         capture_text: bool = False,
+        exceptions: ExceptionSignal | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
         route_of: RouteOf | None = None,
         holds: Callable[[SamplingRules | None], None] | None = None,
@@ -75,7 +79,8 @@ class SpanWriter:
         """Spans started that the sampler refused, imports apart."""
         self._budget = Budget(spans_per_trace)
         self._repeated_ids = RepeatedIds()
-        self._folding = Folding(parents, capture_text=capture_text)
+        self._folding = Folding(parents)
+        self._exceptions = exceptions or SpanEvents(capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
         """Adds the ids of the current span to a record of Python's logging."""
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
@@ -159,38 +164,62 @@ class SpanWriter:
 
     # --- end --------------------------------------------------------------------------------------------------
     def _end(self, event: Event, opened: _Open) -> None:
-        if opened.span is None:
-            self._folding.fold(event)
+        span = opened.span
+        if span is None:
+            self._folding.fold(event, self._raised(event, opened))
             return
+        kept_back: list[SpanEvent] = []
         try:
-            if opened.span.is_recording():
-                self._describe(event, opened.span)
+            if span.is_recording():
+                kept_back = self._describe(event, span, self._raised(event, opened))
+            elif event.error is not None and event.innermost:
+                self._exceptions.without_span(event, _inside(event, opened))
         finally:
-            opened.span.end(event.end_ns)
-        if event.phase.keep and event.parent is None and opened.span.get_span_context().trace_flags.sampled:
+            ids = span.get_span_context()
+            with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
+                span.end(event.end_ns)
+        if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
             # A program that crashes afterwards, at the first run most often, would lose what a batch processor holds.
             with contextlib.suppress(Exception):
                 flush_files(self._tracers.provider())
 
-    def _describe(self, event: Event, span: Span) -> None:
+    def _raised(self, event: Event, opened: _Open) -> Occurrence | None:
+        """The exception that began in the event, recorded as the user wants it; None if none did."""
+        if event.error is None or not event.innermost:
+            return None
+        return self._exceptions.on_span(event, _inside(event, opened))
+
+    def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[SpanEvent]:
+        """Returns the events that the span does not get, which log records are."""
         facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
-        for occurrence in event.occurrences:
-            name = semconv.event_name(occurrence.name)
-            span.add_event(name, self._emitted(occurrence.attributes), occurrence.time_ns)
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
-            if event.innermost:
-                details = exception_attributes(event.error, capture_text=self._capture_text)
-                span.add_event("exception", self._emitted(details), event.end_ns)
+        kept_back = []
+        for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
+            name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)
+            if type(occurrence) is LoggedException:
+                kept_back.append(SpanEvent(name, attributes, occurrence.time_ns))
+            else:
+                span.add_event(name, attributes, occurrence.time_ns)
         attributes = self._emitted(facts)
         span.set_attributes(attributes)
         if semconv.ERROR_TYPE in attributes:
             span.set_status(Status(StatusCode.ERROR, attributes.get(semconv.BUILD_ERROR)))
+        return kept_back
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture_text)
+
+
+def _inside(event: Event, opened: _Open) -> Context:
+    """The context for what belongs to the event: that of its span, or of the nearest one around it."""
+    span = opened.span
+    if span is None:
+        handle = event.handle if isinstance(event.handle, SpanContext) else trace.INVALID_SPAN_CONTEXT
+        span = NonRecordingSpan(handle)
+    return opened.route.inside(span, context_api.get_current())
 
 
 def _steps(event: Event) -> dict[str, Any]:

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where exceptions are recorded: as events of spans, as log records, or as both.
+
+OpenTelemetry's conventions deprecate the span event and name the variable that chooses:
+https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, Protocol, cast
+
+from opentelemetry.context import Context
+
+from torchspan import semconv
+from torchspan._base.errors import ErrorBoundary
+from torchspan._version import __version__
+from torchspan.engine import Event, Occurrence
+from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._otel_private import LogsApi, logs_api
+
+logger = logging.getLogger("torchspan")
+
+OPT_IN = "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN"
+"""The variable. Other words than those two belong to other conventions, and are ignored as there."""
+_LOGS, _BOTH = "logs", "logs/dup"
+
+
+Exports = Callable[[], object]
+
+
+class LoggedException(Occurrence):
+    """An exception that a log record has: no event of a span, except in the file of `torchspan run`."""
+
+    __slots__ = ()
+
+
+class ExceptionSignal(Protocol):
+    """Records the exception of an event that failed, and in which no other failed of it.
+
+    context: that of the event's span; where it has none, of the nearest one around it.
+    """
+
+    def on_span(self, event: Event, context: Context) -> Occurrence:
+        """Of an event whose span records, or that is folded into one that may. Returns what its span is to have."""
+
+    def without_span(self, event: Event, context: Context) -> None:
+        """Of an event whose span the sampler has refused."""
+
+    def exports(self) -> list[Exports]:
+        """What exports the records that have been emitted; nothing where there are none."""
+
+
+class SpanEvents:
+    """Exceptions are events of spans.
+
+    capture_text: whether messages are recorded whole.
+    """
+
+    def __init__(self, *, capture_text: bool) -> None:
+        self._capture_text = capture_text
+
+    def on_span(self, event: Event, context: Context) -> Occurrence:  # noqa: ARG002
+        """See `ExceptionSignal`."""
+        error = cast("BaseException", event.error)
+        return Occurrence("exception", event.end_ns or 0, exception_attributes(error, capture_text=self._capture_text))
+
+    def without_span(self, event: Event, context: Context) -> None:
+        """Nothing."""
+
+    def exports(self) -> list[Exports]:
+        """Nothing."""
+        return []
+
+
+class Both:
+    """Exceptions are log records, and events of spans as well."""
+
+    def __init__(self, events: SpanEvents, records: LogRecords) -> None:
+        self._events = events
+        self._records = records
+
+    def on_span(self, event: Event, context: Context) -> Occurrence:
+        """See `ExceptionSignal`."""
+        occurrence = self._events.on_span(event, context)
+        self._records.emit(event, occurrence, context)
+        return occurrence
+
+    def without_span(self, event: Event, context: Context) -> None:
+        """See `ExceptionSignal`."""
+        self.on_span(event, context)
+
+    def exports(self) -> list[Exports]:
+        """See `ExceptionSignal`."""
+        return self._records.exports()
+
+
+class Logs(Both):
+    """Exceptions are log records. While no logger provider takes any they stay events of spans, so that none is lost."""
+
+    def on_span(self, event: Event, context: Context) -> Occurrence:
+        """See `ExceptionSignal`."""
+        occurrence = self._events.on_span(event, context)
+        if not self._records.emit(event, occurrence, context):
+            return occurrence
+        return LoggedException(occurrence.name, occurrence.time_ns, occurrence.attributes)
+
+
+class LogRecords:
+    """Emits log records with the attributes that the span event has, through the same gate.
+
+    provider: the logger provider to use instead of the global one. Programs set theirs late, so it is looked for each time.
+    """
+
+    def __init__(self, provider: Any, *, capture_text: bool) -> None:
+        self._fixed = provider
+        self._capture_text = capture_text
+        self._api: LogsApi | None = None
+        self._provider: Any = None
+        self._logger: Any = None
+        self._has_warned = False
+        self._boundary = ErrorBoundary(
+            "Emitting a log record of an exception failed; it is an event of its span instead."
+        )
+
+    def emit(self, event: Event, occurrence: Occurrence, context: Context) -> bool:
+        """Emit the record of an exception. Returns False, and warns once, where no provider takes it."""
+        is_taken = self._boundary.attempt(self._emit, event, occurrence, context) or False
+        if not is_taken and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%s asks for log records, and no logger provider takes them (%s): exceptions stay events of their spans.",
+                OPT_IN,
+                "the API of OpenTelemetry 1.38 or newer is needed"
+                if logs_api() is None
+                else "set one, with a processor",
+            )
+        return is_taken
+
+    def exports(self) -> list[Exports]:
+        """See `ExceptionSignal`."""
+        flush: Exports | None = getattr(self._provider, "force_flush", None)
+        return [] if flush is None else [flush]
+
+    def _emit(self, event: Event, occurrence: Occurrence, context: Context) -> bool:
+        name = f"{event.phase.name}.exception"
+        target = self._target(name, context)
+        if target is None:
+            return False
+        api, to = target
+        to.emit(
+            timestamp=occurrence.time_ns,
+            context=context,
+            severity_number=api.error,
+            severity_text="ERROR",
+            attributes=semconv.emitted(occurrence.attributes, capture_text=self._capture_text),
+            event_name=name,
+        )
+        return True
+
+    def _target(self, name: str, context: Context) -> tuple[LogsApi, Any] | None:
+        """The API and the logger, where there is one that takes the record."""
+        api = self._api = self._api or logs_api()
+        if api is None:
+            return None
+        provider = self._fixed or api.global_provider()
+        if provider is None:
+            return None
+        if provider is not self._provider:
+            self._logger = provider.get_logger(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
+            self._provider = provider
+        asks = getattr(self._logger, "enabled", None)  # older APIs do not have it
+        if asks is not None and not asks(context=context, severity_number=api.error, event_name=name):
+            return None
+        return api, self._logger
+
+
+def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -> ExceptionSignal:
+    """Where exceptions go.
+
+    opt_in: the value of the variable, a list with commas. Of `logs` and `logs/dup` the latter holds.
+    """
+    events = SpanEvents(capture_text=capture_text)
+    words = {each.strip() for each in opt_in.split(",")}
+    if not words & {_LOGS, _BOTH}:
+        return events
+    records = LogRecords(logger_provider, capture_text=capture_text)
+    return Both(events, records) if _BOTH in words else Logs(events, records)
