@@ -295,3 +295,17 @@ def test_the_file_of_a_run_has_the_event_whatever_the_variable_says(
 def test_nothing_is_kept_of_spans_that_have_ended(fails, logs):
     fails("logs", logs)
     assert withheld._ENDING == {}
+
+
+# --- processes that end without an exit -----------------------------------------------------------------------------
+def test_there_is_something_to_export_once_a_record_has_been_emitted(logs):
+    signal = exception_signal("logs", logs, capture_text=False)
+    engine = Engine()
+    extend(engine, SpanWriter(exceptions=signal).callback)
+    assert signal.exports() == []
+    raise_once(engine)
+    assert signal.exports() == [logs.force_flush]
+
+
+def test_without_the_variable_there_are_no_records_to_export(logs):
+    assert exception_signal("", logs, capture_text=False).exports() == []
