@@ -15,6 +15,7 @@ SCRIPTS = (
     "templates.py",
     "start_up.py",
     "export_and_show.py",
+    "exits.py",
     "late.py",
     "compile.py",
     "durations.py",

@@ -28,7 +28,7 @@ ALLOWED = {
     "_settings": {"_base", "_config_file", "environment_variables", "exceptions"},
     "_run": {"_base", "_config_file", "environment_variables", "sdk"},
     "testing": {"_base", "environment_variables"},
-    "sdk": VOCABULARY | {"_base", "_settings", "environment_variables"},
+    "sdk": VOCABULARY | {"_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},

@@ -107,7 +107,7 @@ class Bridge:
             self._metrics.callback,
         ]
         if settings.heartbeat != 0:
-            progress = ProgressWriter(tracer_provider, meter_provider, route_of=route_of, default_meters=meters)
+            progress = ProgressWriter(tracer_provider, route_of=route_of)
             heartbeats = Heartbeats(
                 active, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
             )

@@ -355,7 +355,7 @@ SETTINGS = (
         Seconds(0.1, 86_400),
         None,
         "Seconds between the `torchspan.progress` spans of a long compilation. "
-        "Not set: they come 5, 15, 35, 75 and 135 s after its start, then every 60 s.",
+        "The first comes after 2 s at the latest. Not set: 2, 7, 17, 37 and 77 s after its start, then every 60 s.",
         default_text="gaps of 5 to 60 s",
     ),
     Setting(

@@ -20,8 +20,9 @@ nor its build time, and nowhere else."""
 TORCHSPAN_HEARTBEAT = "TORCHSPAN_HEARTBEAT"
 """Seconds between the `torchspan.progress` spans of a compilation that goes on: 0.1 to 86400, or `0`: none at all.
 
-Not set: the first after 5 s, and each gap twice the one before, up to 60 s: so 5, 15, 35, 75, 135, 195 s after the
-start, and on every minute. The file of `torchspan run` has one at the start in any case."""
+The first comes after two seconds where that is shorter. Not set: the gaps are 5, 10, 20, 40 and then 60 s, so 2, 7, 17, 37,
+77, 137 s after the start, and on every minute. torchspan's own files have one at the start as well: that of `torchspan run` in
+any case, one of `torchspan_file` unless this is `0`."""
 
 TORCHSPAN_FILE = "TORCHSPAN_FILE"
 """File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`): OTLP as JSON lines.

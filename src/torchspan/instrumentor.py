@@ -233,7 +233,7 @@ def instrument(
         build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): under `torchspan run`
             and `torchspan demo`, on TensorRT-RTX.
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
-            Default: they come 5, 15, 35, 75 and 135 s after its start, then every 60 s.
+            The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
         capture: `text`: exception messages and lines of TensorRT's log are recorded whole. `none` (default): their
             first line, with `?` for every literal.
         log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.

@@ -149,10 +149,10 @@ IMPORT = Phase(
 )
 PROGRESS = Phase(
     "torchspan.progress",
-    "Emitted at each heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes, and exported at once: what is "
-    "running, and for how long. Its parent is the span of that work, which arrives when the work ends. In the file of "
-    "`torchspan run` alone there is one more, of no length, at the start of each span with `torchspan.keep` and of the "
-    "first run of each engine.",
+    "Emitted at each heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes: what is running, and for how "
+    "long. Its parent is the span of that work, which arrives when the work ends. torchspan's own files alone have one "
+    "more, of no length, at the start: a file of `torchspan_file` for that work, the file of `torchspan run` for each "
+    "span with `torchspan.keep` and for the first run of each engine.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)

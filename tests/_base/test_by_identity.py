@@ -2,6 +2,8 @@
 """A table of objects by which object it is."""
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -64,3 +66,19 @@ def test_no_code_of_an_object_runs():
         table.get(each)
         table.pop(each)
     assert RAN == []
+
+
+SHUTDOWN = """
+import sys, types
+first = sys.modules["first"] = types.ModuleType("first")
+from torchspan._base import by_identity
+class Thing: pass
+first.thing, table = Thing(), by_identity.ByIdentity()
+table[first.thing] = 1
+sys.kept = [by_identity, first, table]  # so Python empties both modules at its end, that of the table first
+"""
+
+
+def test_an_object_that_goes_when_the_interpreter_has_emptied_the_module_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", SHUTDOWN], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

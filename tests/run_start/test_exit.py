@@ -118,6 +118,26 @@ def test_forked_processes_end_too_and_count_their_own_spans(program, exporters):
     assert [report.undelivered for report in below.reports] == [{"hanging": 1}, {"hanging": 1}]
 
 
+OUTLIVES = """
+import threading
+from opentelemetry import trace
+def late():
+    threading.main_thread().join()
+    with trace.get_tracer("app").start_as_current_span("late"):
+        import tensorrt
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_thread_is_recorded(program, tmp_path):
+    (tmp_path / "tensorrt.py").write_text("")
+    below = program(OUTLIVES).below_run()
+
+    assert (below.status, below.out, below.err) == (0, "", "")
+    assert below.filed == [("late", "torchspan.run"), ("torchspan.import", "late")]
+    assert [report.errors for report in below.reports] == [[]]
+
+
 def test_an_exporter_of_the_programs_own_has_the_time_that_it_has_without_run(program):
     text = """
 import time

@@ -21,9 +21,12 @@ class Listener:
     """Notes what it is told: the name of the work, the number, the seconds since the start."""
 
     def __init__(self):
-        self.told, self.flushes = [], 0
+        self.begun, self.told, self.flushes = [], [], 0
         self.flushing, self.may_return = threading.Event(), threading.Event()
         self.may_return.set()
+
+    def begin(self, event):
+        self.begun.append((event.name, threading.current_thread().name))
 
     def report(self, event, number):
         self.told.append((event.name, number, event.elapsed_ns() / 1e9))
@@ -101,7 +104,7 @@ def test_without_an_interval_the_gaps_grow(begin, engine, listener, time):
     begin(None)
     event = engine.open(phase.COMPILE, {})
     time.advance(200)
-    assert listener.elapsed() == [5, 15, 35, 75, 135, 195]
+    assert listener.elapsed() == [2, 7, 17, 37, 77, 137, 197]
     engine.close(event)
 
 
@@ -112,6 +115,31 @@ def test_work_shorter_than_the_first_interval_is_not_told_of(begin, engine, list
     engine.close(event)
     time.advance(5)
     assert listener.elapsed() == []
+
+
+def test_the_start_of_long_work_is_recorded_on_the_thread_that_begins_it(begin, engine, listener):
+    begin(0.5)
+    compilation = engine.open(phase.COMPILE, {})
+    engine.close(engine.open(phase.BUILD_ENGINE, {}))
+    engine.close(engine.open(phase.LOWER, {}))
+    engine.close(compilation)
+    assert listener.begun == [("torch_tensorrt.compile", threading.current_thread().name)]
+
+
+def test_a_start_that_cannot_be_recorded_is_logged_and_heartbeats_come(begin, engine, listener, time, caplog):
+    class Failing(Listener):
+        def begin(self, event):
+            raise RuntimeError("disk")
+
+    failing = Failing()
+    begin(0.5, failing)
+    event = engine.open(phase.COMPILE, {})
+    time.advance(1)
+    engine.close(event)
+    assert failing.elapsed() == [0.5, 1.0]
+    assert consequences(caplog) == [
+        "recording the start of long work failed; the program goes on, with less telemetry."
+    ]
 
 
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
@@ -252,7 +280,7 @@ def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, li
     time.advance(1)
     engine.close(event)
     assert failing.flushes == 2
-    assert consequences(caplog) == ["exporting progress failed; the program goes on, with less telemetry."]
+    assert consequences(caplog) == ["writing progress failed; the program goes on, with less telemetry."]
 
 
 def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listener, time):

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a heartbeat becomes: a span of the real SDK, exported at once."""
+"""What a heartbeat becomes: a span of the real SDK, which leaves when that SDK exports; at once in torchspan's own files."""
 
 import pytest
 from opentelemetry import context as context_api
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.instrumentation.utils import is_instrumentation_enabled, suppress_instrumentation
-from opentelemetry.metrics import Observation
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 from opentelemetry.trace import ProxyTracerProvider
 
+from support import span_file
 from support.engines import extend
 from support.fake_time import START_NS, FakeTime
-from support.receiver import Receiver
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Below, Engine
+from torchspan.engine import Below, Engine
 from torchspan.sdk import FileSpanExporter
 from torchspan.writer import ProgressWriter, SpanWriter
 
@@ -184,6 +181,7 @@ def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_tr
 def test_without_an_sdk_nothing_is_told_and_nothing_fails():
     engine, progress = engine_writing_to(ProxyTracerProvider()), ProgressWriter()
     compilation = engine.open(phase.COMPILE, {})
+    progress.begin(compilation)
     assert not progress.report(compilation, 0)
     progress.flush()
     engine.close(compilation)
@@ -194,15 +192,13 @@ def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypat
     for _ in range(2):
         exporters.append(InMemorySpanExporter())
         providers.append(TracerProvider(shutdown_on_exit=False))
-        providers[-1].add_span_processor(BatchSpanProcessor(exporters[-1], schedule_delay_millis=3_600_000))
+        providers[-1].add_span_processor(SimpleSpanProcessor(exporters[-1]))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[0])
     engine, progress = engine_writing_to(None), ProgressWriter()
     compilation = engine.open(phase.COMPILE, {})
     progress.report(compilation, 0)
-    progress.flush()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: providers[1])
     progress.report(compilation, 1)
-    progress.flush()
     numbers = [
         [span.attributes["torchspan.progress.number"] for span in each.get_finished_spans()] for each in exporters
     ]
@@ -212,138 +208,145 @@ def test_a_provider_that_takes_the_place_of_another_gets_the_next_span(monkeypat
         provider.shutdown()
 
 
-# --- exported at once --------------------------------------------------------------------------------------------
+# --- what is flushed ---------------------------------------------------------------------------------------------
+
+
+HOUR = 3_600_000
 
 
 @pytest.fixture
-def receiver():
-    with Receiver() as receiver:
-        yield receiver
+def path(tmp_path):
+    return tmp_path / "x.jsonl"
 
 
 @pytest.fixture
-def telling():
-    """Tells once, through a provider with that processor, and has it exported; the compilation is still going on."""
-    cleanup = []
+def made():
+    """Makes providers with such processors; they are shut down after the test."""
+    providers = []
 
-    def tell(processor):
-        provider = TracerProvider(shutdown_on_exit=False)
-        provider.add_span_processor(processor)
-        engine, progress = engine_writing_to(provider), ProgressWriter(provider)
-        compilation = engine.open(phase.COMPILE, {})
-        cleanup.extend((lambda: engine.close(compilation), provider.shutdown))
-        assert progress.report(compilation, 0)
+    def make(*processors, **options):
+        providers.append(TracerProvider(shutdown_on_exit=False, **options))
+        for each in processors:
+            providers[-1].add_span_processor(each)
+        return providers[-1]
+
+    yield make
+    for each in providers:
+        each.shutdown()
+
+
+def in_file(path):
+    """Name and number of each span in the file, in the order in which they were written."""
+    found = span_file.read(path) if path.exists() else []
+    return [(span.name, span.attributes.get("torchspan.progress.number")) for span in found]
+
+
+class Watched(BatchSpanProcessor):
+    """Counts how often it is asked to flush."""
+
+    def __init__(self, exporter):
+        super().__init__(exporter, schedule_delay_millis=HOUR)
+        self.asked = 0
+
+    def force_flush(self, timeout_millis=30_000):
+        self.asked += 1
+        return super().force_flush(timeout_millis)
+
+
+def test_no_provider_and_no_processor_of_the_programs_is_flushed(made, exporter):
+    processor = Watched(exporter)
+    provider = made(processor)
+    asked = []
+    provider.force_flush = asked.append
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {})
+    progress.begin(compilation)
+    for number in (1, 2, 3):
+        assert progress.report(compilation, number)
         progress.flush()
-
-    yield tell
-    for each in cleanup:
-        each()
-
-
-def test_over_a_socket_with_a_batch_processor(receiver, telling):
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    telling(BatchSpanProcessor(OTLPSpanExporter(f"{receiver.url}/v1/traces"), schedule_delay_millis=3_600_000))
-    assert [span.name for span in receiver.spans()] == ["torchspan.progress"]
+    assert (processor.asked, asked, exporter.get_finished_spans()) == (0, [], ())
+    engine.close(compilation)
+    assert (processor.asked, asked, exporter.get_finished_spans()) == (0, [], ())
 
 
-def test_over_a_socket_with_a_simple_processor(receiver, telling):
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+def test_with_a_simple_processor_a_heartbeat_leaves_like_any_span(made, exporter):
+    provider = made(SimpleSpanProcessor(exporter))
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {})
+    progress.begin(compilation)
+    progress.report(compilation, 1)
+    progress.flush()
+    assert [span.attributes["torchspan.progress.number"] for span in exporter.get_finished_spans()] == [1]
+    engine.close(compilation)
 
-    telling(SimpleSpanProcessor(OTLPSpanExporter(f"{receiver.url}/v1/traces")))
-    assert [span.name for span in receiver.spans()] == ["torchspan.progress"]
+
+def test_a_heartbeat_is_in_torchspans_own_file_at_once_with_what_ended_before(made, path, exporter):
+    other = Watched(exporter)
+    provider = made(BatchSpanProcessor(FileSpanExporter(path), schedule_delay_millis=HOUR), other)
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {})
+    engine.close(engine.open(phase.LOWER, {}))
+    progress.report(compilation, 1)
+    progress.flush()
+    assert in_file(path) == [("torch_tensorrt.lower", None), ("torchspan.progress", 1)]
+    assert (other.asked, exporter.get_finished_spans()) == (0, ())
+    engine.close(compilation)
 
 
-def test_into_a_file(telling, tmp_path):
-    telling(BatchSpanProcessor(FileSpanExporter(tmp_path / "x.jsonl"), schedule_delay_millis=3_600_000))
-    assert '"name":"torchspan.progress"' in (tmp_path / "x.jsonl").read_text()
+@pytest.mark.parametrize("processor", [BatchSpanProcessor, SimpleSpanProcessor])
+def test_the_start_of_the_work_is_in_torchspans_own_file_alone(made, path, exporter, processor):
+    provider = made(processor(FileSpanExporter(path)), SimpleSpanProcessor(exporter))
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {semconv.MODEL_CLASS: "Net", semconv.ENTRY_POINT: "torch.compile"})
+    progress.begin(compilation)
+    (span,) = span_file.read(path)
+    assert exporter.get_finished_spans() == ()
+    engine.close(compilation)
+    (whole,) = exporter.get_finished_spans()
+    assert (span.name, span.trace_id, span.parent_id) == (
+        "torchspan.progress",
+        f"{whole.context.trace_id:032x}",
+        f"{whole.context.span_id:016x}",
+    )
+    assert (span.start_ns, span.end_ns) == (whole.start_time, whole.start_time)
+    assert (span.scope, span.resource["service.name"]) == ("torchspan", provider.resource.attributes["service.name"])
+    assert dict(span.attributes) == {
+        "torchspan.keep": True,
+        "torchspan.progress.work": "torch_tensorrt.compile",
+        "torchspan.progress.elapsed": 0.0,
+        "torchspan.progress.running": "torch_tensorrt.compile",
+        "torchspan.progress.running_elapsed": 0.0,
+        "torchspan.progress.number": 0,
+        "torch_tensorrt.model.class": "Net",
+        "torch_tensorrt.entry_point": "torch.compile",
+    }
 
 
-def test_a_provider_that_cannot_be_flushed_is_written_to(exporter, provider):
+def test_the_start_of_work_that_is_not_sampled_is_in_no_file(made, path):
+    provider = made(SimpleSpanProcessor(FileSpanExporter(path)), sampler=ALWAYS_OFF)
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {})
+    progress.begin(compilation)
+    engine.close(compilation)
+    assert in_file(path) == []
+
+
+@pytest.mark.parametrize("processors", [None, 3, [object()]])
+def test_another_sdk_or_version_has_its_heartbeats_and_nothing_is_flushed(exporter, provider, processors):
     class Foreign(trace.TracerProvider):
+        def __init__(self):
+            self._active_span_processor = type("Processors", (), {"_span_processors": processors})()
+
         def get_tracer(self, *args, **kwargs):
             return provider.get_tracer(*args, **kwargs)
+
+        def force_flush(self, timeout_millis=30_000):
+            raise AssertionError("flushed")
 
     engine, progress = engine_writing_to(Foreign()), ProgressWriter(Foreign())
     compilation = engine.open(phase.COMPILE, {})
-    progress.report(compilation, 0)
+    progress.begin(compilation)
+    progress.report(compilation, 1)
     progress.flush()
     assert [span.name for span in exporter.get_finished_spans()] == ["torchspan.progress"]
     engine.close(compilation)
-
-
-class Unwilling:
-    def __init__(self, error):
-        self.error, self.asked = error, []
-
-    def force_flush(self, timeout_millis):
-        self.asked.append(timeout_millis)
-        raise self.error
-
-
-def test_a_metrics_provider_whose_collector_is_down_is_no_failure(caplog, provider):
-    unwilling = Unwilling(RuntimeError("collector is down"))
-    for _ in range(5):
-        ProgressWriter(provider, unwilling).flush()
-    assert unwilling.asked == [5000] * 5
-    assert caplog.messages == []
-
-
-def test_a_provider_that_takes_long_is_left_alone_for_a_minute_and_the_other_is_not(provider):
-    class Flushed:
-        def __init__(self, seconds=0):
-            self.seconds, self.at = seconds, []
-
-        def force_flush(self, timeout_millis):
-            self.at.append(clock[0])
-            clock[0] += self.seconds
-
-        def get_tracer(self, *args, **kwargs):
-            return provider.get_tracer(*args, **kwargs)
-
-    clock = [0]
-    spans, measured = Flushed(), Flushed(7)
-    engine, progress = engine_writing_to(provider), ProgressWriter(spans, measured, lambda: clock[0])
-    compilation = engine.open(phase.COMPILE, {})
-    progress.report(compilation, 0)
-    for time in (0, 10, 66, 67):
-        clock[0] = time
-        progress.flush()
-    assert spans.at == [0, 10, 66, 67]
-    assert measured.at == [0, 67]
-    engine.close(compilation)
-
-
-def measuring(active):
-    """A provider with a gauge of the active work, and a reader that is asked by nobody but `force_flush`."""
-
-    class Reader(InMemoryMetricReader):
-        def force_flush(self, timeout_millis=10_000):
-            self.collect(timeout_millis=timeout_millis)
-            (resource,) = self.get_metrics_data().resource_metrics
-            (metric,) = resource.scope_metrics[0].metrics
-            seen.append(metric.data.data_points[0].value)
-            return True
-
-    seen = []
-    meter_provider = MeterProvider([Reader()], shutdown_on_exit=False)
-    gauge = meter_provider.get_meter("test").create_observable_gauge
-    gauge("active", callbacks=[lambda _options: [Observation(len(active))]])
-    return meter_provider, seen
-
-
-@pytest.mark.parametrize("is_global", [False, True])
-def test_metrics_are_sent_with_it(engine, provider, monkeypatch, is_global):
-    active = ActiveWork()
-    extend(engine, active.callback)
-    meter_provider, seen = measuring(active)
-    if is_global:
-        monkeypatch.setattr("torchspan.writer._progress.get_meter_provider", lambda: meter_provider)
-    progress = ProgressWriter(provider, None if is_global else meter_provider)
-    compilation = engine.open(phase.COMPILE, {})
-    progress.report(compilation, 0)
-    progress.flush()
-    engine.close(compilation)
-    progress.flush()
-    assert seen == [1, 0]
-    assert is_global or metrics.get_meter_provider() is not meter_provider

@@ -20,9 +20,15 @@ def test_a_fixed_interval_is_a_grid():
     assert beats(500 * MS, 6) == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
 
 
-def test_without_one_the_gaps_are_5_10_20_40_and_then_60_seconds():
-    assert beats(None, 8) == [5, 15, 35, 75, 135, 195, 255, 315]
-    assert [later - earlier for earlier, later in itertools.pairwise(beats(None, 8))] == [10, 20, 40, 60, 60, 60, 60]
+def test_with_a_gap_of_more_than_two_seconds_the_first_comes_after_two():
+    assert beats(60 * S, 4) == [2, 60, 120, 180]
+    assert beats(3 * S, 4) == [2, 3, 6, 9]
+    assert beats(2 * S, 4) == [2, 4, 6, 8]
+
+
+def test_without_one_the_first_comes_after_2_seconds_and_the_gaps_are_5_10_20_40_and_then_60():
+    assert beats(None, 8) == [2, 7, 17, 37, 77, 137, 197, 257]
+    assert [later - earlier for earlier, later in itertools.pairwise(beats(None, 8))] == [5, 10, 20, 40, 60, 60, 60]
 
 
 @pytest.mark.parametrize(
@@ -35,17 +41,18 @@ def test_with_a_fixed_interval_what_was_missed_is_left_out(elapsed_s, due_s):
 @pytest.mark.parametrize(
     ("elapsed_s", "due_s"),
     [
-        (0, 5),
-        (4.9, 5),
-        (5, 15),
-        (14, 15),
-        (34.9, 35),
-        (35, 75),
-        (74, 75),
-        (75, 135),
-        (134, 135),
-        (195, 255),
-        (3600, 3615),
+        (0, 2),
+        (1.9, 2),
+        (2, 7),
+        (6, 7),
+        (16.9, 17),
+        (17, 37),
+        (36, 37),
+        (76, 77),
+        (77, 137),
+        (136, 137),
+        (197, 257),
+        (3600, 3617),
     ],
 )
 def test_with_growing_gaps_what_was_missed_is_left_out(elapsed_s, due_s):

@@ -22,9 +22,9 @@ class ByIdentity(Generic[V]):
         self._held: dict[int, tuple[weakref.ref[Any], V]] = {}
 
     def __setitem__(self, thing: Any, value: V) -> None:
-        held, key = self._held, id(thing)
+        held, key, forget = self._held, id(thing), _forget  # names of this module may be gone when the object goes
         try:
-            reference = weakref.ref(thing, lambda gone: _forget(held, key, gone))
+            reference = weakref.ref(thing, lambda gone: forget(held, key, gone))
         except TypeError:
             return
         held[key] = reference, value

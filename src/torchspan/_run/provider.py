@@ -56,8 +56,8 @@ def own_meters(readers: Sequence[MetricReader]) -> MeterProvider:
 
 def resource() -> Resource:
     """The resource that the program's variables describe, with the name of its script or module as `service.name`."""
-    found = Resource.create({})
-    if str(found.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+    found = sdk_private.resource()
+    if str(found.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
         return found.merge(Resource({SERVICE_NAME: service_name()}))
     return found
 

@@ -6,8 +6,12 @@ They read what the program's `OTEL_*` variables name through entry points, as th
 
 from __future__ import annotations
 
+import contextlib
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
 
 Signal = Literal["traces", "metrics"]
 
@@ -39,6 +43,24 @@ def id_generator() -> Any:
     from opentelemetry.sdk import _configuration
 
     return _configuration._import_id_generator(name)
+
+
+def resource() -> Resource:
+    """The resource that the program's variables describe, as `Resource.create` makes it.
+
+    It has detectors run in threads of a pool, which refuses work once the main thread has ended, while other threads may go
+    on for hours. There they run one after the other in this thread.
+    """
+    from opentelemetry.sdk import resources
+
+    try:
+        return resources.Resource.create({})
+    except RuntimeError:
+        found = resources.Resource(dict(getattr(resources, "_DEFAULT_RESOURCE", resources.Resource({})).attributes))
+        for detector in resources._build_resource_detectors():
+            with contextlib.suppress(Exception):
+                found = found.merge(detector.detect())
+        return found
 
 
 def exporter_names(signal: Signal) -> list[str]:

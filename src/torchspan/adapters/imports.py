@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import weakref
@@ -23,8 +24,18 @@ def _report_all() -> None:
         each.report()
 
 
-# Before the functions of `atexit`: there Python refuses new threads, and with them the SDK that has not been imported yet.
-getattr(threading, "_register_atexit", atexit.register)(_report_all)
+def _report_at_exit() -> None:
+    """Have imports that wait reported when the main thread has ended, and once more when the last thread has.
+
+    In functions of `atexit` Python refuses new threads, and with them the SDK that has not been imported yet. Where the main
+    thread has ended already, nothing can be registered with `threading`.
+    """
+    atexit.register(_report_all)
+    with contextlib.suppress(AttributeError, RuntimeError):
+        threading._register_atexit(_report_all)  # type: ignore[attr-defined]
+
+
+_report_at_exit()
 
 
 class Imports:

@@ -5,23 +5,31 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opentelemetry.trace import SpanContext
 
 try:
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 except ImportError as error:
     raise ImportError(
         f"torchspan's file exporter needs the OpenTelemetry SDK ({error}); "
         "install it with: pip install 'torchspan[otlp]'"
     ) from error
 
+from torchspan import semconv
 from torchspan._base.files import Judge, regular, regular_or_named
 from torchspan._settings import value_of
+from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
 from torchspan.sdk._append_file import AppendFile, FileIsFullError
 from torchspan.sdk._otlp_json import line
+from torchspan.sdk._starts import start_of
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
 _logger = logging.getLogger("torchspan.sdk")
@@ -48,12 +56,14 @@ class FileSpanExporter(SpanExporter):
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
     warning each, with the consequence, and every batch that is not written is a FAILURE.
 
-    In the SDK's `BatchSpanProcessor`, what the processor holds is written when a compilation ends that torchspan traced,
-    so that a crash after it does not lose it.
+    Where torchspan traces a compilation, the file shows a crash in it, and a crash after it loses none of its spans:
+
+    - When it begins, a span `torchspan.progress`, number 0, of no length is written. No other exporter gets it.
+    - At each heartbeat (`TORCHSPAN_HEARTBEAT`) and when it ends, what the SDK's `BatchSpanProcessor` holds is written.
     """
 
-    is_flushed_with_compilations = True
-    """Read by torchspan where a compilation ends."""
+    is_torchspan_file = True
+    """Read by torchspan, which finds its own files without importing the SDK."""
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None, mode: int | None = None
@@ -107,6 +117,16 @@ class FileSpanExporter(SpanExporter):
                 _logger.warning("torchspan: %s.", notice)
             return SpanExportResult.SUCCESS
         return SpanExportResult.FAILURE
+
+    def export_start(
+        self, work: SpanContext, attributes: Mapping[str, Any], start_ns: int, resource: Resource
+    ) -> SpanExportResult:
+        """Write that work began: a `torchspan.progress` of no length below the span `work`, which is sampled.
+
+        attributes: those of the progress. start_ns: in nanoseconds since 1970. resource: that of the span `work`.
+        """
+        scope = InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
+        return self.export([start_of(work, attributes, start_ns, scope=scope, resource=resource)])
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
         """Nothing to do: every batch is in the file when `export` returns."""

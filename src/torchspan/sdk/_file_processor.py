@@ -20,7 +20,6 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
 from torchspan._base import withheld
-from torchspan._base.ids import IDS
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
@@ -28,6 +27,7 @@ from torchspan.sdk._append_file import AppendFile, FileIsFullError
 from torchspan.sdk._file_exporter import judge_of
 from torchspan.sdk._open_spans import OpenSpan, OpenSpans
 from torchspan.sdk._otlp_json import Encoded, Encoder, lines
+from torchspan.sdk._starts import start_of
 
 DELAY_S = 0.1
 """Seconds for which the end of a run may wait to be written."""
@@ -262,26 +262,17 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
     """The first `torchspan.progress` of the work of a span that has just started."""
     attributes = span.attributes or {}
     facts: dict[str, Any] = {key: attributes[key] for key in _FACTS if key in attributes}
-    return ReadableSpan(
-        phase.PROGRESS.name,
-        SpanContext(context.trace_id, IDS.generate_span_id(), is_remote=False, trace_flags=context.trace_flags),
-        parent=context,
-        resource=span.resource,
-        attributes=semconv.emitted(
-            {
-                semconv.KEEP: True,
-                semconv.PROGRESS_WORK: span.name,
-                semconv.PROGRESS_ELAPSED: 0.0,
-                semconv.PROGRESS_RUNNING: span.name,
-                semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
-                semconv.PROGRESS_NUMBER: 0,
-                **facts,
-            }
-        ),
-        start_time=span.start_time,
-        end_time=span.start_time,
-        instrumentation_scope=span.instrumentation_scope,
-    )
+    begun = {
+        semconv.KEEP: True,
+        semconv.PROGRESS_WORK: span.name,
+        semconv.PROGRESS_ELAPSED: 0.0,
+        semconv.PROGRESS_RUNNING: span.name,
+        semconv.PROGRESS_RUNNING_ELAPSED: 0.0,
+        semconv.PROGRESS_NUMBER: 0,
+        **facts,
+    }
+    scope, resource = span.instrumentation_scope, span.resource
+    return start_of(context, semconv.emitted(begun), span.start_time or 0, scope=scope, resource=resource)
 
 
 def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:

@@ -154,7 +154,7 @@ PROGRESS_RUNNING_ELAPSED = Attribute(
 PROGRESS_NUMBER = Attribute(
     "torchspan.progress.number",
     "int",
-    "Number of the heartbeat in its work, from 1 on; 0 is the start of the work, in the file of `torchspan run` alone.",
+    "Number of the heartbeat in its work, from 1 on; 0 is the start of the work, in torchspan's own files alone.",
     phase.PROGRESS,
     at_start=True,
 )

@@ -50,7 +50,10 @@ class Background:
         self._sleepers: dict[int, _Sleeper] = {}
 
     def wake(self) -> None:
-        """Start the thread if this process has none, and wake it. Raises RuntimeError where none can be started."""
+        """Start the thread if this process has none, and wake it. Raises RuntimeError where none can be started.
+
+        Python starts none when it is ending: then nothing happens.
+        """
         pid = os.getpid()
         sleeper = self._sleepers.get(pid)
         if sleeper is None:
@@ -62,9 +65,10 @@ class Background:
                 try:
                     # Without the caller's context: instrumentation that hands contexts down would hand down its span.
                     contextvars.Context().run(thread.start)
-                except RuntimeError:  # the interpreter is ending
+                except RuntimeError:
                     self._sleepers.pop(pid, None)
-                    raise
+                    if threading.main_thread().is_alive():
+                        raise
         sleeper.wake.put(True)
 
     def nudge(self) -> None:

@@ -20,13 +20,16 @@ NAME = "torchspan-heartbeats"
 
 
 class ProgressReporter(Protocol):
-    """Receives heartbeats, on torchspan's thread alone."""
+    """Receives heartbeats: the start of a piece of work on the program's thread, all others on torchspan's thread."""
+
+    def begin(self, event: Event) -> None:
+        """Record that `event` began. It waits for no network."""
 
     def report(self, event: Event, number: int) -> bool:
         """Report what `event` is doing, for the `number`-th time from 1. Returns False if there is nothing to report."""
 
     def flush(self) -> None:
-        """Export what was reported. It may take any time."""
+        """Write what was reported, where that waits for no network."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,7 @@ class Heartbeats:
     def _start(self, event: Event) -> bool:
         if event not in self._active or not self._is_exported(event):
             return False
+        self._guard.call("recording the start of long work", self._reporter.begin, event)
         self._thread.wake()
         return True
 
@@ -110,8 +114,8 @@ class Heartbeats:
                 schedules[event].number += 1
                 is_new = True
         if is_new:
-            self._guard.call("exporting progress", self._reporter.flush)
-        for event in due:  # counted from here: heartbeats missed during a long export are left out
+            self._guard.call("writing progress", self._reporter.flush)
+        for event in due:  # counted from here: heartbeats missed while a processor took long are left out
             schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
         waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]
         return max(min(waits), 0) / NS if waits else None

@@ -78,15 +78,31 @@ def context_reader() -> Callable[[], Any]:
 
 
 def flush_files(provider: Any) -> None:
-    """Have each batch processor of the SDK that exports to a `torchspan.sdk.FileSpanExporter` write what it holds.
+    """Have each processor of the SDK that exports to a `torchspan.sdk.FileSpanExporter` write what it holds.
 
     Processors of other exporters are left alone: they may wait for a collector. Where the provider is not the SDK's, or
     of another version, nothing happens.
     """
-    for processor in getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ()):
-        exporter = getattr(getattr(processor, "_batch_processor", None), "_exporter", None)
-        if getattr(exporter, "is_flushed_with_compilations", False) is True:
-            processor.force_flush()
+    for processor, _ in _to_files(provider):
+        processor.force_flush()
+
+
+def file_exporters(provider: Any) -> list[Any]:
+    """The `torchspan.sdk.FileSpanExporter`s of the provider; empty where it is not the SDK's, or of another version."""
+    return [exporter for _, exporter in _to_files(provider)]
+
+
+def _to_files(provider: Any) -> list[tuple[Any, Any]]:
+    processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", None)
+    if not isinstance(processors, (tuple, list)):
+        return []
+    found = ((each, _exporter_of(each)) for each in processors)
+    return [(each, exporter) for each, exporter in found if getattr(exporter, "is_torchspan_file", False) is True]
+
+
+def _exporter_of(processor: Any) -> Any:
+    batches = getattr(processor, "_batch_processor", None)
+    return getattr(processor, "span_exporter", None) if batches is None else getattr(batches, "_exporter", None)
 
 
 def behind_proxy(provider: Any) -> Any:

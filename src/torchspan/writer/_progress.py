@@ -3,53 +3,43 @@
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
 from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.metrics import MeterProvider, get_meter_provider
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 
 from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
+from torchspan.writer._otel_private import file_exporters, flush_files
 from torchspan.writer._tracer import RouteOf, TracerSource
-
-logger = logging.getLogger("torchspan")
-
-FLUSH_TIMEOUT_MS = 5_000
-"""What a provider is given to send out one heartbeat; how far it keeps to that is its own affair."""
-
-SLOW_S, PAUSE_S = 3.0, 60.0
-"""A provider that took longer than the first is left alone for the second: while its collector is down, its own
-schedule is as good as ours, and an exit waits for an export that is under way."""
 
 _NS = 1e9
 
 
 class ProgressWriter:
-    """Writes a `torchspan.progress` span for a heartbeat, and has it exported at once. Used by one thread alone.
+    """Writes a `torchspan.progress` span for a heartbeat, and one into torchspan's own files where the work begins.
 
-    tracer_provider, meter_provider: the providers to use instead of the global ones. now_s: a clock that never goes back.
-    route_of: see `TracerSource`. default_meters: returns the meter provider that holds where none is given.
+    Nothing is flushed but these files. Exporters send progress when they send other spans: a flush would have them wait for
+    their collectors, and an exit waits for an export that is under way.
+
+    tracer_provider: the provider to use instead of the global one. route_of: see `TracerSource`.
     """
 
-    def __init__(
-        self,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        now_s: Callable[[], float] = time.monotonic,
-        *,
-        route_of: RouteOf | None = None,
-        default_meters: Callable[[], MeterProvider] | None = None,
-    ) -> None:
+    def __init__(self, tracer_provider: TracerProvider | None = None, *, route_of: RouteOf | None = None) -> None:
         self._tracers = TracerSource(tracer_provider, route_of)
-        self._meter_provider = meter_provider
-        self._default_meters = default_meters
-        self._spans, self._metrics = _Outlet(now_s), _Outlet(now_s)
+
+    def begin(self, event: Event) -> None:
+        """Write that the work began into each file of the provider's, and to no other exporter. See `FileSpanExporter`."""
+        above = event.handle
+        if not isinstance(above, SpanContext) or not above.trace_flags.sampled:
+            return
+        provider: Any = self._tracers.provider()
+        exporters = file_exporters(provider)
+        attributes = semconv.emitted(_describe(event, 0, event.start_ns)) if exporters else {}
+        for each in exporters:
+            each.export_start(above, attributes, event.start_ns, provider.resource)
 
     def report(self, event: Event, number: int) -> bool:
         """Write the span; False where the work has no span that is sampled, or has ended.
@@ -73,32 +63,8 @@ class ProgressWriter:
         return span.get_span_context().trace_flags.sampled
 
     def flush(self) -> None:
-        """Have the provider that was written to send it out, and the metrics with it, among them what is active."""
-        self._spans.flush(self._tracers.provider())
-        self._metrics.flush(self._meter_provider or (self._default_meters or get_meter_provider)())
-
-
-class _Outlet:
-    """Has providers of one kind send out what they hold; see `SLOW_S`."""
-
-    def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._slow: object = None
-        self._resumes_s = 0.0
-
-    def flush(self, provider: Any) -> None:
-        """Every provider of the SDK can, those of the API alone cannot. The SDK reports a collector that is down."""
-        force_flush: Callable[[int], object] | None = getattr(provider, "force_flush", None)
-        began_s = self._now_s()
-        if force_flush is None or (provider is self._slow and began_s < self._resumes_s):
-            return
-        try:
-            force_flush(FLUSH_TIMEOUT_MS)
-        except Exception as error:
-            logger.debug("%s could not be flushed at a heartbeat: %r", type(provider).__name__, error)
-        ended_s = self._now_s()
-        if ended_s - began_s > SLOW_S:
-            self._slow, self._resumes_s = provider, ended_s + PAUSE_S
+        """Write what batch processors hold for torchspan's own files; other exporters are left alone."""
+        flush_files(self._tracers.provider())
 
 
 def _describe(event: Event, number: int, now_ns: int) -> dict[str, Any]:

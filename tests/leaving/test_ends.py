@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever ends a program: spans of what ended are where they can be, and nothing of the program fails."""
+
+import os
+import signal
+
+import pytest
+
+from support import span_file
+from torchspan.traces import UnfinishedSpan, read
+
+needs_signals = pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no signals")
+
+
+def by_name(spans):
+    return {span.name: span for span in spans}
+
+
+def names(receiver):
+    """Those of the spans that arrived, without progress, whose number depends on the machine."""
+    return [span.name for span in receiver.spans() if span.name != "torchspan.progress"]
+
+
+# --- ends that Python notices: all spans arrive --------------------------------------------------------------------
+
+LEAVES = """
+import sys, time
+from compiling import working, phase
+from opentelemetry import metrics
+metrics.get_meter("program").create_counter("work").add(1)
+with working():
+    with working(phase.LOWER):
+        pass
+    with working(phase.BUILD_ENGINE):
+        time.sleep(0.5)
+        {end}
+print("not reached")
+"""
+
+
+def test_an_exit_in_the_middle_of_a_build_sends_everything_once(ends, receiver):
+    done = ends(LEAVES.format(end="sys.exit(3)"), **{**receiver.environment(), "OTEL_METRICS_EXPORTER": "otlp"})
+
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    assert names(receiver) == ["torch_tensorrt.lower", "tensorrt.build_engine", "torch_tensorrt.compile"]
+    spans = by_name(receiver.spans())
+    assert spans["tensorrt.build_engine"].attributes["error.type"] == "SystemExit"
+    assert spans["torch_tensorrt.compile"].attributes["error.type"] == "SystemExit"
+    assert spans["torchspan.progress"].parent_id == spans["torch_tensorrt.compile"].span_id
+    # Heartbeats caused no request, neither of spans nor of metrics: there is one of each, that of the end.
+    assert sorted(path for path, _, _ in receiver.bodies) == ["/v1/metrics", "/v1/traces"]
+
+
+@needs_signals
+def test_a_sigterm_that_the_program_handles_by_an_exit_sends_everything(ends, receiver):
+    end = (
+        "import os, signal\n"
+        "        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)"
+    )
+    done = ends(LEAVES.format(end=end), **receiver.environment())
+
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
+    assert names(receiver) == ["torch_tensorrt.lower", "tensorrt.build_engine", "torch_tensorrt.compile"]
+
+
+def test_an_exception_sends_everything_and_is_the_programs_own(ends, receiver):
+    done = ends(LEAVES.format(end="raise RuntimeError('boom')"), **receiver.environment())
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("RuntimeError: boom\n")
+    assert names(receiver) == ["torch_tensorrt.lower", "tensorrt.build_engine", "torch_tensorrt.compile"]
+
+
+# --- ends that Python does not notice: torchspan's own file has what ended ---------------------------------------------
+
+KILLED = """
+import os, signal, sys, time
+from compiling import working, phase
+with working():
+    pass
+with working():
+    {before}
+    {end}
+"""
+SUDDEN = {
+    "os._exit(5)": 5,
+    "os.kill(os.getpid(), signal.SIGTERM)": -signal.SIGTERM,
+    "os.kill(os.getpid(), signal.SIGKILL)": -signal.SIGKILL,
+}
+
+
+@needs_signals
+@pytest.mark.parametrize("end", SUDDEN)
+def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_going_on_in_the_file(ends, file, end):
+    done = ends(KILLED.format(before="pass", end=end), TORCHSPAN_HEARTBEAT="600")
+
+    assert (done.returncode, done.stderr) == (SUDDEN[end], "")
+    first, whole, second = span_file.read(file)
+    assert (whole.name, first.parent_id) == ("torch_tensorrt.compile", whole.span_id)
+    assert [(each.name, each.attributes["torchspan.progress.number"]) for each in (first, second)] == [
+        ("torchspan.progress", 0),
+        ("torchspan.progress", 0),
+    ]
+    drawn = [node.span for trace in read(str(file)).traces for node in trace.nodes()]
+    assert [(span.name, isinstance(span, UnfinishedSpan)) for span in drawn] == [
+        ("torch_tensorrt.compile", False),
+        ("torch_tensorrt.compile", True),
+    ]
+
+
+@needs_signals
+def test_a_heartbeat_writes_the_stages_that_ended_before_a_sudden_end(ends, file):
+    before = (
+        "with working(phase.LOWER):\n        pass\n"
+        '    while \'"torchspan.progress.number","value":{"intValue":"1"}\' not in open(os.environ[\'TORCHSPAN_FILE\']).read():\n'
+        "        time.sleep(0.02)"
+    )
+    ends(KILLED.format(before=before, end="os.kill(os.getpid(), signal.SIGTERM)"))
+
+    assert [span.name for span in span_file.read(file) if span.name != "torchspan.progress"] == [
+        "torch_tensorrt.compile",
+        "torch_tensorrt.lower",
+    ]
