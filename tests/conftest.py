@@ -76,7 +76,7 @@ def instrument(provider, metrics):
 @pytest.fixture(autouse=True)
 def no_invalid_value_has_been_named(monkeypatch):
     """A process names each invalid value once; here each test is one."""
-    monkeypatch.setattr(_settings, "_warned", set())
+    monkeypatch.setattr(_settings, "_warned", {})
 
 
 @pytest.fixture(autouse=True)

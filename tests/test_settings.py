@@ -140,6 +140,35 @@ def test_an_invalid_value_is_one_warning_however_often_the_settings_are_read(cap
     ]
 
 
+MISSPELLED = {
+    "TORCHSPAN_DETIAL": "TORCHSPAN_DETAIL",
+    "TORCHSPAN_FILES": "TORCHSPAN_FILE",
+    "TORCHSPAN_SAMPLE_EXECUTE_PERSECOND": "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND",
+}
+OTHERS = (
+    "TORCHSPAN_SERVICE_HOST",
+    "TORCHSPAN_PORT",
+    "TORCHSPAN_PORT_80_TCP_ADDR",
+    "TORCHSPAN_",
+    "TORCHSPAN_" + "X" * 9_999,
+)
+
+
+def test_a_misspelled_variable_is_one_warning_with_the_name_that_was_meant(caplog):
+    environment = dict.fromkeys((*MISSPELLED, *OTHERS, "torchspan_detail", "OTEL_DETAIL"), "1")
+    for _ in range(2):
+        assert _settings.load({}, environment) == Settings()
+    assert caplog.messages == [
+        "Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)",
+        "Unknown variable TORCHSPAN_FILES, ignored (did you mean TORCHSPAN_FILE?)",
+        (
+            "Unknown variable TORCHSPAN_SAMPLE_EXECUTE_PERSECOND, ignored "
+            "(did you mean TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND?)"
+        ),
+    ]
+    assert _settings.unknown_variables(environment) == MISSPELLED | dict.fromkeys(OTHERS)
+
+
 def test_a_long_invalid_value_is_shown_by_its_beginning(caplog):
     _settings.load({}, {"TORCHSPAN_DETAIL": "x" * 10_000})
     assert caplog.messages == [

@@ -326,6 +326,12 @@ class Resolved(NamedTuple):
     refused: str | None
 
 
+PREFIX = "TORCHSPAN_"
+"""What the name of each variable begins with."""
+
+LONGEST_NAME = 64
+"""Characters of a name that are compared with the known ones."""
+
 SHOWN = 500
 """Characters of an invalid value in a message."""
 
@@ -489,8 +495,8 @@ ARGUMENTS = (*PROVIDERS, *(setting.name for setting in SETTINGS))
 """The names that `instrument()` takes."""
 
 
-_warned: set[tuple[str, ...]] = set()
-"""What this process has been warned of."""
+_warned: dict[tuple[str, ...], object] = {}
+"""What this process has been warned of, and the call that did so."""
 
 
 def load(
@@ -504,6 +510,10 @@ def load(
     rows = resolved(arguments, file=file, environment=environment)
     for row in rows:
         _warn(row, environment, file)
+    for name, meant in unknown_variables(environment).items():
+        # Where a service is called torchspan, Kubernetes sets TORCHSPAN_SERVICE_HOST and more: these mean something else.
+        if meant is not None and _is_first(name):
+            logger.warning("Unknown variable %s, ignored (did you mean %s?)", name[:LONGEST_NAME], meant)
     return Settings(**{row.setting.name: row.value for row in rows if isinstance(row.setting, Setting)})
 
 
@@ -520,6 +530,14 @@ def resolved(
     environment = os.environ if environment is None else environment
     in_code = given(arguments)
     return tuple(_resolved(setting, in_code, file or {}, environment) for setting in SETTINGS)
+
+
+def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
+    """The variables that begin as torchspan's do and are none, each with the name that was meant, as far as that is clear."""
+    environment = os.environ if environment is None else environment
+    known = {row.variable for row in (*SETTINGS, *VARIABLES)}
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
+    return {name: _meant_variable(name, known) for name in unknown}
 
 
 def resolved_variables(environment: Mapping[str, str] | None = None) -> tuple[Resolved, ...]:
@@ -618,20 +636,30 @@ def _warn(row: Resolved, environment: Mapping[str, str], file: Mapping[str, Any]
     name, option = row.setting.variable, None
     if isinstance(row.setting, Setting) and file:
         option = file.get(row.setting.name)
-    values = (name, environment.get(name, ""), _shown(option))
-    if values not in _warned:
-        _warned.add(values)
+    if _is_first(name, environment.get(name, ""), _shown(option)):
         logger.warning("%s", row.refused)
+
+
+def _is_first(*about: str) -> bool:
+    call = object()
+    return _warned.setdefault(about, call) is call  # of two threads, one
+
+
+def _meant_variable(name: str, known: Iterable[str]) -> str | None:
+    from torchspan._base.spelling import closest
+
+    # The beginning that they share would allow for more mistakes in the rest.
+    meant = closest(name.removeprefix(PREFIX)[:LONGEST_NAME], [each.removeprefix(PREFIX) for each in known])
+    return None if meant is None else PREFIX + meant
 
 
 def _warn_of_unknown_option(name: str) -> None:
     from torchspan._base.spelling import closest
     from torchspan._config_file import PLACE
 
-    meant = closest(name[:SHOWN], Settings._fields)
+    meant = closest(name[:LONGEST_NAME], Settings._fields)
     hint = f"did you mean {meant!r}?" if meant else f"expected one of {', '.join(sorted(Settings._fields))}"
-    if (name,) not in _warned:
-        _warned.add((name,))
+    if _is_first(PLACE, name):
         logger.warning("Unknown option %s of %s in the configuration file, ignored (%s)", _shown(name), PLACE, hint)
 
 

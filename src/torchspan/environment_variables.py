@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The environment variables of torchspan, one documented constant each.
 
-An argument given in code wins over a variable, a variable over the default. Variables of OpenTelemetry itself
-(`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`, `OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as ever.
-An invalid value is logged, and the default used. `opentelemetry-instrument` makes no options of these names: it does
-so only for names that begin with `OTEL_`.
+An argument given in code wins over an option of a configuration file (`OTEL_CONFIG_FILE`), the option over a variable, a variable
+over the default. Variables of OpenTelemetry itself (`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`,
+`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as ever. An invalid value and a misspelled name are one warning each
+in a process. `opentelemetry-instrument` makes no options of these names: it does so only for names that begin with `OTEL_`.
 """
 
 TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"

@@ -69,7 +69,10 @@ class Origin(enum.IntEnum):
 
 
 class _Caller(NamedTuple):
-    """Who calls `TorchspanInstrumentor.instrument`. is_file: with the options of a configuration file."""
+    """Who calls `TorchspanInstrumentor.instrument`.
+
+    is_file: the arguments are the options of a configuration file.
+    """
 
     origin: Origin
     is_file: bool
@@ -297,17 +300,22 @@ def _warn_of_differences(active: Mapping[str, Any], given: Mapping[str, Any]) ->
 
 def _caller() -> _Caller:
     """Who calls `TorchspanInstrumentor.instrument`, by the modules on the stack."""
-    origin, is_file = Origin.PROGRAM, False
-    frame: FrameType | None = sys._getframe(2)
+    origin = Origin.PROGRAM
+    caller = sys._getframe(2)
+    is_file = _module(caller).startswith(CONFIGURATION)
+    frame: FrameType | None = caller
     while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
+        module = _module(frame)
         if module == RUN:
             return _Caller(Origin.RUN, is_file)
-        is_file |= module.startswith(CONFIGURATION)
         if module.startswith((LOADER, CONFIGURATION)):
             origin = Origin.LOADER
         frame = frame.f_back
     return _Caller(origin, is_file)
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
 
 
 def _is_disabled_by_file() -> bool:

@@ -5,18 +5,20 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from support.receiver import Receiver
+from support.without import python_without
 
 FILE = """
 file_format: "1.0"
 tracer_provider:
   processors:
-    - simple: {{exporter: {{otlp_http: {{endpoint: {url}/v1/traces}}}}}}
-  sampler: {{torchspan: {{}}}}
-  id_generator: {{torchspan: {{}}}}
+    - simple: {exporter: {otlp_http: {endpoint: "{url}/v1/traces"}}}
+  sampler: {torchspan: {}}
+  id_generator: {torchspan: {}}
 """
 NODE = """
 instrumentation/development:
@@ -52,22 +54,23 @@ class Ran:
     def __init__(self, done, receiver):
         assert done.returncode == 0, done.stderr
         self.active, self.err = json.loads(done.stdout), done.stderr.replace(OPENTELEMETRYS_OWN, "")
-        self.names = sorted({span.name for span in receiver.spans()})
-        self.traces = {span.trace_id for span in receiver.spans()}
+        self.spans = receiver.spans()
+        self.names = sorted({span.name for span in self.spans})
+        self.traces = {span.trace_id for span in self.spans}
 
 
 @pytest.fixture
 def started(tmp_path):
     """`started(text)`: the program under `opentelemetry-instrument`, with the file above and `text` after it."""
 
-    def start(text, program=PROGRAM, **variables):
+    def start(text, program=PROGRAM, file=FILE, python=sys.executable, **variables):
         with Receiver() as receiver:
-            (tmp_path / "otel.yaml").write_text(FILE.format(url=receiver.url) + text)
+            (tmp_path / "otel.yaml").write_text(file.replace("{url}", receiver.url) + text)
             (tmp_path / "app.py").write_text(program)
             run = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
             environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
             done = subprocess.run(
-                [sys.executable, "-c", run, sys.executable, "app.py"],
+                [python, "-c", run, python, "app.py"],
                 cwd=tmp_path,
                 env=environ | {"OTEL_CONFIG_FILE": "otel.yaml"} | variables,
                 capture_output=True,
@@ -127,6 +130,27 @@ def test_bad_options_of_a_file_are_named_and_the_good_ones_hold(started):
             "(expected 0 for none, or 0.1 to 86400 seconds)"
         ),
     ]
+
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def test_the_file_of_the_readme_sets_resource_sampler_ids_and_options(started):
+    _, _, block = README.read_text(encoding="utf-8").partition("```yaml file=otel.yaml\n")
+    ran = started("", file=block.partition("```")[0].replace("http://127.0.0.1:4318", "{url}", 1))
+
+    assert ran.active["detail"] == "passes"
+    assert (ran.active["sample_other"], ran.err) == (0.1, "")
+    assert {span.resource["process.runtime.name"] for span in ran.spans} == {"cpython"}
+    assert len([span for span in ran.spans if span.name == "compilation"]) == 20
+    assert len(ran.spans) < 35  # of the program's own 20 one in ten
+
+
+def test_a_file_without_the_package_that_reads_it_is_said_and_the_program_runs_on_without_an_sdk(started, tmp_path):
+    ran = started(NODE + OPTIONS, python=python_without(tmp_path / "python", "opentelemetry.configuration"))
+
+    assert (ran.active, ran.names) == ({}, [])
+    assert "OTEL_CONFIG_FILE is set but opentelemetry-configuration is not installed" in ran.err
 
 
 AGAIN = """

@@ -61,11 +61,15 @@ def said(tmp_path):
             f"torchspan: OTEL_TRACES_EXPORTER=nosuch: {UNKNOWN}\n",
         ),
         (
+            {"TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"},
+            "torchspan: Invalid TORCHSPAN_RUN_EXIT_TIMEOUT='soon', using default 2 (expected 0 to 86400 seconds)\n",
+        ),
+        (
             {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"},
             f"{LOST}OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off\n",
         ),
     ],
-    ids=["none", "sdk disabled", "unsampled parent", "rank", "sampler", "exporter", "disabled"],
+    ids=["none", "sdk disabled", "unsampled parent", "rank", "sampler", "exporter", "exit timeout", "disabled"],
 )
 def test_the_reason_is_the_true_one(said, variables, expected):
     assert said(**variables) == expected

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torchspan.environment_variables import TORCHSPAN_RUN
 
@@ -49,13 +49,13 @@ class RunSettings(NamedTuple):
             values = json.loads(text)
             return cls(
                 id=str(values["id"]),
-                file=str(values["file"]),
-                reports=str(values["reports"]),
+                file=_path(values["file"]),
+                reports=_path(values["reports"]),
                 span=str(values["span"]),
                 started_ns=int(values["started_ns"]),
-                exit_s=float(values["exit_s"]),
+                exit_s=_seconds(values["exit_s"]),
             )
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
 
     def to_text(self) -> str:
@@ -63,6 +63,21 @@ class RunSettings(NamedTuple):
         import json
 
         return json.dumps(self._asdict(), separators=(",", ":"))
+
+
+def _path(value: object) -> str:
+    """The value as the path that it is. Raises ValueError for what no file system takes."""
+    text = str(value)
+    if b"\0" in os.fsencode(text):
+        raise ValueError(text)
+    return text
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < float("inf"):
+        raise ValueError(value)
+    return seconds
 
 
 def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:

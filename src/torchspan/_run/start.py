@@ -37,7 +37,10 @@ def current() -> RunProcess | None:
         from torchspan._run.settings import RunSettings
 
         settings = RunSettings.from_environment()
-        if settings is not None:
+        if settings is None:
+            if os.environ[TORCHSPAN_RUN].strip():
+                logger.warning("Invalid %s, ignored (expected what torchspan run sets it to)", TORCHSPAN_RUN)
+        else:
             from torchspan._run.faults import catch_crashes
             from torchspan._run.process import RunProcess
 
