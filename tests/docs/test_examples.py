@@ -6,10 +6,12 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
 
+from support import span_file
 from support.child import unmeasured
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -129,6 +131,34 @@ def test_fallback(trace):
     assert compilation["torch_tensorrt.fallback.operators.names"] == ["torch.ops.aten.special_i1e.default"]
     assert compilation["torch_tensorrt.engines.count"] == 2
     assert len(named(spans, "torch_tensorrt.execute")) == 2
+
+
+def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^```shell ranks\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    out = start("sh", "-e", "-c", recipe, TORCHSPAN_WITHOUT_GPU="1")
+
+    assert out.startswith("2 ranks, 8 rows\n")
+    spans = span_file.read(tmp_path / "ranks.jsonl")
+    by_id = {span.span_id: span for span in spans}
+    assert len(by_id) == len(spans)
+    assert len({span.trace_id for span in spans}) == 1
+    assert [span.name for span in spans if span.parent_id not in by_id] == ["torchspan.run"]
+    compilations = [span for span in spans if span.name == "torch_tensorrt.compile"]
+    assert sorted(by_id[span.parent_id].name for span in compilations) == ["rank 0", "rank 1"]
+    for span in compilations:
+        rank = int(by_id[span.parent_id].name.removeprefix("rank "))
+        said = {key: value for key, value in span.resource.items() if key.startswith("torch.distributed.")}
+        assert uuid.UUID(said.pop("torch.distributed.run.id"))
+        assert said == {
+            "torch.distributed.rank": rank,
+            "torch.distributed.local_rank": rank,
+            "torch.distributed.world_size": 2,
+            "torch.distributed.restart_count": 0,
+        }
+    assert len({span.resource["process.pid"] for span in compilations}) == 2
+    assert len({span.resource["host.name"] for span in compilations}) == 1
 
 
 def test_in_code(start, tmp_path):
