@@ -2,6 +2,7 @@
 """One rank of a program that `torchrun` starts."""
 
 import os
+import random
 
 import torch
 import torch.distributed as dist
@@ -9,6 +10,7 @@ from opentelemetry import trace
 
 from support import work
 
+random.seed(0)
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 with trace.get_tracer("user").start_as_current_span(f"rank {rank}"):

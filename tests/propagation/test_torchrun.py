@@ -20,7 +20,12 @@ def test_each_ranks_roots_are_children_of_the_launchers_parent(
     launcher, instrument, tracer, instrumented, arrived, parents
 ):
     pytest.importorskip("torch", reason="torch is not installed")
-    command, environment = ["opentelemetry-instrument", *LAUNCHER], dict(instrumented)
+    command = ["opentelemetry-instrument", *LAUNCHER]
+    environment = {
+        **instrumented,
+        "OTEL_PYTHON_ID_GENERATOR": "torchspan",
+        "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "torchspan",
+    }
     if launcher == "not instrumented":
         # Each rank is instrumented; the launcher only hands its environment on.
         command = [*LAUNCHER[:-1], "--no-python", "opentelemetry-instrument", sys.executable, LAUNCHER[-1]]
@@ -35,6 +40,8 @@ def test_each_ranks_roots_are_children_of_the_launchers_parent(
         assert (root.trace_id, root.parent_id) == (trace_id(launch), span_id(launch))
         assert parents(f"work of {rank} of 2, process {rank}") == (root.span_id, root.span_id)
         assert parents(f"end of {rank}") == (span_id(launch),) * 2
+        assert root.resource["torch.distributed.rank"] == root.resource["torch.distributed.local_rank"] == rank
+        assert root.resource["torch.distributed.world_size"] == 2
     ids = [span.span_id for span in (*spans.users.values(), *spans.ours.values())]
     assert len(set(ids)) == len(ids)
     assert len({span.resource["service.instance.id"] for span in spans.ours.values()}) == 2
