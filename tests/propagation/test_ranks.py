@@ -26,6 +26,24 @@ print(random.random())
 """
 
 
+FILE = """
+file_format: "1.0"
+resource:
+  detection/development:
+    detectors:
+      - torchspan: {{}}
+tracer_provider:
+  processors:
+    - simple: {{exporter: {{otlp_http: {{endpoint: {url}/v1/traces}}}}}}
+instrumentation/development:
+  python:
+    torchspan:
+      ranks: 1
+"""
+OF_THE_FILE = "OTEL_CONFIG_FILE is set; ignoring configurator kwargs: ['auto_instrumentation_version']\n"
+"""What OpenTelemetry says of itself at every start with a file."""
+
+
 @pytest.fixture
 def run_ranks(instrumented, receiver, tmp_path):
     """`run_ranks(**variables)`: two ranks that seed alike, at the same time. Returns what each printed."""
@@ -44,7 +62,7 @@ def run_ranks(instrumented, receiver, tmp_path):
         ]
         ended = [process.communicate(timeout=120) for process in started]
         assert [process.returncode for process in started] == [0, 0], ended
-        assert [warned for _, warned in ended] == ["", ""]
+        assert [warned.replace(OF_THE_FILE, "") for _, warned in ended] == ["", ""]
         return [printed for printed, _ in ended]
 
     return run
@@ -86,3 +104,11 @@ def test_ranks_that_seed_alike_share_no_id_and_draw_the_numbers_that_they_would_
     assert sorted(span.name for span in spans) == ["step"] * 2 + ["torchspan.observed prepare"] * 2
     assert len({span.span_id for span in spans}) == 4
     assert len({span.trace_id for span in spans}) == 2
+
+
+def test_a_configuration_file_names_the_ranks_and_the_detector(run_ranks, receiver, tmp_path):
+    pytest.importorskip("opentelemetry.configuration", reason="opentelemetry-configuration is not installed")
+    file = tmp_path / "otel.yaml"
+    file.write_text(FILE.format(url=receiver.url))
+    run_ranks(OTEL_CONFIG_FILE=str(file))
+    assert ranks_of(receiver.spans()) == [(0, "step"), (1, "step"), (1, "torchspan.observed prepare")]

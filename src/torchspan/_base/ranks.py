@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -11,34 +10,27 @@ ALL = "all"
 """The selection of every process, whether or not it has a rank."""
 
 
-class _Launcher(NamedTuple):
-    """The variables in which a launcher says which process this is; empty where it has none."""
-
-    rank: str
-    local_rank: str = ""
-    world_size: str = ""
-
-
+# In each: the variables of the rank, of the rank on the host, and of the number of processes; empty where there is none.
 _LAUNCHERS = (
     # torchrun, and whatever prepares for init_process_group("env://"): Accelerate, DeepSpeed, Kubeflow's PyTorchJob.
-    _Launcher("RANK", "LOCAL_RANK", "WORLD_SIZE"),
-    _Launcher("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
-    _Launcher("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
-    _Launcher("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
+    ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
+    ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
+    ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
     # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are not there.
-    _Launcher("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
-    _Launcher("JOB_COMPLETION_INDEX"),  # the pod of an Indexed Job of Kubernetes
+    ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
+    ("JOB_COMPLETION_INDEX", "", ""),  # the pod of an Indexed Job of Kubernetes
 )
-"""The first that says a rank is the one that started this process: torchrun itself is started by srun, and a launcher of
-processes by Kubernetes, and what these have set is still there."""
+"""Launchers. The first that says a rank is the one that started this process: torchrun itself is started by srun, a launcher
+of processes by Kubernetes, and what these have set is still there."""
 
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 _IDS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
 _NO_ID = {"", "none"}
 """`none` is torchrun's id of a run that was given none."""
 
-_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
-_PART = re.compile(r"([0-9]{1,9})(?:\s*-\s*([0-9]{1,9}))?", re.ASCII)
+_DIGITS = 9
+"""Of the largest number. No expression is compiled here: every Python that an instrumented program starts comes by."""
 
 
 class Launched(NamedTuple):
@@ -59,11 +51,10 @@ class Launched(NamedTuple):
 def launched(environment: Mapping[str, str]) -> Launched:
     """What `environment` says. A value that is no number is as if it were not set."""
     found = Launched()
-    for launcher in _LAUNCHERS:
-        rank = _number(environment, launcher.rank)
+    for names in _LAUNCHERS:
+        rank, local_rank, world_size = (_number(environment, name) for name in names)
         if rank is not None:
-            local_rank = _number(environment, launcher.local_rank)
-            found = Launched(rank, local_rank, _number(environment, launcher.world_size))
+            found = Launched(rank, local_rank, world_size)
             break
     restarts = (_number(environment, name) for name in _RESTARTS)
     ids = (environment.get(name, "").strip() for name in _IDS)
@@ -75,13 +66,17 @@ def launched(environment: Mapping[str, str]) -> Launched:
 
 def rank(environment: Mapping[str, str]) -> int | None:
     """The rank of this process by `environment`; None where that says none."""
-    ranks = (_number(environment, launcher.rank) for launcher in _LAUNCHERS)
+    ranks = (_number(environment, names[0]) for names in _LAUNCHERS)
     return next((each for each in ranks if each is not None), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
     text = environment.get(name, "").strip() if name else ""
-    return int(text) if _NUMBER.fullmatch(text) else None
+    return int(text) if _is_number(text) else None
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS
 
 
 class Selection:
@@ -93,14 +88,13 @@ class Selection:
     def __init__(self, text: str) -> None:
         self._ranges: list[tuple[int, int]] = []
         for part in text.split(","):
-            found = _PART.fullmatch(part.strip())
-            if found is None:
+            first, dash, last = (each.strip() for each in part.partition("-"))
+            if not _is_number(first) or not _is_number(last if dash else first):
                 raise ValueError(f"{part.strip()!r} is neither a number nor a range such as 0-7")
-            first = int(found[1])
-            last = int(found[2] or first)
-            if last < first:
+            ends = int(first), int(last or first)
+            if ends[1] < ends[0]:
                 raise ValueError(f"{part.strip()!r} ends before it begins")
-            self._ranges.append((first, last))
+            self._ranges.append(ends)
 
     def __contains__(self, rank: int) -> bool:
         return any(first <= rank <= last for first, last in self._ranges)

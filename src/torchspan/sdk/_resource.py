@@ -6,8 +6,8 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import re
 import socket
+import string
 import sys
 from collections.abc import Iterable
 from importlib.metadata import version
@@ -18,10 +18,10 @@ from opentelemetry.sdk.resources import Resource, ResourceDetector
 from torchspan._base.ranks import launched
 
 # Every Python that an instrumented program starts runs this: the table of attributes, whose rows the keys below are,
-# takes longer to load than a start may. The forms are those of the rows' kinds; a test holds them together.
-_RUN_ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}", re.ASCII)
-_HOST_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}", re.ASCII)
-_VERSION = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,63}", re.ASCII)
+# takes longer to load than a start may. What is let through is what the rows' kinds let through; a test holds them
+# together.
+_PLAIN = string.ascii_letters + string.digits
+_LONGEST_NAME, _LONGEST_HOST_NAME = 64, 253
 
 _TORCH = ("torch",)
 _TORCH_TENSORRT = ("torch-tensorrt",)
@@ -71,8 +71,8 @@ Found = Iterable[tuple[str, Any]]
 def _process() -> Found:
     yield "process.pid", os.getpid()
     yield "process.runtime.name", sys.implementation.name
-    yield "process.runtime.version", _formed(_VERSION, platform.python_version())
-    yield "host.name", _formed(_HOST_NAME, socket.gethostname())
+    yield "process.runtime.version", _version(platform.python_version())
+    yield "host.name", _name(socket.gethostname(), _LONGEST_HOST_NAME)
 
 
 def _job() -> Found:
@@ -81,7 +81,7 @@ def _job() -> Found:
     yield "torch.distributed.local_rank", job.local_rank
     yield "torch.distributed.world_size", job.world_size
     yield "torch.distributed.restart_count", job.restart_count
-    yield "torch.distributed.run.id", None if job.run_id is None else _formed(_RUN_ID, job.run_id)
+    yield "torch.distributed.run.id", _name(job.run_id or "", _LONGEST_NAME)
 
 
 def _versions() -> Found:
@@ -100,12 +100,17 @@ def _installed(names: Iterable[str]) -> str | None:
     """The version of the first of the distributions that is installed."""
     for name in names:
         with contextlib.suppress(Exception):  # not installed, or metadata that cannot be read
-            return _formed(_VERSION, version(name))
+            return _version(version(name))
     return None
 
 
-def _formed(form: re.Pattern[str], text: str) -> str | None:
-    return text if form.fullmatch(text) else None
+def _name(text: str, longest: int) -> str | None:
+    return text if text[:1].isalnum() and len(text) <= longest and not text.strip(_PLAIN + "_.-") else None
+
+
+def _version(text: str) -> str | None:
+    plain = text[:1] in string.digits and 0 < len(text) <= _LONGEST_NAME
+    return text if plain and not text.strip(_PLAIN + ".+_-") else None
 
 
 def _set_by_user() -> Iterable[str]:
