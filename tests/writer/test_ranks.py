@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ranks that have no spans: what they leave out, what they count, and what goes on."""
 
+import threading
+
 import pytest
 from opentelemetry import trace
 
@@ -9,6 +11,7 @@ from torchspan import phase
 from torchspan._bridge import Bridge
 from torchspan._settings import Settings
 from torchspan.writer import SelectedRanks
+from torchspan.writer._heartbeats import NAME
 
 
 @pytest.fixture(autouse=True)
@@ -29,8 +32,8 @@ def engine(provider, metrics):
     """`engine(ranks)`: the engine of a bridge with that setting."""
     bridges = []
 
-    def make(ranks):
-        bridges.append(Bridge(Settings(ranks=ranks, heartbeat=0), provider, metrics.provider, None))
+    def make(ranks, heartbeat=0):
+        bridges.append(Bridge(Settings(ranks=ranks, heartbeat=heartbeat), provider, metrics.provider, None))
         return bridges[-1]._engine
 
     yield make
@@ -109,6 +112,16 @@ def test_metrics_come_from_every_rank_and_count_what_was_left_out(engine, metric
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"rank": 6}
     assert metrics.counts("torch_tensorrt.compile.duration") == {(): 3}
     assert metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {"torch_tensorrt.lower": 3}
+
+
+@pytest.mark.parametrize(("rank", "expected"), [("0", {NAME}), ("1", set())])
+def test_a_rank_that_is_left_out_has_no_thread_for_progress_and_no_progress(engine, monkeypatch, rank, expected):
+    monkeypatch.setenv("RANK", rank)
+    before = {each.name for each in threading.enumerate()}
+    made = engine("0", heartbeat=60)
+    compilation = made.open(phase.COMPILE, {})
+    assert {each.name for each in threading.enumerate()} - before == expected
+    made.close(compilation)
 
 
 def test_an_event_that_fails_is_left_out_as_any_other(engine, exporter, metrics, monkeypatch):

@@ -187,7 +187,7 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
 def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, str]) -> str:
     left_out = sum(report.left_out for report in reports)
     if left_out:
-        return f"all {left_out} spans were of ranks that TORCHSPAN_RANKS leaves out"
+        return f"TORCHSPAN_RANKS names none of the ranks that did anything (spans left out: {left_out})"
     unsampled = sum(report.unsampled for report in reports)
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
