@@ -3,6 +3,7 @@
 
 A block's info string says what is done with it: `file=` is written to that file, `run` is run by a shell (`tensorrt`: of TensorRT alone), `make` and
 `install` are only checked (they would install), `demo` and `bench` are output that somebody pasted.
+`ranks` is run by test_examples.py.
 """
 
 import os
