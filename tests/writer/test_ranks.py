@@ -33,7 +33,8 @@ def engine(provider, metrics):
     bridges = []
 
     def make(ranks, heartbeat=0):
-        bridges.append(Bridge(Settings(ranks=ranks, heartbeat=heartbeat), provider, metrics.provider, None))
+        settings = Settings(ranks=ranks, heartbeat=heartbeat)
+        bridges.append(Bridge(settings, provider, metrics.provider, logger_provider=None, run=None))
         return bridges[-1]._engine
 
     yield make
