@@ -2,6 +2,7 @@
 """Processes of `multiprocessing` by each start method: parents of spans, metrics counted once, threads."""
 
 import multiprocessing
+import os
 import sys
 from collections import Counter
 
@@ -58,3 +59,11 @@ def test_a_child_has_no_thread_of_torchspans_before_it_does_any_work(program):
 
 def test_the_children_end_well(program):
     assert program.told["exits"] == [0, 0]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_with_nothing_to_export_starts_no_thread_and_ends_without_one(surroundings):
+    with receiver_of("http") as receiver:
+        program = Program([sys.executable, str(HERE / "exporting_nothing.py")], surroundings(receiver), receiver)
+        assert program.told == []
+        assert receiver.requests == 0
