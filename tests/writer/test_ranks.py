@@ -30,7 +30,7 @@ def engine(provider, metrics):
     bridges = []
 
     def make(ranks):
-        bridges.append(Bridge(Settings(ranks=ranks, heartbeat=0), provider, metrics.provider, None))
+        bridges.append(Bridge(Settings(ranks=ranks, heartbeat=0), provider, metrics.provider, None, None))
         return bridges[-1]._engine
 
     yield make
