@@ -21,6 +21,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base import sampling_rules
+from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
 from torchspan._run.start import CONFIGURATION_FILE
@@ -346,7 +347,7 @@ class _Arrivals:
         self._imports: list[Import] = []
         """What was imported before there was a bridge."""
         self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
-        self._lock = threading.RLock()
+        self._lock = renewed(self, "_lock", threading.RLock)
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""

@@ -51,6 +51,7 @@ def test_the_program_has_every_attribute_with_a_string(canaries):
 
 NOT_IN_THE_PROGRAM = {
     "torchspan.run.signal": "the program would have to die of a signal",
+    "torchspan.serving.kind": "the program would have to say that it serves",
     "torchspan.dropped.reason": "a trace would have to have two thousand spans",
     "torch_tensorrt.timing_cache.file": "TensorRT-RTX has no timing cache",
     "torch_tensorrt.engine_cache.rejected.settings": "an entry would have to be written under a wrong key",

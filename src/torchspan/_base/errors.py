@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torchspan._base import reading
+from torchspan._base.forks import renewed
 
 logger = logging.getLogger("torchspan")
 
@@ -142,7 +143,7 @@ class Guard:
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self.total = 0
         """How often observers failed, forgotten ones included."""
 
@@ -204,7 +205,7 @@ class CallbackGuard:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self.total = 0
         """How often callbacks failed."""
 

@@ -13,6 +13,8 @@ from collections.abc import Hashable
 
 from opentelemetry.trace import SpanContext
 
+from torchspan._base.forks import renewed
+
 SPANS_PER_TRACE = 2000
 """Spans of torchspan's in one trace."""
 
@@ -36,7 +38,7 @@ class Budget:
     def __init__(self, spans: int = SPANS_PER_TRACE) -> None:
         self._spans = spans
         self._used: OrderedDict[Hashable, int] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self.refused = 0
         """Spans for which there was no room."""
 

@@ -14,6 +14,7 @@ from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
 from torchspan._base.errors import ErrorBoundary
+from torchspan._base.forks import renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
 from torchspan.writer._otel_private import (
@@ -52,7 +53,7 @@ class Instruments:
         self._meter: Any = provider.get_meter(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
         self._sources: list[Source] = []
         self._values: dict[tuple[Metric, str], set[str]] = {}
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self._made = {metric: self._make(metric) for metric in METRICS}
 
     def _make(self, metric: Metric) -> Any:
@@ -118,7 +119,6 @@ class Instruments:
 
     def start_process(self) -> None:
         """In a forked child: begin at zero."""
-        self._lock = threading.Lock()  # the thread that held it may be the parent's
         start_process(self._provider, semconv.SCOPE_NAME)
         for each in self._sources:
             each.start_process()

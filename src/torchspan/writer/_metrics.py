@@ -15,6 +15,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
 from torchspan._base.errors import PROCESS_GUARD
+from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import HELD, RunTimes
 from torchspan.semconv import Metric
@@ -66,7 +67,7 @@ class MetricWriter:
         self._active = active
         self._closed = False
         self._adds_up_at_once = True
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
             (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: reason}, count) for reason, count in dropped.items()
         ]
@@ -91,7 +92,6 @@ class MetricWriter:
 
     def start_process(self) -> None:
         """See `torchspan.writer._instruments.Source`."""
-        self._lock = threading.Lock()  # the thread that held it may be the parent's
         self._counted = [count() for _, _, count in self._counters]
 
     def is_read(self) -> bool:

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import is_a
 from torchspan.adapters._machinery.apply import Wrappers, apply_probes
@@ -128,7 +129,7 @@ class _Once:
 
     def __init__(self, action: Undo) -> None:
         self._action: Undo | None = action
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
 
     def __call__(self) -> None:
         if self._action is None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan._base import reading
+from torchspan._base.forks import renewed
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute
 from torchspan.adapters._machinery.wrap import WrapperFactory
@@ -39,7 +40,7 @@ class LoggerFollower:
         self._redact = redact
         self._patches = patches
         self._followed: list[type] = []
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
 
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""

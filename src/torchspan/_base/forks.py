@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks that are free in a forked child.
+
+A fork copies a lock as it is. Where another thread holds it at that moment, the child has no thread that would release it, and
+waits for ever at its next use.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable
+from typing import TypeVar
+
+L = TypeVar("L")
+
+
+def renewed(holder: object, name: str, make: Callable[[], L]) -> L:
+    """A lock for the attribute `name` of `holder`, which gets a new one in each forked child.
+
+    make: makes a lock, such as `threading.Lock`.
+    """
+    lock = make()
+    _LOCKS.setdefault(holder, {})[name] = make
+    return lock
+
+
+_LOCKS: weakref.WeakKeyDictionary[object, dict[str, Callable[[], object]]] = weakref.WeakKeyDictionary()
+
+
+def _renew() -> None:
+    for holder, locks in list(_LOCKS.items()):
+        for name, make in locks.items():
+            setattr(holder, name, make())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inductor's compile workers, started below one compilation and kept for the next. Prints what a job sees there as JSON."""
+
+import json
+import os
+import threading
+
+from opentelemetry import trace
+
+
+def look():
+    """In a worker: its process, threads of torchspan's, the current span, and a context for its own children."""
+    return {
+        "pid": os.getpid(),
+        "threads": [each.name for each in threading.enumerate() if each.name.startswith("torchspan")],
+        "span": trace.get_current_span().get_span_context().span_id,
+        "variables": [name for name in ("TRACEPARENT", "TRACESTATE", "BAGGAGE") if name in os.environ],
+    }
+
+
+def main():
+    from compiling import look  # by the name under which a worker finds it
+    from torch._inductor.compile_worker.subproc_pool import SubprocPool
+
+    tracer = trace.get_tracer("user")
+    with tracer.start_as_current_span("first compilation"):
+        pool = SubprocPool(1)
+        told = [pool.submit(look).result()]
+    with tracer.start_as_current_span("second compilation"):
+        told.append(pool.submit(look).result())
+    pool.shutdown()
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
