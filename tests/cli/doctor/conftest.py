@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks asked in this process, and an environment that holds torchspan's core install alone."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from support.core_install import Environment, core
@@ -40,3 +44,22 @@ def distribution(tmp_path, monkeypatch):
             (tmp_path / f"{module}.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
 
     return install
+
+
+@pytest.fixture
+def new_python(tmp_path):
+    """Runs a program in a new Python whose environment has no variable of OpenTelemetry but these."""
+
+    def run(program, **variables):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**clean, **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+
+    return run

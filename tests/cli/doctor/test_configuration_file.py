@@ -46,7 +46,7 @@ def asked(rows, tmp_path):
 
 
 def test_the_plug_ins_that_a_file_names_are_those_in_use(asked):
-    found = asked(WHOLE, OTEL_TRACES_SAMPLER="always_off")
+    found = asked(WHOLE, OTEL_TRACES_SAMPLER="always_of")
 
     assert found["sdk.configuration"][1:3] == (
         State.OK,
