@@ -20,7 +20,7 @@ def joined(text):
 def read(text):
     """The rows of the text for people, without their line breaks: state, name, and the rest."""
     rows = []
-    for line in text.splitlines()[1:-2]:
+    for line in text.partition("\n\n")[0].splitlines()[1:]:
         if line.startswith(" "):
             rows[-1][2].append(line.strip())
         else:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torchspan import _config_file
 from torchspan._config_file import VARIABLE
 
-_LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
+LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
 
 
 class ConfigurationFile(NamedTuple):
@@ -46,9 +46,7 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
         return None
     missing = _config_file.missing_package(environment)
     if missing is not None:
-        return ConfigurationFile(
-            path, problem=f"{missing}: {_LOST}", remedy="Install it: pip install 'torchspan[auto]'"
-        )
+        return ConfigurationFile(path, problem=f"{missing}: {LOST}", remedy="Install it: pip install 'torchspan[auto]'")
     quiet = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # the loader logs what it raises, with values of the file
     try:
@@ -56,7 +54,7 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
 
         return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
-        problem = f"{VARIABLE}={path} cannot be used ({_reason(error)}): {_LOST}"
+        problem = f"{VARIABLE}={path} cannot be used ({_reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
     finally:
         logging.disable(quiet)

@@ -68,7 +68,8 @@ def provider(context: Context) -> Iterator[Check]:
             yield Check(
                 f"sdk.{signal}_provider",
                 State.FAILED,
-                f"{variable}={value} names a provider that is not installed: the first use of OpenTelemetry raises.",
+                f"{variable}={value} names a provider that is not installed: where nothing has set one, OpenTelemetry's first use "
+                "raises.",
                 f"Unset {variable}, unless a package is to bring that provider.",
                 facts,
             )
