@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
 from typing import Any
 
 from torchspan.cli.doctor._check import Check, Context, State
@@ -129,3 +129,56 @@ def configurator(context: Context) -> Iterator[Check]:
     else:
         summary = f"`opentelemetry-instrument` configures the SDK with {found[0].value}."
         yield Check(name, State.OK, summary, facts=facts)
+
+
+def versions(_context: Context) -> Iterator[Check]:
+    """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
+    found = _opentelemetrys(tuple(sys.path))
+    facts = {each: found[each].version for each in sorted(found)}
+    unmet = sorted({text for each in found.values() for text in _unmet(each)})
+    name = "sdk.versions"
+    if unmet:
+        yield Check(
+            name,
+            State.WARNING,
+            f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
+            f"Install them in one command, so that pip finds versions that fit: {INSTALL} --upgrade",
+            facts,
+        )
+        return
+    core = ", ".join(f"{each} {facts[each]}" for each in _CORE if each in facts)
+    yield Check(name, State.OK, f"OpenTelemetry's packages fit together: {core}.", facts=facts)
+
+
+_CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation")
+
+
+@functools.lru_cache(maxsize=1)
+def _opentelemetrys(_search_path: tuple[str, ...]) -> dict[str, Distribution]:
+    """The distributions by their names. Of two with one name, the one that is imported: the first on the path."""
+    found: dict[str, Distribution] = {}
+    for each in distributions():
+        if _is_opentelemetrys(each.name):
+            found.setdefault(each.name, each)
+    return found
+
+
+def _is_opentelemetrys(name: str | None) -> bool:
+    return name is not None and (name == "torchspan" or name.startswith("opentelemetry-"))
+
+
+def _unmet(package: Distribution) -> Iterator[str]:
+    """What a package asks for of OpenTelemetry and does not get, extras apart."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion
+
+    for text in package.requires or ():
+        try:
+            requirement = Requirement(text)
+            if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+                continue
+            here = installed(requirement.name) if _is_opentelemetrys(requirement.name) else None
+            if here is not None and not requirement.specifier.contains(here, prereleases=True):
+                yield f"{package.name} {package.version} asks for {requirement.name}{requirement.specifier}, not {here}"
+        except (InvalidRequirement, InvalidVersion):  # a vendor's build
+            continue
