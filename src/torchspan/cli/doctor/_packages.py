@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
 from typing import Any
 
@@ -133,9 +133,7 @@ def configurator(context: Context) -> Iterator[Check]:
 
 def versions(_context: Context) -> Iterator[Check]:
     """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
-    found = _opentelemetrys(tuple(sys.path))
-    facts = {each: found[each].version for each in sorted(found)}
-    unmet = sorted({text for each in found.values() for text in _unmet(each)})
+    here, unmet = _versions(tuple(sys.path))
     name = "sdk.versions"
     if unmet:
         yield Check(
@@ -143,42 +141,38 @@ def versions(_context: Context) -> Iterator[Check]:
             State.WARNING,
             f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
             f"Install them in one command, so that pip finds versions that fit: {INSTALL} --upgrade",
-            facts,
+            here,
         )
         return
-    core = ", ".join(f"{each} {facts[each]}" for each in _CORE if each in facts)
-    yield Check(name, State.OK, f"OpenTelemetry's packages fit together: {core}.", facts=facts)
+    core = ", ".join(f"{each} {here[each]}" for each in _CORE if each in here)
+    yield Check(name, State.OK, f"OpenTelemetry's packages fit together: {core}.", facts=here)
 
 
 _CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation")
 
 
 @functools.lru_cache(maxsize=1)
-def _opentelemetrys(_search_path: tuple[str, ...]) -> dict[str, Distribution]:
-    """The distributions by their names. Of two with one name, the one that is imported: the first on the path."""
+def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The versions of OpenTelemetry's packages and torchspan's by name, and what they ask of each other and do not get."""
     found: dict[str, Distribution] = {}
     for each in distributions():
-        if _is_opentelemetrys(each.name):
-            found.setdefault(each.name, each)
-    return found
+        if each.name is not None and (each.name == "torchspan" or each.name.startswith("opentelemetry-")):
+            found.setdefault(each.name, each)  # of two with one name, the first on the path is imported
+    here = {name: found[name].version for name in sorted(found)}
+    return here, [text for name in here for text in _unmet(found[name], here)]
 
 
-def _is_opentelemetrys(name: str | None) -> bool:
-    return name is not None and (name == "torchspan" or name.startswith("opentelemetry-"))
-
-
-def _unmet(package: Distribution) -> Iterator[str]:
-    """What a package asks for of OpenTelemetry and does not get, extras apart."""
+def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:
+    """The requirements of a package, extras apart, that these versions do not meet."""
     from packaging.requirements import InvalidRequirement, Requirement
     from packaging.version import InvalidVersion
 
     for text in package.requires or ():
         try:
-            requirement = Requirement(text)
-            if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            asked = Requirement(text)
+            if asked.name not in here or (asked.marker is not None and not asked.marker.evaluate({"extra": ""})):
                 continue
-            here = installed(requirement.name) if _is_opentelemetrys(requirement.name) else None
-            if here is not None and not requirement.specifier.contains(here, prereleases=True):
-                yield f"{package.name} {package.version} asks for {requirement.name}{requirement.specifier}, not {here}"
+            if not asked.specifier.contains(here[asked.name], prereleases=True):
+                yield f"{package.name} {here[package.name]} asks for {asked.name}{asked.specifier}, not {here[asked.name]}"
         except (InvalidRequirement, InvalidVersion):  # a vendor's build
             continue
