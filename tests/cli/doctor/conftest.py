@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks asked in this process, and an environment that holds torchspan's core install alone."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from support.core_install import Environment, core
@@ -8,13 +12,20 @@ from torchspan.cli import doctor
 from torchspan.cli.doctor import _report as report
 from torchspan.cli.doctor._check import Context
 
+OFFLINE = [
+    f"torchspan.cli.doctor.{module}"
+    for module in ("_packages", "_switches", "_libraries", "_hooks", "_plugins", "_values")
+]
+"""The modules whose checks look at this machine alone."""
+
 
 @pytest.fixture
 def rows():
-    """The rows of every check in an environment with these variables, by name."""
+    """The rows of these checks in an environment with these variables, by name."""
+    checks = [check for check in doctor.checks() if check.__module__ in OFFLINE]
 
-    def ask(probe=False, **environment):
-        return {row.name: row for row in report.rows(doctor.checks(), Context(environment, probe=probe))}
+    def ask(**environment):
+        return {row.name: row for row in report.rows(checks, Context(environment))}
 
     return ask
 
@@ -40,3 +51,22 @@ def distribution(tmp_path, monkeypatch):
             (tmp_path / f"{module}.py").write_text("raise SystemExit('imported')\n", encoding="utf-8")
 
     return install
+
+
+@pytest.fixture
+def new_python(tmp_path):
+    """Runs a program in a new Python whose environment has no variable of OpenTelemetry but these."""
+
+    def run(program, **variables):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+        return subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            env={**clean, **variables},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        )
+
+    return run

@@ -46,7 +46,7 @@ def asked(rows, tmp_path):
 
 
 def test_the_plug_ins_that_a_file_names_are_those_in_use(asked):
-    found = asked(WHOLE, OTEL_TRACES_SAMPLER="always_off")
+    found = asked(WHOLE, OTEL_TRACES_SAMPLER="always_of")
 
     assert found["sdk.configuration"][1:3] == (
         State.OK,
@@ -164,3 +164,31 @@ def test_headers_of_the_file_are_hidden_wherever_they_stand(asked):
     assert found["settings.detail"].state is State.FAILED
     assert found["settings.detail"].summary.startswith("Invalid detail='***' in the configuration file")
     assert "s3cret" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("node", "name", "place"),
+    [
+        ("sampler:\n    parentbased_torchspan:", "sdk.sampler", "tracer_provider.sampler"),
+        ("id_generator:\n    torchspan:", "sdk.id_generator", "tracer_provider.id_generator"),
+        ("- torchspan:", "sdk.resource_detectors", "resource.detection/development.detectors"),
+    ],
+)
+def test_a_plug_in_of_the_file_that_no_package_brings_fails(asked, node, name, place):
+    row = asked(WHOLE.replace(node, node.replace("parentbased_torchspan", "acme").replace("torchspan", "acme")))[name]
+
+    assert row[1:3] == (
+        State.FAILED,
+        (
+            f"{place} in the configuration file: no package brings acme. OpenTelemetry's set-up fails, and no span leaves the "
+            "program."
+        ),
+    )
+
+
+def test_a_plug_in_inside_another_sampler_that_no_package_brings_fails(asked):
+    nested = "parent_based:\n      root:\n        acme:"
+
+    row = asked(WHOLE.replace("parentbased_torchspan:", nested))["sdk.sampler"]
+
+    assert (row.state, row.facts) == (State.FAILED, {"file": ["parent_based"]})

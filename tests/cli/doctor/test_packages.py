@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What of OpenTelemetry is installed, and which of it `opentelemetry-instrument` takes."""
 
+import importlib.metadata
+
 import pytest
 
 from torchspan.cli.doctor._check import State
@@ -40,3 +42,24 @@ def test_of_two_distros_or_configurators_doctor_says_which_one_wins(rows, distri
     assert row.summary == f"2 {kind}s are installed; OpenTelemetry takes acme, the first that it finds."
     assert row.remedy == f"Name the one that you want: OTEL_PYTHON_{kind.upper()}=acme"
     assert rows(**{f"OTEL_PYTHON_{kind.upper()}": "acme"})[f"sdk.{kind}"].state is State.OK
+
+
+def test_versions_of_opentelemetrys_packages_that_fit_are_named(rows):
+    row = rows()["sdk.versions"]
+
+    assert row.state is State.OK
+    assert row.summary.startswith("OpenTelemetry's packages fit together: opentelemetry-api ")
+
+
+def test_versions_that_do_not_fit_are_a_warning_with_what_is_asked_for(rows, distribution):
+    installed = importlib.metadata.version("opentelemetry-api")
+    wanted = "opentelemetry-api==1.2.0", 'opentelemetry-sdk<1; extra == "sdk"', "numpy<0.1", "opentelemetry-none>7"
+    distribution("opentelemetry-acme", "0.66b2", *wanted)
+
+    row = rows()["sdk.versions"]
+
+    assert row.state is State.WARNING
+    assert row.summary == (
+        "Packages of OpenTelemetry do not fit together: opentelemetry-acme 0.66b2 asks for opentelemetry-api==1.2.0, not "
+        f"{installed}."
+    )

@@ -35,6 +35,8 @@ def test_a_row_is_state_and_name_then_what_was_found_then_what_to_do():
         "         detail is `stages`.",
         "",
         "1 failed, 1 warning, 0 note, 1 ok",
+        "failed: sdk.installed",
+        "warning: libraries.torch",
     ]
 
 
@@ -92,6 +94,16 @@ def test_a_check_that_raises_is_a_failed_row_beside_what_it_had_found():
     ]
 
 
+def test_a_check_that_ends_the_process_is_a_failed_row():
+    def ending(_context):
+        raise SystemExit("enough")
+        yield
+
+    (row,) = found_by(ending)
+
+    assert (row.state, row.summary) == (State.FAILED, "This check itself failed: SystemExit: enough")
+
+
 def test_control_characters_of_an_environment_do_not_reach_the_terminal():
     assert "\\x1b[2J" in text([Check("a.b", State.NOTE, "value \x1b[2J")])
 
@@ -110,6 +122,10 @@ HEADERS = "authorization=Bearer%20tok3n, x-key=s3cret"
         ({}, "POST http://me:pa%40ss@host:4318/v1", "POST http://***@host:4318/v1"),
         ({}, "POST HTTPS://t0ken@host", "POST HTTPS://***@host"),
         ({}, "http://me:p@ss@host/", "http://***@host/"),
+        ({"HTTPS_PROXY": "me:s3cret@proxy:3128"}, "via me:s3cret@proxy:3128", "via ***@proxy:3128"),
+        ({"https_proxy": "me:s3cre%40@proxy:3128"}, "password s3cre@", "password ***"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://tok3n@host:1"}, "tok3n refused", "*** refused"),
+        ({"OTEL_EXPORTER_OTLP_HEADERS": "x-tenant=1,x-scope=prod"}, "1 product in prod", "1 product in ***"),
         ({}, "http://host/v1?api_key=s3cret&a=b#x", "http://host/v1?***#x"),
     ],
 )

@@ -33,7 +33,10 @@ from torchspan.cli.doctor._check import State
             {"OTEL_PYTHON_TRACER_PROVIDER": "acme"},
             "sdk.tracer_provider",
             State.FAILED,
-            "OTEL_PYTHON_TRACER_PROVIDER=acme names a provider that is not installed: the first use of OpenTelemetry raises.",
+            (
+                "OTEL_PYTHON_TRACER_PROVIDER=acme names a provider that is not installed: where nothing has set one, "
+                "OpenTelemetry's first use raises."
+            ),
         ),
         (
             {"OTEL_PYTHON_METER_PROVIDER": "default_meter_provider"},

@@ -24,6 +24,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _packages.sdk,
         _packages.distro,
         _packages.configurator,
+        _packages.versions,
         _switches.instrumentation,
         _switches.disabled,
         _switches.file,

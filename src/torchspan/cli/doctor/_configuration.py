@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
-VARIABLE = "OTEL_CONFIG_FILE"
+from torchspan import _config_file
+from torchspan._config_file import VARIABLE
+
+LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
 
 
 class ConfigurationFile(NamedTuple):
@@ -39,16 +41,12 @@ class ConfigurationFile(NamedTuple):
 
 def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
     """The file that the environment names; None where it names none. Raises nothing."""
-    path = environment.get(VARIABLE)
-    if not path:
+    path = _config_file.named(environment)
+    if path is None:
         return None
-    if importlib.util.find_spec("opentelemetry.configuration") is None:
-        return ConfigurationFile(
-            path,
-            problem=f"{VARIABLE} is set, and the package opentelemetry-configuration that reads it is not installed: "
-            "OpenTelemetry's set-up fails, and no span leaves the program.",
-            remedy="Install it: pip install 'torchspan[auto]'",
-        )
+    missing = _config_file.missing_package(environment)
+    if missing is not None:
+        return ConfigurationFile(path, problem=f"{missing}: {LOST}", remedy="Install it: pip install 'torchspan[auto]'")
     quiet = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # the loader logs what it raises, with values of the file
     try:
@@ -56,7 +54,7 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
 
         return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
-        problem = f"{VARIABLE}={path} cannot be used: {_reason(error)}. OpenTelemetry's set-up fails, and no span leaves the program."
+        problem = f"{VARIABLE}={path} cannot be used ({_reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
     finally:
         logging.disable(quiet)

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 from torchspan.cli._command import CommandError
 from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.waterfall._units import plural
+from torchspan.probes import Action, Annotate, Record, Run, Step, Tally, Tap, Watch, phases_of
 
 
 def hooks(context: Context) -> Iterator[Check]:
@@ -21,13 +23,19 @@ def hooks(context: Context) -> Iterator[Check]:
             {"resolved": None, "absent": None},
         )
         return
-    from torchspan import adapters, probes
+    from torchspan import adapters
     from torchspan.cli.probes import import_libraries
 
     try:
         import_libraries()
     except CommandError as error:
-        yield Check(name, State.FAILED, f"{str(error)[0].upper()}{str(error)[1:]}.", facts={"resolved": 0, "absent": 0})
+        yield Check(
+            name,
+            State.FAILED,
+            f"No hook point can be looked for: {error}.",
+            "Correct that first: a program that imports it fails too.",
+            {"resolved": 0, "absent": 0},
+        )
         return
     found = adapters.resolve_probes()
     absent = [row for row in found if row.status == "absent"]
@@ -36,17 +44,34 @@ def hooks(context: Context) -> Iterator[Check]:
     yield Check(
         name,
         State.WARNING if absent else State.OK,
-        f"{resolved} hook points resolved with {versions}"
-        + (f"; {len(absent)} that this version should have are absent, below." if absent else "."),
+        f"{plural(resolved, 'hook point')} resolved with {versions}"
+        + (f"; absent though this version should have them: {len(absent)}, below." if absent else "."),
         facts={"resolved": resolved, "absent": len(absent)},
     )
     for row in absent:
-        phases = [phase.name for phase in probes.phases_of(row.probe.action)]
-        lost = f"Lost: {', '.join(phases)}." if phases else "Lost: attributes and counts of other spans."
+        lost = _lost(row.probe.action)
         yield Check(
             f"hooks.absent.{row.probe.target}",
-            State.WARNING,
-            f"{row.detail}. {lost} The hook's reason: {row.probe.why}",
+            State.NOTE if isinstance(row.probe.action, Watch) else State.WARNING,
+            f"{row.detail}. {lost} Why the hook is there: {row.probe.why}.",
             "Use a version of Torch-TensorRT that torchspan is tested with, or report this line.",
-            {"target": str(row.probe.target), "phases": phases},
+            {"target": str(row.probe.target), "lost": lost},
         )
+
+
+def _lost(action: Action) -> str:
+    """What is not recorded where the target of this action is missing."""
+    names = " and ".join(phase.name for phase in phases_of(action))
+    match action:
+        case Record():
+            return f"Lost: {names} spans of this call, and what they count in the metrics."
+        case Run():
+            return f"Lost: {names} spans of runs through this call, and their durations in the metric."
+        case Annotate() | Tally():
+            return f"Lost: what this call adds to {names} spans."
+        case Step():
+            return "Lost: the count and the time of this call in the span around it."
+        case Tap():
+            return "Lost: what torchspan sees in the arguments of this call."
+        case Watch():
+            return "Nothing is lost: torchspan only looks whether it is there."

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+import functools
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
+from typing import Any
 
 from torchspan.cli.doctor._check import Check, Context, State
 
@@ -30,7 +33,14 @@ def installed(distribution: str) -> str | None:
 
 def plugins(group: str, name: str | None = None) -> list[EntryPoint]:
     """The entry points of a group, or those of them that have this name, in the order in which OpenTelemetry sees them."""
-    return list(entry_points(group=group) if name is None else entry_points(group=group, name=name))
+    found = _entry_points(tuple(sys.path))
+    return list(found.select(group=group) if name is None else found.select(group=group, name=name))
+
+
+@functools.lru_cache(maxsize=1)
+def _entry_points(_search_path: tuple[str, ...]) -> Any:  # `SelectableGroups` before Python 3.12
+    """Those of all distributions on the path: reading them takes longer than the rest of doctor."""
+    return entry_points()
 
 
 def sdk(_context: Context) -> Iterator[Check]:
@@ -119,3 +129,50 @@ def configurator(context: Context) -> Iterator[Check]:
     else:
         summary = f"`opentelemetry-instrument` configures the SDK with {found[0].value}."
         yield Check(name, State.OK, summary, facts=facts)
+
+
+def versions(_context: Context) -> Iterator[Check]:
+    """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
+    here, unmet = _versions(tuple(sys.path))
+    name = "sdk.versions"
+    if unmet:
+        yield Check(
+            name,
+            State.WARNING,
+            f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
+            f"Install them in one command, so that pip finds versions that fit: {INSTALL} --upgrade",
+            here,
+        )
+        return
+    core = ", ".join(f"{each} {here[each]}" for each in _CORE if each in here)
+    yield Check(name, State.OK, f"OpenTelemetry's packages fit together: {core}.", facts=here)
+
+
+_CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation")
+
+
+@functools.lru_cache(maxsize=1)
+def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The versions of OpenTelemetry's packages and torchspan's by name, and what they ask of each other and do not get."""
+    found: dict[str, Distribution] = {}
+    for each in distributions():
+        if each.name is not None and (each.name == "torchspan" or each.name.startswith("opentelemetry-")):
+            found.setdefault(each.name, each)  # of two with one name, the first on the path is imported
+    here = {name: found[name].version for name in sorted(found)}
+    return here, [text for name in here for text in _unmet(found[name], here)]
+
+
+def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:
+    """The requirements of a package, extras apart, that these versions do not meet."""
+    from packaging.requirements import InvalidRequirement, Requirement
+    from packaging.version import InvalidVersion
+
+    for text in package.requires or ():
+        try:
+            asked = Requirement(text)
+            if asked.name not in here or (asked.marker is not None and not asked.marker.evaluate({"extra": ""})):
+                continue
+            if not asked.specifier.contains(here[asked.name], prereleases=True):
+                yield f"{package.name} {here[package.name]} asks for {asked.name}{asked.specifier}, not {here[asked.name]}"
+        except (InvalidRequirement, InvalidVersion):  # a vendor's build
+            continue

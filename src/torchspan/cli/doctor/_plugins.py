@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
 from torchspan.sdk._sampling_rules import parsed
 
@@ -100,8 +101,7 @@ def id_generator(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.FAILED,
-            f"{variable}={value} names an id generator that is not installed: OpenTelemetry's set-up fails, and no span "
-            "leaves the program.",
+            f"{variable}={value} names an id generator that is not installed: {LOST}",
             f"Unset {variable}, or set it to {TORCHSPAN}.",
             facts,
         )
@@ -144,12 +144,35 @@ def _in_file(
     if file is None or file.problem:
         return Check(name, State.NOTE, _NEVER_READ, "See sdk.configuration.")
     place = ".".join(path).replace("_development", "/development")
-    found = _kinds(file.node(*path))
+    node = file.node(*path)
+    found = _kinds(node)
     facts = {"file": found}
+    unknown = [each for each in _added(node) if not plugins(_GROUPS[path[-1]], each)]
+    if unknown:
+        summary = f"{place} in the configuration file: no package brings {', '.join(unknown)}. {LOST}"
+        return Check(name, State.FAILED, summary, "Correct the name.", facts)
     if {*own} & {*found}:
         return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
     given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
     return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
+
+
+_GROUPS = {
+    "sampler": "opentelemetry_sampler",
+    "id_generator": "opentelemetry_id_generator",
+    "detectors": "opentelemetry_resource_detector",
+}
+"""Node of the file -> the group of entry points that its names come from."""
+
+
+def _added(node: Any) -> list[str]:
+    """The names in a node that are not in OpenTelemetry's schema, also of nodes inside it: plug-ins."""
+    if isinstance(node, list):
+        return [name for each in node for name in _added(each)]
+    if not is_dataclass(node) or isinstance(node, type):
+        return []
+    inner = [name for field in fields(node) for name in _added(getattr(node, field.name))]
+    return [*getattr(node, "additional_properties", {}), *inner]
 
 
 def _kinds(node: Any) -> list[str]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchspan._version import __version__
@@ -27,11 +26,11 @@ def rows(checks: Iterable[CheckFunction], context: Context) -> Iterator[Check]:
         try:
             for row in check(context):
                 yield _without(secrets, row)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield _without(secrets, _raised(check, error))
 
 
-def _raised(check: CheckFunction, error: Exception) -> Check:
+def _raised(check: CheckFunction, error: BaseException) -> Check:
     name = getattr(check, "__name__", type(check).__name__).strip("_")
     return Check(
         f"doctor.{name}",
@@ -48,18 +47,21 @@ def _without(secrets: Secrets, row: Check) -> Check:
 
 
 def lines(found: Iterable[Check], width: int) -> Iterator[Line]:
-    """State, name, what was found, and what to do; how many of each state at the end."""
-    counts: Counter[State] = Counter()
+    """State, name, what was found, and what to do; at the end how many of each state, and which need a look."""
+    names: dict[State, list[str]] = {state: [] for state in reversed(State)}
     yield [(f"torchspan {__version__}", Style.STRONG)]
     for row in found:
-        counts[row.state] += 1
+        names[row.state].append(printable(row.name))
         style = _STYLES[row.state]
         yield [(pad(row.state.value, _INDENT), style), (printable(row.name), Style.STRONG)]
         for text, looks in ((row.summary, style), (row.remedy, Style.PLAIN)):
             for piece in broken(printable(text), width - _INDENT) if text else ():
                 yield [(f"{' ' * _INDENT}{piece}", looks)]
     yield [("", Style.PLAIN)]
-    yield [(", ".join(f"{counts[state]} {state.value}" for state in reversed(State)), Style.STRONG)]
+    yield [(", ".join(f"{len(each)} {state.value}" for state, each in names.items()), Style.STRONG)]
+    for state in (State.FAILED, State.WARNING):
+        for piece in broken(f"{state.value}: {', '.join(names[state])}", width) if names[state] else ():
+            yield [(piece, _STYLES[state])]
 
 
 def document(found: Sequence[Check]) -> str:

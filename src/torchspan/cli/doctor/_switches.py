@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torchspan.cli.doctor import _configuration
+from torchspan import _config_file
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import INSTALL, plugins
 
@@ -40,7 +40,7 @@ def file(context: Context) -> Iterator[Check]:
     """OTEL_CONFIG_FILE."""
     found, name = context.file, "sdk.configuration"
     if found is None:
-        summary = f"The SDK is configured by variables: {_configuration.VARIABLE} is not set."
+        summary = f"The SDK is configured by variables: {_config_file.VARIABLE} is not set."
         yield Check(name, State.OK, summary, facts={"file": None})
     elif found.problem:
         yield Check(name, State.FAILED, found.problem, found.remedy, {"file": found.path})
@@ -68,7 +68,8 @@ def provider(context: Context) -> Iterator[Check]:
             yield Check(
                 f"sdk.{signal}_provider",
                 State.FAILED,
-                f"{variable}={value} names a provider that is not installed: the first use of OpenTelemetry raises.",
+                f"{variable}={value} names a provider that is not installed: where nothing has set one, OpenTelemetry's first use "
+                "raises.",
                 f"Unset {variable}, unless a package is to bring that provider.",
                 facts,
             )
@@ -112,7 +113,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
             name,
             State.WARNING,
             "`enabled: false` in the configuration file switches torchspan off.",
-            "Take it out of instrumentation/development.python.torchspan to trace.",
+            f"Take it out of {_config_file.PLACE} to trace.",
             facts,
         )
     else:

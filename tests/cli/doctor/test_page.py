@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/doctor.md names what doctor prints."""
+
+import re
+from pathlib import Path
+
+from torchspan.cli.doctor._check import State
+
+PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
+
+
+def names():
+    cells = re.findall(r"^\| (`[a-z_]+\.[^|]+) \|", PAGE, re.M)
+    return {name for cell in cells for name in re.findall(r"`([\w.<>]+)`", cell)}
+
+
+def test_every_row_is_described_on_the_page(rows):
+    found = {re.sub(r"^settings\.(?!unknown$).*", "settings.<name>", name) for name in rows()}
+
+    assert found - names() == set()
+
+
+def test_every_state_is_described_on_the_page():
+    assert re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE, re.M) == [state.value for state in State]
