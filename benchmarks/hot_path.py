@@ -8,6 +8,7 @@ busy machine adds to a round is not the hook's.
 
 import argparse
 import dataclasses
+import os
 import statistics
 import sys
 import threading
@@ -16,10 +17,11 @@ import timeit
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import NonRecordingSpan, SpanContext
+from opentelemetry.trace import NonRecordingSpan, NoOpTracerProvider, SpanContext
 
 from table import NO_TARGET, Row, write
 from torchspan.adapters import Ports, Provenance
@@ -77,7 +79,15 @@ class Hooks:
     def with_metrics(self, reader):
         """Have runs recorded for a reader; returns what writes them."""
         meters = MeterProvider([reader], shutdown_on_exit=False)
-        return MetricWriter(self.engine, meters, active=ActiveWork(), dropped=int)
+        return MetricWriter(self.engine, meters, active=ActiveWork(), dropped={})
+
+
+def disabled_provider():
+    """The SDK's, as OTEL_SDK_DISABLED makes it."""
+    os.environ["OTEL_SDK_DISABLED"] = "true"
+    provider = TracerProvider(shutdown_on_exit=False)
+    del os.environ["OTEL_SDK_DISABLED"]
+    return provider
 
 
 def one_pass():
@@ -95,6 +105,12 @@ def one_pass():
     yield row("run of an engine below an unsampled span", execute, UNSAMPLED_NS)
     yield row("run of an execution context below an unsampled span", run, UNSAMPLED_NS)
     context_api.detach(token)
+    with suppress_instrumentation():
+        yield row("run of an engine, instrumentation suppressed", execute, IDLE_NS)
+    for what, provider in (("an API without SDK", NoOpTracerProvider()), ("OTEL_SDK_DISABLED", disabled_provider())):
+        others = Hooks(provider)
+        yield row(f"run of an engine, {what}", others.execute, IDLE_NS)
+        others.engine.stop()
     # A function that only a compilation calls: what a compilation may cost in all is measured in compile.py.
     yield row("step of a compilation, none around it", step, "compile-class")
     # The dear case: nobody collects for so long that the runs themselves must add durations to the SDK's histogram.

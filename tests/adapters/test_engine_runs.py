@@ -512,6 +512,29 @@ def test_a_suppressed_first_run_is_still_to_come(hooked):
     assert [event.attributes[semconv.EXECUTE_FIRST] for event in runs.events] == [True]
 
 
+def test_a_suppressed_first_run_is_still_to_come_where_runs_of_another_engine_were_suppressed_before(hooked):
+    runs, one, other = hooked(), TrtEngine(), TrtEngine()
+    with suppress_instrumentation():
+        runs.run([], one)
+        runs.provenance.fresh.add(other)
+        runs.run([], other)
+        runs.run([], one)
+    assert runs.events == []
+    runs.run([], other)
+    assert [event.attributes[semconv.EXECUTE_FIRST] for event in runs.events] == [True]
+
+
+def test_what_surrounds_suppressed_runs_is_looked_at_once(hooked, monkeypatch):
+    runs, trt_engine = hooked(), TrtEngine()
+    looked, look = [], runs.parents.look
+    with suppress_instrumentation():
+        monkeypatch.setattr(runs.parents, "look", lambda context: looked.append(context) or look(context))
+        runs = hooked(parents=runs.parents)
+        for _ in range(100):
+            runs.run([], trt_engine)
+    assert len(looked) == 1
+
+
 # --- what the program gets ------------------------------------------------------------------------------------------
 
 

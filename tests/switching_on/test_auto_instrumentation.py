@@ -105,3 +105,41 @@ def test_the_version_of_torchspan_is_that_of_the_scope(sent):
         for of_scope in of_resource.scope_spans
     }
     assert ("torchspan", __version__) in scopes
+
+
+# --- without a distro ---------------------------------------------------------------------------------------------
+
+OBSERVED = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from torchspan import TorchspanInstrumentor
+from torchspan.observers import observable
+
+@observable()
+def work():
+    return trace.get_current_span().is_recording()
+
+print(TorchspanInstrumentor().is_instrumented_by_opentelemetry, type(trace.get_tracer_provider()).__name__, work())
+trace.set_tracer_provider(TracerProvider())
+print(work())
+"""
+
+
+@pytest.fixture
+def no_distro(tmp_path):
+    """A folder before which the distro, and with it the configurator, has no entry points: as if it were not installed."""
+    information = tmp_path / "opentelemetry_distro-99.0.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: opentelemetry-distro\nVersion: 99.0.0\n")
+    return tmp_path
+
+
+def test_without_a_distro_torchspan_is_on_and_waits_for_a_provider_of_the_programs(instrumented, no_distro):
+    done = instrumented(OBSERVED, path=[no_distro])
+    assert (done.status, done.err) == (0, "")
+    assert done.out == "True ProxyTracerProvider False\nTrue\n"
+
+
+def test_a_configurator_that_fails_keeps_the_program_from_nothing(instrumented):
+    done = instrumented("print('ran')", OTEL_TRACES_EXPORTER="no_such_exporter")
+    assert (done.status, done.out) == (0, "ran\n")

@@ -83,15 +83,17 @@ class EngineRuns:
         is_timed = counts_at_once = False
         passed: TwoArguments = original
         unmeasured: TwoArguments = original
-        bare: Any = _NO_RUN
-        """The context of a program that has set none, once it is known that nothing is recorded there. It lives as long as the
-        process, so that no weak reference has to be asked. Not it while an engine waits for its first run, which is recorded
-        anywhere."""
+        idle: Any = _NO_RUN
+        """The context of a program that has set none, once it is known that nothing is recorded or picked there. It lives as long
+        as the process, so that no weak reference has to be asked. Not it while an engine waits for its first run, which is
+        recorded anywhere."""
+        tried_in: Any = _NO_RUN
+        """The same context where runs may be picked."""
         quiet: Callable[[], Any] = _no_context
-        """Of other contexts the last one without a recording span, weakly: contexts do not change, so the verdict on one stands.
+        """Of other contexts the last one in which nothing is recorded, weakly: contexts do not change, so the verdict on one stands.
         There is none while an engine waits."""
-        known_bare, known_quiet = bare, quiet
-        """The same, whatever waits."""
+        is_known, known_quiet = False, quiet
+        """Whether the first context is known, and the last other one, whatever waits."""
         quiet_run: TwoArguments = original
         """What becomes of a run in `quiet`."""
         last: tuple[Any, _Counted] | None = _NO_RUN
@@ -131,7 +133,13 @@ class EngineRuns:
                             return result
                         counted(tally, duration_s, first, second)
                         return result
-            elif context is bare:
+            elif context is idle:
+                try:
+                    return passed(first, second)
+                except BaseException as error:
+                    counted(None, None, first, second, error)
+                    raise
+            elif context is tried_in:
                 for moment_s in passes:
                     if moment_s is None or clock() < moment_s:
                         try:
@@ -154,9 +162,8 @@ class EngineRuns:
             nonlocal last
             if not is_open:  # another thread has put back what `close` took away
                 return original(first, second)
-            if (context is known_bare or context is known_quiet()) and id(
-                first if engine_first else second
-            ) not in fresh:
+            is_quiet = is_known if context is root else context is known_quiet()
+            if is_quiet and id(first if engine_first else second) not in fresh:
                 if excluded and is_called_by(excluded, sys._getframe(2)):  # above this, `observed_run`
                     return original(first, second)
                 return quietly(tried if context is root else quiet_run, first, second)
@@ -187,20 +194,24 @@ class EngineRuns:
                 others[id(context), runs_here] = reference(context), needed
                 tally.at_close.add(forget)
 
-        def found_quiet(context: Any) -> None:
-            nonlocal bare, known_bare, quiet, known_quiet, quiet_run
-            if context is root:
-                bare = known_bare = root
-            else:
-                is_tried = not isinstance(sampling.roots, NoRoots) and is_outside(context)
-                quiet_run = tried if is_tried else passed
+        def found_quiet(context: Any, *, is_suppressed: bool = False) -> None:
+            nonlocal idle, tried_in, is_known, quiet, known_quiet, quiet_run
+            may_be_picked = not is_suppressed and not isinstance(sampling.roots, NoRoots) and is_outside(context)
+            if context is not root:
+                quiet_run = unmeasured if is_suppressed else tried if may_be_picked else passed
                 quiet = known_quiet = reference(context)
+            elif may_be_picked:
+                is_known, tried_in = True, root
+            else:
+                is_known, idle = True, root
             if fresh:  # asked last: an engine may be made meanwhile
-                bare, quiet = _NO_RUN, _no_context
+                idle = tried_in = _NO_RUN
+                quiet = _no_context
 
         def one_waits() -> None:
-            nonlocal bare, quiet
-            bare, quiet = _NO_RUN, _no_context
+            nonlocal idle, tried_in, quiet
+            idle = tried_in = _NO_RUN
+            quiet = _no_context
             forget()
 
         def forget() -> None:
@@ -302,16 +313,17 @@ class EngineRuns:
             if is_quiet and id(runner) not in fresh:
                 return quietly(tried if context is root else quiet_run, first, second)
             if surroundings is Surroundings.SUPPRESSED:
+                found_quiet(context, is_suppressed=True)
                 return unmeasured(first, second)
             return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
 
         # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
         def choose(*_changed: Any) -> None:
-            nonlocal passed, passes, unmeasured, is_timed, counts_at_once, known_bare, known_quiet
+            nonlocal passed, passes, unmeasured, is_timed, counts_at_once, is_known, known_quiet
             if not is_open:
                 return
             one_waits()
-            known_bare, known_quiet = _NO_RUN, _no_context
+            is_known, known_quiet = False, _no_context
             passes = sampling.roots.passes
             is_timed = times.wanted
             passed, unmeasured = timed_run if is_timed else original, original
@@ -321,11 +333,10 @@ class EngineRuns:
                 passed, unmeasured = heard(passed), heard(unmeasured)
 
         def close() -> None:
-            nonlocal is_open, passed, bare, quiet, known_bare, known_quiet
+            nonlocal is_open, passed, is_known, known_quiet
             is_open, passed = False, original
-            bare = known_bare = _NO_RUN
-            quiet = known_quiet = _no_context
-            forget()
+            is_known, known_quiet = False, _no_context
+            one_waits()
 
         self._fresh.watch(one_waits)
         sampling.watch(choose)
