@@ -22,19 +22,8 @@ import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor
-from torchspan._settings import (
-    ARGUMENTS,
-    PROVIDERS,
-    SETTINGS,
-    Choice,
-    Folder,
-    FunctionPath,
-    Number,
-    Ranks,
-    Seconds,
-    Settings,
-    Switch,
-)
+from torchspan._base.kinds import Choice, Folder, FunctionPath, Number, Ranks, Seconds, Switch
+from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan.exceptions import ConfigurationError
 
 
