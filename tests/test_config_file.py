@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import sys
 
 import pytest
@@ -83,6 +84,19 @@ def test_a_file_that_is_not_there_is_said_and_switches_nothing_off(tmp_path):
         _config_file.read(missing)
     assert not _config_file.disables({"OTEL_CONFIG_FILE": missing})
     assert not _config_file.disables({})
+
+
+@pytest.mark.parametrize("make", [os.mkdir, getattr(os, "mkfifo", os.mkdir)])
+def test_what_is_no_file_is_not_waited_for(tmp_path, make):
+    make(tmp_path / "otel.yaml")
+    with pytest.raises(UnreadableError, match="not a file"):
+        _config_file.read(str(tmp_path / "otel.yaml"))
+    assert not _config_file.disables({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+
+
+@pytest.mark.parametrize("path", ["a\0.yaml", "\ud800.yaml", "x" * 5000])
+def test_a_name_that_no_file_can_have_switches_nothing_off(path):
+    assert not _config_file.disables({"OTEL_CONFIG_FILE": path})
 
 
 def test_the_package_that_reads_the_file_is_missing_only_where_there_is_a_file(monkeypatch):

@@ -3,6 +3,7 @@
 
 import dataclasses
 import inspect
+import json
 import logging
 import os
 import re
@@ -13,25 +14,16 @@ from importlib.metadata import EntryPoint
 
 import pytest
 from opentelemetry import _logs, metrics, trace
+from opentelemetry.configuration.instrumentation import configure_instrumentation
+from opentelemetry.configuration.models import ExperimentalInstrumentation
 from opentelemetry.instrumentation.distro import BaseDistro
 
 import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor
-from torchspan._settings import (
-    ARGUMENTS,
-    PROVIDERS,
-    SETTINGS,
-    Choice,
-    Folder,
-    FunctionPath,
-    Number,
-    Ranks,
-    Seconds,
-    Settings,
-    Switch,
-)
+from torchspan._base.kinds import Choice, Folder, FunctionPath, Number, Ranks, Seconds, Switch
+from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan.exceptions import ConfigurationError
 
 
@@ -298,6 +290,71 @@ def test_a_configuration_file_that_sets_one_option_leaves_the_others_to_the_envi
     options = {name: value for name, value in dataclasses.asdict(checked).items() if value is not None}
     TorchspanInstrumentor().instrument(**options)
     assert [settings for settings, *_ in used] == [Settings(detail="passes", capture="text")]
+
+
+@pytest.fixture
+def file_says(monkeypatch):
+    """`file_says(**node)`: what OpenTelemetry does with the node of a configuration file."""
+    monkeypatch.setattr(TorchspanInstrumentor, "_options", {})
+    return lambda **node: configure_instrumentation(ExperimentalInstrumentation(python={"torchspan": node}))
+
+
+@pytest.fixture
+def loader_calls():
+    """`loader_calls(**arguments)`: `instrument()` as `opentelemetry-instrument` calls it, with a distro's arguments."""
+    namespace = {"__name__": "opentelemetry.instrumentation.auto_instrumentation._load", "cls": TorchspanInstrumentor}
+    exec("def call(**arguments):\n    cls().instrument(skip_dep_check=True, **arguments)\n", namespace)
+    return namespace["call"]
+
+
+def test_after_a_file_the_call_of_a_loader_changes_nothing_and_says_nothing(used, caplog, file_says, loader_calls):
+    file_says(enabled=True, detail="passes", heartbeat=30)
+    loader_calls()
+    assert [settings for settings, *_ in used] == [Settings(detail="passes", heartbeat=30)]
+    assert caplog.messages == []
+
+
+def test_a_distros_arguments_win_over_a_file_and_leave_its_other_options(used, caplog, file_says, loader_calls):
+    file_says(detail="passes", capture="text")
+    loader_calls(detail="stages")
+    assert used[-1][0] == Settings(detail="stages", capture="text")
+    loader_calls(detail="passes")
+    assert caplog.messages == [
+        (
+            "torchspan is already instrumented; ignoring detail='passes' (in use: 'stages'). "
+            "Call torchspan.uninstrument() first to change it."
+        )
+    ]
+
+
+def test_the_programs_arguments_win_over_a_file(used, caplog, file_says, loader_calls):
+    file_says(detail="passes", capture="text")
+    loader_calls()
+    torchspan.instrument(detail="stages")
+    assert used[-1][0] == Settings(detail="stages", capture="text")
+    assert caplog.messages == []
+
+
+def test_a_file_leaves_a_program_alone_that_is_instrumented_already(used, caplog, file_says):
+    torchspan.instrument(detail="passes")
+    file_says(detail="stages", capture="text")
+    assert [settings for settings, *_ in used] == [Settings(detail="passes")]
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize("on", [False, True])
+def test_a_disabled_node_holds_for_the_loader_until_the_program_calls(
+    used, tmp_path, monkeypatch, file_says, loader_calls, on
+):
+    node = {"enabled": on}
+    file = tmp_path / "otel.json"
+    file.write_text(json.dumps({"instrumentation/development": {"python": {"torchspan": node}}}))
+    monkeypatch.setenv("OTEL_CONFIG_FILE", str(file))
+    file_says(**node)
+    loader_calls()
+    assert TorchspanInstrumentor().is_instrumented_by_opentelemetry is on
+    torchspan.instrument()
+    assert TorchspanInstrumentor().is_instrumented_by_opentelemetry
 
 
 def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):

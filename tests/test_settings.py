@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from torchspan import _settings, environment_variables
-from torchspan._settings import SETTINGS, VARIABLES, Choice, Settings, Source
+from torchspan._base.kinds import Choice
+from torchspan._settings import SETTINGS, VARIABLES, Settings, Source
 from torchspan.exceptions import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,7 +112,8 @@ def test_an_option_of_a_file_is_what_yaml_reads_or_the_text_of_its_variable(opti
 
 def test_a_variable_that_is_no_argument_has_a_source_too():
     environment = {"TORCHSPAN_FILE_MODE": "640", "TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"}
-    rows = {row.setting.variable: row[1:] for row in _settings.resolved_variables(environment)}
+    found = _settings.resolved_variables(environment)
+    rows = {row.setting.variable: (row.value, row.source, row.refused) for row in found}
     assert rows == {
         "TORCHSPAN_FILE": ("torchspan-%t-%p.jsonl", Source.DEFAULT, None),
         "TORCHSPAN_FILE_MAX_SIZE": (268_435_456, Source.DEFAULT, None),

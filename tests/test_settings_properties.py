@@ -14,8 +14,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
 from torchspan import _settings
+from torchspan._base.kinds import Choice
 from torchspan._run.settings import RunSettings
-from torchspan._settings import SETTINGS, VARIABLES, Choice, Source
+from torchspan._settings import SETTINGS, VARIABLES, Source
 from torchspan.sdk import FileSpanExporter
 
 FUZZ = settings(deadline=None, database=None, derandomize=True)

@@ -7,9 +7,11 @@ disabled: `opentelemetry-instrument` goes on to load every instrumentation that 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
+import stat
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,6 +77,8 @@ def read(path: str) -> Node | None:
     if not _is_installed():
         raise UnreadableError(f"the package {PACKAGE} that reads {VARIABLE} is not installed")
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for
+            raise OSError(errno.EINVAL, "not a file")
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise UnreadableError(f"{path}: {getattr(error, 'strerror', None) or error}") from error

@@ -14,9 +14,22 @@ import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, get_args, get_type_hints
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 from torchspan import environment_variables as env
+from torchspan._base.kinds import (
+    Bytes,
+    Choice,
+    Folder,
+    FunctionPath,
+    Kind,
+    Number,
+    Permissions,
+    Ranks,
+    Seconds,
+    Switch,
+    Text,
+)
 from torchspan._base.sampling_rules import SETTING, SamplingRules
 from torchspan.exceptions import ConfigurationError
 
@@ -71,237 +84,47 @@ def options() -> type:
     return dataclasses.make_dataclass("Options", fields, namespace=namespace, frozen=True, init=False)
 
 
-class _Kind:
-    """The values that a setting may have."""
-
-    expected: str
-
-    def parse(self, value: object) -> Any:
-        """The value of an argument. Raises ValueError if it is none."""
-        raise NotImplementedError
-
-    def read(self, text: str) -> Any:
-        """The value of a variable, in capitals or not. Raises ValueError if it is none."""
-        return self.parse(text.lower())
-
-    def read_option(self, value: object) -> Any:
-        """The value of an option in a configuration file. Raises ValueError if it is none."""
-        return self.read(value.strip()) if isinstance(value, str) else self.parse(value)
+# A NamedTuple takes ten times as long to make as a class with slots, at every start.
 
 
-class Choice(_Kind):
-    """A word out of a few.
-
-    literal: the `Literal` type that lists them.
-    """
-
-    def __init__(self, literal: Any) -> None:
-        self.choices: tuple[str, ...] = get_args(literal)
-        self.expected = f"one of {', '.join(self.choices)}"
-
-    def parse(self, value: object) -> str:
-        """The word. Raises ValueError if it is none of the choices."""
-        if isinstance(value, str) and value in self.choices:
-            return value
-        raise ValueError(self.expected)
-
-    def read_option(self, value: object) -> str:
-        """The word; `on` and `off` without quotes are booleans in YAML."""
-        if isinstance(value, bool):
-            return self.parse("on" if value else "off")
-        return str(super().read_option(value))
-
-
-class Switch(_Kind):
-    """On or off: a bool in code, a word in a variable."""
-
-    expected = "one of 0, 1, false, true"
-    _WORDS = {"1": True, "true": True, "0": False, "false": False}  # noqa: RUF012 - nothing changes it
-
-    def parse(self, value: object) -> bool:
-        """Whether it is on. Raises ValueError if the value says neither."""
-        if isinstance(value, bool):
-            return value
-        on = self._WORDS.get(str(value).lower()) if isinstance(value, (int, str)) else None
-        if on is None:
-            raise ValueError(self.expected)
-        return on
-
-
-class Seconds(_Kind):
-    """A duration between two bounds, or 0."""
-
-    def __init__(self, shortest: float, longest: float) -> None:
-        self._shortest, self._longest = shortest, longest
-        self.expected = f"0 for none, or {shortest:g} to {longest:.0f} seconds"
-
-    def parse(self, value: object) -> float:
-        """The seconds. Raises ValueError if they are not 0 and outside the bounds."""
-        numeric: Any = None if isinstance(value, bool) else value
-        try:
-            seconds = float(numeric)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(self.expected) from None
-        if seconds == 0 or self._shortest <= seconds <= self._longest:
-            return seconds
-        raise ValueError(self.expected)
-
-
-class Number(_Kind):
-    """A number that is not negative.
-
-    expected: the values in words. largest: the largest of them. zero: whether 0 is one.
-    """
-
-    def __init__(self, expected: str, largest: float, *, zero: bool) -> None:
-        self._largest, self._zero = largest, zero
-        self.expected = expected
-
-    def parse(self, value: object) -> float:
-        """The number. Raises ValueError if it is none, or outside the bounds."""
-        numeric: Any = None if isinstance(value, bool) else value
-        try:
-            number = float(numeric)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError(self.expected) from None
-        if 0 < number <= self._largest or (self._zero and number == 0):
-            return number
-        raise ValueError(self.expected)
-
-
-class FunctionPath(_Kind):
-    """Where a function is: its module, and its name in it."""
-
-    expected = "module:function, of a module that the program imports"
-
-    def parse(self, value: object) -> str:
-        """The text. Raises ValueError if it is no such path, or one into the script that runs."""
-        module, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
-        parts = (*module.split("."), *path.split("."))
-        if colon and module != "__main__" and all(map(str.isidentifier, parts)):
-            return f"{module}:{path}"
-        raise ValueError(self.expected)
-
-    def read(self, text: str) -> str:
-        """As `parse`: the case of a name matters."""
-        return self.parse(text)
-
-
-class Folder(_Kind):
-    """A path, made absolute: processes that start elsewhere mean the same folder."""
-
-    expected = "the path of a folder"
-
-    def parse(self, value: object) -> str:
-        """The absolute path. Raises ValueError if the value is no path."""
-        from pathlib import Path
-
-        path = os.fspath(value) if isinstance(value, os.PathLike) else value
-        if isinstance(path, str) and path:
-            try:
-                return str(Path(path).expanduser().absolute())
-            except (RuntimeError, OSError) as error:  # no home to expand, or the current folder is gone
-                raise ValueError(self.expected) from error
-        raise ValueError(self.expected)
-
-    def read(self, text: str) -> str:
-        """As `parse`: the case of a path matters."""
-        return self.parse(text)
-
-
-class Ranks(_Kind):
-    """Some of the ranks of a job, or all of its processes."""
-
-    expected = "all, or ranks such as 0, 0-7 or 0,4-6"
-
-    def parse(self, value: object) -> str:
-        """The text without spaces. Raises ValueError if it selects nothing."""
-        from torchspan._base.ranks import ALL, Selection
-
-        if value == ALL:
-            return ALL
-        numeric = isinstance(value, int) and not isinstance(value, bool)
-        if not (numeric or isinstance(value, str)):
-            raise ValueError(self.expected)
-        try:
-            return str(Selection(str(value)))
-        except ValueError:
-            raise ValueError(self.expected) from None
-
-
-class Permissions(_Kind):
-    """The permissions of a file, in octal digits."""
-
-    expected = "a file's permissions in octal digits, such as 640"
-    _LEAST, _MOST = 0o600, 0o666
-
-    def parse(self, value: object) -> int:
-        """The permissions, of which the owner's are part. Raises ValueError if they are none."""
-        digits = str(value).removeprefix("0o")
-        mode = int(digits[:8], 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
-        if len(digits) <= 8 and mode & self._LEAST == self._LEAST and mode & ~self._MOST == 0:
-            return mode
-        raise ValueError(self.expected)
-
-
-class Bytes(_Kind):
-    """A positive number of bytes."""
-
-    expected = "a positive number of bytes"
-
-    def parse(self, value: object) -> int:
-        """The bytes. Raises ValueError if they are no positive whole number."""
-        size = int(str(value))
-        if size > 0:
-            return size
-        raise ValueError(self.expected)
-
-
-class Text(_Kind):
-    """Any text."""
-
-    expected = "a text"
-
-    def parse(self, value: object) -> str:
-        """The text."""
-        return str(value)
-
-    def read(self, text: str) -> str:
-        """As `parse`: the case matters."""
-        return text
-
-
-class Setting(NamedTuple):
+class Setting:
     """One setting.
 
     name: the argument of `instrument()` and the field of `Settings`.
     variable: the environment variable.
     kind: the values that it may have.
-    default: the value in use when neither argument nor variable is given.
+    default: the value in use when neither argument, option nor variable is given.
     doc: what it does, for the tables and the help of commands.
     option: the option of `torchspan run` and `torchspan demo`; None: they have none.
     default_text: the default in words, where `default` alone does not say what happens.
     """
 
-    name: str
-    variable: str
-    kind: _Kind
-    default: Any
-    doc: str
-    option: str | None = None
-    default_text: str | None = None
+    __slots__ = ("default", "default_text", "doc", "kind", "name", "option", "variable")
+
+    def __init__(
+        self,
+        name: str,
+        variable: str,
+        kind: Kind,
+        default: Any,
+        doc: str,
+        option: str | None = None,
+        default_text: str | None = None,
+    ) -> None:
+        self.name, self.variable, self.kind, self.default = name, variable, kind, default
+        self.doc, self.option, self.default_text = doc, option, default_text
 
 
-class Variable(NamedTuple):
+class Variable:
     """An environment variable that is no argument of `instrument()`.
 
     doc: what it does. default: the text that holds without it, empty if nothing does. kind: the values that it may have.
     """
 
-    variable: str
-    doc: str
-    default: str = ""
-    kind: Permissions | Bytes | Number | Text = Text()
+    __slots__ = ("default", "doc", "kind", "variable")
+
+    def __init__(self, variable: str, doc: str, default: str = "", kind: Kind | None = None) -> None:
+        self.variable, self.doc, self.default, self.kind = variable, doc, default, kind or Text()
 
 
 class Source(enum.Enum):
@@ -313,17 +136,17 @@ class Source(enum.Enum):
     DEFAULT = "default"
 
 
-class Resolved(NamedTuple):
+class Resolved:
     """A setting or a variable, and what holds for it.
 
     refused: the message about the values that are invalid, with where they are given, what is allowed, and what is used
         instead; None if there is none.
     """
 
-    setting: Setting | Variable
-    value: Any
-    source: Source
-    refused: str | None
+    __slots__ = ("refused", "setting", "source", "value")
+
+    def __init__(self, setting: Setting | Variable, value: Any, source: Source, refused: str | None) -> None:
+        self.setting, self.value, self.source, self.refused = setting, value, source, refused
 
 
 PREFIX = "TORCHSPAN_"
@@ -625,7 +448,7 @@ def _resolved(
     return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
 
 
-def _refusal(refused: list[str], in_use: str, kind: _Kind) -> str | None:
+def _refusal(refused: list[str], in_use: str, kind: Kind) -> str | None:
     return f"Invalid {' and '.join(refused)}, using {in_use} (expected {kind.expected})" if refused else None
 
 

@@ -110,6 +110,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     """Those of them that were given in a call."""
     _options: Mapping[str, Any] = {}
     """Those of the configuration file."""
+    _is_files = False
+    """Whether the call in use is that of the configuration file, whose options give way to a distro's arguments."""
     _origin = Origin.PROGRAM
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -126,10 +128,13 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         if caller.is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
-        if not self.wins(caller.origin):
-            _warn_of_differences(self._active, _settings.given(kwargs))
-        elif caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
-            self.start(caller.origin, kwargs)
+        given = _settings.given(kwargs)
+        if self.wins(caller.origin) or (given and self._is_files and caller.origin is self._origin):
+            if caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
+                self.start(caller.origin, kwargs)
+                type(self)._is_files = caller.is_file
+        else:
+            _warn_of_differences(self._active, given)
 
     def wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""

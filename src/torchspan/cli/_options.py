@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import argparse
 
-from torchspan._settings import SETTINGS, Choice, Folder, Switch
+from torchspan._base.kinds import Choice, Folder, Switch
+from torchspan._settings import SETTINGS
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

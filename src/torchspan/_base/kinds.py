@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The values that a setting may have, in code, in a variable and in a configuration file."""
+
+# Every Python that an instrumented program starts imports this: what only some kinds need is imported there.
+
+from __future__ import annotations
+
+import os
+from typing import Any, get_args
+
+
+class Kind:
+    """The values that a setting may have.
+
+    expected: these values in words, for messages and tables.
+    """
+
+    expected: str
+
+    def parse(self, value: object) -> Any:
+        """The value of an argument. Raises ValueError if it is none."""
+        raise NotImplementedError
+
+    def read(self, text: str) -> Any:
+        """The value of a variable, in capitals or not. Raises ValueError if it is none."""
+        return self.parse(text.lower())
+
+    def read_option(self, value: object) -> Any:
+        """The value of an option in a configuration file. Raises ValueError if it is none."""
+        return self.read(value.strip()) if isinstance(value, str) else self.parse(value)
+
+
+class Choice(Kind):
+    """A word out of a few.
+
+    literal: the `Literal` type that lists them.
+    """
+
+    def __init__(self, literal: Any) -> None:
+        self.choices: tuple[str, ...] = get_args(literal)
+        self.expected = f"one of {', '.join(self.choices)}"
+
+    def parse(self, value: object) -> str:
+        """The word. Raises ValueError if it is none of the choices."""
+        if isinstance(value, str) and value in self.choices:
+            return value
+        raise ValueError(self.expected)
+
+    def read_option(self, value: object) -> str:
+        """The word; `on` and `off` without quotes are booleans in YAML."""
+        if isinstance(value, bool):
+            return self.parse("on" if value else "off")
+        return str(super().read_option(value))
+
+
+class Switch(Kind):
+    """On or off: a bool in code, a word in a variable."""
+
+    expected = "one of 0, 1, false, true"
+    _WORDS = {"1": True, "true": True, "0": False, "false": False}  # noqa: RUF012 - nothing changes it
+
+    def parse(self, value: object) -> bool:
+        """Whether it is on. Raises ValueError if the value says neither."""
+        if isinstance(value, bool):
+            return value
+        on = self._WORDS.get(str(value).lower()) if isinstance(value, (int, str)) else None
+        if on is None:
+            raise ValueError(self.expected)
+        return on
+
+
+class Seconds(Kind):
+    """A duration between two bounds, or 0."""
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest = shortest, longest
+        self.expected = f"0 for none, or {shortest:g} to {longest:.0f} seconds"
+
+    def parse(self, value: object) -> float:
+        """The seconds. Raises ValueError if they are not 0 and outside the bounds."""
+        numeric: Any = None if isinstance(value, bool) else value
+        try:
+            seconds = float(numeric)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(self.expected) from None
+        if seconds == 0 or self._shortest <= seconds <= self._longest:
+            return seconds
+        raise ValueError(self.expected)
+
+
+class Number(Kind):
+    """A number that is not negative.
+
+    expected: the values in words. largest: the largest of them. zero: whether 0 is one.
+    """
+
+    def __init__(self, expected: str, largest: float, *, zero: bool) -> None:
+        self._largest, self._zero = largest, zero
+        self.expected = expected
+
+    def parse(self, value: object) -> float:
+        """The number. Raises ValueError if it is none, or outside the bounds."""
+        numeric: Any = None if isinstance(value, bool) else value
+        try:
+            number = float(numeric)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(self.expected) from None
+        if 0 < number <= self._largest or (self._zero and number == 0):
+            return number
+        raise ValueError(self.expected)
+
+
+class FunctionPath(Kind):
+    """Where a function is: its module, and its name in it."""
+
+    expected = "module:function, of a module that the program imports"
+
+    def parse(self, value: object) -> str:
+        """The text. Raises ValueError if it is no such path, or one into the script that runs."""
+        module, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+        parts = (*module.split("."), *path.split("."))
+        if colon and module != "__main__" and all(map(str.isidentifier, parts)):
+            return f"{module}:{path}"
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case of a name matters."""
+        return self.parse(text)
+
+
+class Folder(Kind):
+    """A path, made absolute: processes that start elsewhere mean the same folder."""
+
+    expected = "the path of a folder"
+
+    def parse(self, value: object) -> str:
+        """The absolute path. Raises ValueError if the value is no path."""
+        from pathlib import Path
+
+        path = os.fspath(value) if isinstance(value, os.PathLike) else value
+        if isinstance(path, str) and path:
+            try:
+                return str(Path(path).expanduser().absolute())
+            except (RuntimeError, OSError) as error:  # no home to expand, or the current folder is gone
+                raise ValueError(self.expected) from error
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case of a path matters."""
+        return self.parse(text)
+
+
+class Ranks(Kind):
+    """Some of the ranks of a job, or all of its processes."""
+
+    expected = "all, or ranks such as 0, 0-7 or 0,4-6"
+
+    def parse(self, value: object) -> str:
+        """The text without spaces. Raises ValueError if it selects nothing."""
+        from torchspan._base.ranks import ALL, Selection
+
+        if value == ALL:
+            return ALL
+        numeric = isinstance(value, int) and not isinstance(value, bool)
+        if not (numeric or isinstance(value, str)):
+            raise ValueError(self.expected)
+        try:
+            return str(Selection(str(value)))
+        except ValueError:
+            raise ValueError(self.expected) from None
+
+
+class Permissions(Kind):
+    """The permissions of a file, in octal digits."""
+
+    expected = "a file's permissions in octal digits, such as 640"
+    _LEAST, _MOST = 0o600, 0o666
+
+    def parse(self, value: object) -> int:
+        """The permissions, of which the owner's are part. Raises ValueError if they are none."""
+        digits = str(value).removeprefix("0o")
+        mode = int(digits[:8], 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
+        if len(digits) <= 8 and mode & self._LEAST == self._LEAST and mode & ~self._MOST == 0:
+            return mode
+        raise ValueError(self.expected)
+
+
+class Bytes(Kind):
+    """A positive number of bytes."""
+
+    expected = "a positive number of bytes"
+
+    def parse(self, value: object) -> int:
+        """The bytes. Raises ValueError if they are no positive whole number."""
+        size = int(str(value))
+        if size > 0:
+            return size
+        raise ValueError(self.expected)
+
+
+class Text(Kind):
+    """Any text."""
+
+    expected = "a text"
+
+    def parse(self, value: object) -> str:
+        """The text."""
+        return str(value)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case matters."""
+        return text
