@@ -31,7 +31,7 @@ def _noting():
 @pytest.fixture
 def carried():
     """The context follows the work into threads and pools."""
-    undo = propagation.install(resume=lambda: None, exports=lambda: [], as_parent=True)
+    undo = propagation.install(resume=lambda: None, exports=list, as_parent=True)
     yield
     undo()
 
