@@ -93,10 +93,14 @@ class Bridge:
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
+        self._engine.at_stop(self._writer.losses.close)
         active = ActiveWork()
         dropped = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
+            semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
+            semconv.DroppedReason.QUEUE: lambda: self._writer.losses.queue,
+            semconv.DroppedReason.EXPORTER: lambda: self._writer.losses.exporter,
         }
         self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=dropped, default=meters)
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)

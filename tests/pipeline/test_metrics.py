@@ -117,7 +117,7 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
     assert metrics.values("torch_tensorrt.build.active") == {(): 0}
 
 
-def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument, provider, tmp_path):
+def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument, provider, exporter, tmp_path):
     def counted(tracer_provider, folder):
         metrics = Metrics()
         instrument(tracer_provider=tracer_provider, meter_provider=metrics.provider, detail="passes", build_phases="on")
@@ -128,7 +128,9 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument
         }
 
     everything = counted(provider, tmp_path / "on")
+    kept = sum("torchspan.keep" in span.attributes for span in exporter.get_finished_spans())
     nothing = counted(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False), tmp_path / "off")
+    assert nothing.pop("torchspan.span.dropped") == [([("torchspan.dropped.reason", "sampler")], kept, None)]
     assert everything == nothing
     assert everything["torch_tensorrt.execute.duration"] == [([], None, 38)]
 

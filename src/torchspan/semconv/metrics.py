@@ -115,7 +115,7 @@ METRIC_CONTEXT_DURATION = Metric(
 METRIC_SPAN_DROPPED = Metric(
     "torchspan.span.dropped",
     "{span}",
-    "Spans that torchspan did not start, by the reason. What a sampler refused is a decision and is not counted.",
+    "Spans of torchspan's that did not arrive, by the reason: those not started, and those that the SDK lost.",
     torchspan.DROPPED_REASON,
     measure=Total(),
 )

@@ -205,18 +205,26 @@ PHASE = Attribute(
 
 
 class DroppedReason:
-    """The values of `torchspan.dropped.reason`: why there is no span."""
+    """The values of `torchspan.dropped.reason`: why a span did not arrive."""
 
     BUDGET = "budget"
     """The trace had its 2,000 spans."""
     RANK = "rank"
     """`TORCHSPAN_RANKS` does not name the rank of this process. The sampler was not asked."""
+    SAMPLER = "sampler"
+    """Another sampler than torchspan's refused a span that has `torchspan.keep`, which torchspan's always accepts."""
+    QUEUE = "queue"
+    """The SDK dropped it from the full queue of a batch processor. A larger queue: `OTEL_BSP_MAX_QUEUE_SIZE`."""
+    EXPORTER = "exporter"
+    """An exporter of the SDK reported a failure for its batch, or raised an exception."""
 
 
 DROPPED_REASON = Attribute(
     "torchspan.dropped.reason",
     "string",
-    "Why there is no span.",
+    "Why the span did not arrive.",
     metric=True,
-    kind=Enumeration(DroppedReason.BUDGET, DroppedReason.RANK),
+    kind=Enumeration(
+        DroppedReason.BUDGET, DroppedReason.RANK, DroppedReason.SAMPLER, DroppedReason.QUEUE, DroppedReason.EXPORTER
+    ),
 )

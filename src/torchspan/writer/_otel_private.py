@@ -45,6 +45,44 @@ def has_processors(provider: Any) -> bool:
     return bool(getattr(getattr(provider, "_active_span_processor", None), "_span_processors", True))
 
 
+def processors(tracer: Any) -> tuple[Any, ...]:
+    """The span processors of a tracer of the SDK: the same object until one is added. Empty for another tracer."""
+    found: tuple[Any, ...] = getattr(getattr(tracer, "span_processor", None), "_span_processors", ())
+    return found
+
+
+class Exporting(NamedTuple):
+    """A processor of the SDK that exports.
+
+    exporter: what it exports to. queue: what waits in it, newest first; None where it does not wait. drops: has a method
+    `drop_items`, which is called before a span is dropped; None where there is none.
+    """
+
+    exporter: Any
+    queue: Any = None
+    drops: Any = None
+
+    def oldest(self) -> Any:
+        """What is dropped next from a queue that is full; None where it has been exported meanwhile."""
+        try:
+            return self.queue[-1]
+        except IndexError:
+            return None
+
+
+def exporting(processors: tuple[Any, ...]) -> Iterator[Exporting]:
+    """Those of the SDK's batch and simple processors, and of `torchspan run`'s, which hold one each."""
+    for each in processors:
+        processor = getattr(each, "_batches", each)
+        batch = getattr(processor, "_batch_processor", None)
+        if batch is not None:
+            metrics = getattr(batch, "_metrics", None)
+            has_drops = callable(getattr(metrics, "drop_items", None))  # since 1.41
+            yield Exporting(batch._exporter, batch._queue, metrics if has_drops else None)
+        elif hasattr(processor, "span_exporter"):
+            yield Exporting(processor.span_exporter)
+
+
 class LogsApi(NamedTuple):
     """What the writer needs of the API for log records, which has no public name yet.
 

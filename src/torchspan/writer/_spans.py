@@ -26,6 +26,7 @@ from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
+from torchspan.writer._losses import Losses
 from torchspan.writer._otel_private import flush_files
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._repeats import RepeatedIds
@@ -77,6 +78,10 @@ class SpanWriter:
         """Spans started that record, imports apart: those say nothing of what the libraries did."""
         self.unsampled = 0
         """Spans started that the sampler refused, imports apart."""
+        self.losses = Losses()
+        """Spans that the SDK lost after their end."""
+        self.refused = 0
+        """Compile-class spans that another sampler than torchspan's refused."""
         self._budget = Budget(spans_per_trace)
         self._repeated_ids = RepeatedIds()
         self._folding = Folding(parents)
@@ -107,6 +112,7 @@ class SpanWriter:
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open:
         route = self._tracers.route()
+        self.losses.look_at(route.tracer)
         context, links = self._parent(event, route)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
@@ -121,6 +127,8 @@ class SpanWriter:
         }
         if _kept.rules_of(route.tracer) is None:
             span = route.tracer.start_span(context=context, **arguments)
+            if event.phase.keep and _is_refused(span.get_span_context(), around, route):
+                self.refused += 1
         else:
             span = _kept.start(route.tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
@@ -211,6 +219,13 @@ class SpanWriter:
 
     def _emitted(self, facts: Attributes) -> dict[str, Any]:
         return semconv.emitted(facts, capture_text=self._capture_text)
+
+
+def _is_refused(made: SpanContext, around: SpanContext, route: Route) -> bool:
+    """Whether a sampler of the SDK has refused a span. What has the ids of the span around is of a tracer that makes none."""
+    if made.trace_flags.sampled or not made.is_valid or made.span_id == around.span_id:
+        return False
+    return getattr(route.tracer, "sampler", None) is not None
 
 
 def _inside(event: Event, opened: _Open) -> Context:

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the SDK loses of torchspan's spans once they have ended."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry.trace import Tracer
+
+from torchspan import semconv
+from torchspan._base.errors import ErrorBoundary
+from torchspan.writer import _otel_private
+from torchspan.writer._otel_private import Exporting
+
+_UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program goes on, and the counts are too low.")
+
+
+class _Locks:
+    """One for the process, renewed in a forked child, where the thread that held it may not be."""
+
+    one = threading.Lock()
+
+
+def _renew() -> None:
+    _Locks.one = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
+
+
+class Losses:
+    """Counts, for the processors of the SDK that a tracer's spans go to, torchspan's spans that did not arrive.
+
+    The SDK tells neither: a batch processor whose queue is full drops the oldest span in it, whoever ended the newest, and what
+    an exporter answers is not looked at. So the method that a batch processor calls for each span that it drops, and the method
+    `export` of each exporter, are replaced on these objects, until `close`. Both go on as before.
+    """
+
+    def __init__(self) -> None:
+        self.queue = 0
+        """Spans that were dropped from full queues."""
+        self.exporter = 0
+        """Spans that exporters reported as failed, or raised for."""
+        self._known: Any = None
+        self._undo: list[Callable[[], None]] = []
+        self._is_closed = False
+
+    def look_at(self, tracer: Tracer) -> None:
+        """Count what is lost of the spans of `tracer`. Processors that were added since the last call are taken in."""
+        processors = _otel_private.processors(tracer)
+        if processors is not self._known and not self._is_closed:
+            _UNCOUNTED.attempt(self._watch, processors)
+
+    def close(self) -> None:
+        """Put the methods back."""
+        self._is_closed = True
+        self._forget()
+
+    def _forget(self) -> None:
+        while self._undo:
+            _UNCOUNTED.attempt(self._undo.pop())
+
+    def _watch(self, processors: tuple[Any, ...]) -> None:
+        with _Locks.one:
+            if processors is self._known:
+                return
+            self._known = processors
+            self._forget()
+            for each in _otel_private.exporting(processors):
+                self._watch_one(each)
+
+    def _watch_one(self, exporting: Exporting) -> None:
+        def count_dropped() -> None:
+            oldest = exporting.oldest()
+            if oldest is not None:
+                self._add("queue", (oldest,))
+
+        if exporting.drops is not None:
+            self._undo.append(_replace(exporting.drops, "drop_items", _counting_drops(count_dropped)))
+
+        def count_failed(spans: Any) -> None:
+            self._add("exporter", spans)
+
+        self._undo.append(_replace(exporting.exporter, "export", _counting_failures(count_failed)))
+
+    def _add(self, name: str, spans: Any) -> None:
+        number = sum(_is_own(each) for each in spans)
+        if number:
+            with _Locks.one:
+                setattr(self, name, getattr(self, name) + number)
+
+
+def _counting_drops(count: Callable[[], None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def drop_items(number: int, error_type: str = "queue_full", *args: Any, **kwargs: Any) -> Any:
+            if error_type == "queue_full":
+                _UNCOUNTED.attempt(count)
+            return original(number, error_type, *args, **kwargs)
+
+        return drop_items
+
+    return wrap
+
+
+def _counting_failures(count: Callable[[Any], None]) -> Callable[[Any], Any]:
+    def wrap(original: Any) -> Any:
+        def export(spans: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                result = original(spans, *args, **kwargs)
+            except BaseException:
+                _UNCOUNTED.attempt(count, spans)
+                raise
+            if getattr(result, "name", None) == "FAILURE":
+                _UNCOUNTED.attempt(count, spans)
+            return result
+
+        return export
+
+    return wrap
+
+
+def _replace(thing: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
+    """Give one object another method, until the returned function is called. Nothing happens where it takes no attribute."""
+    ours = wrap(getattr(thing, name))
+    held = vars(thing) if hasattr(thing, "__dict__") else None
+    if held is None:
+        return lambda: None
+    before = held.get(name)
+    held[name] = ours
+
+    def undo() -> None:
+        if held.get(name) is not ours:  # others have replaced it since
+            return
+        if before is None:
+            del held[name]
+        else:
+            held[name] = before
+
+    return undo
+
+
+def _is_own(span: Any) -> bool:
+    return getattr(getattr(span, "instrumentation_scope", None), "name", None) == semconv.SCOPE_NAME
