@@ -27,9 +27,22 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
 
+from typing import TYPE_CHECKING, Any
+
 from torchspan._base.readiness import mark_ready
 from torchspan._version import __version__
-from torchspan.batching import batch
 from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
 
 __all__ = ["TorchspanInstrumentor", "__version__", "batch", "instrument", "mark_ready", "uninstrument"]
+
+if TYPE_CHECKING:
+    from torchspan.batching import batch
+
+
+def __getattr__(name: str) -> Any:
+    """`batch`, imported at its first use: every Python that an instrumented program starts loads this module."""
+    if name == "batch":
+        from torchspan.batching import batch
+
+        return batch
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
