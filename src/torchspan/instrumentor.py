@@ -422,11 +422,12 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
     others: returns what exports the metrics and log records.
     """
     from torchspan import propagation
-    from torchspan._run import otel_private
 
     run = current_run()
 
     def exports() -> list[Callable[[], object]]:
+        from torchspan._run import otel_private
+
         flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
         found = [each for each in flushes if each is not None]
         return [*found, *others(), *([] if run is None else [run.end, run.report.write])]

@@ -72,6 +72,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan",
         "torchspan._base",
         "torchspan._base.errors",
+        "torchspan._base.forks",
         "torchspan._base.import_hooks",
         "torchspan._base.imports",
         "torchspan._base.kinds",
