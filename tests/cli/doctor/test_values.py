@@ -76,7 +76,7 @@ def test_an_invalid_value_fails_with_what_is_allowed_and_what_is_used(rows, vari
     ("name", "state", "listed"),
     [
         ("TORCHSPAN_DETIAL", State.FAILED, "TORCHSPAN_DETIAL (did you mean TORCHSPAN_DETAIL?)"),
-        ("TORCHSPAN_OF_A_LATER_VERSION", State.WARNING, "TORCHSPAN_OF_A_LATER_VERSION"),
+        ("TORCHSPAN_SERVICE_HOST", State.NOTE, "TORCHSPAN_SERVICE_HOST"),
     ],
 )
 def test_a_variable_that_torchspan_does_not_have_is_named_with_the_one_that_was_meant(rows, name, state, listed):

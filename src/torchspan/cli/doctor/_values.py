@@ -3,17 +3,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from torchspan._base.spelling import closest
-from torchspan._settings import SETTINGS, VARIABLES, Resolved, Setting, Source, describe, resolved, resolved_variables
+from torchspan._settings import (
+    LONGEST_NAME,
+    PREFIX,
+    SETTINGS,
+    Resolved,
+    Setting,
+    Source,
+    describe,
+    resolved,
+    resolved_variables,
+    unknown_variables,
+)
 from torchspan.cli.doctor._check import Check, Context, State
 
-_PREFIX = "TORCHSPAN_"
 _SOURCES = {Source.FILE: "the configuration file", Source.DEFAULT: "the default"}
-_MOST_LETTERS = 80
-"""Of a name that means nothing."""
 
 
 def settings(context: Context) -> Iterator[Check]:
@@ -23,7 +31,7 @@ def settings(context: Context) -> Iterator[Check]:
         if isinstance(row.setting, Setting):
             yield _check(row, row.setting.name, describe(row.setting.name, row.value), _plain(row.value))
     for row in resolved_variables(context.environment):
-        name = row.setting.variable.removeprefix(_PREFIX).lower()
+        name = row.setting.variable.removeprefix(PREFIX).lower()
         # As text: permissions are octal digits.
         value = context.variable(row.setting.variable) if row.source is Source.VARIABLE else row.setting.default
         yield _check(row, name, value or "not set", value or None)
@@ -50,24 +58,24 @@ def _plain(value: object) -> Any:
 
 def unknown(context: Context) -> Iterator[Check]:
     """Variables and options that torchspan does not have: misspelled, most of them."""
-    variables = {row.variable for row in (*SETTINGS, *VARIABLES)}
-    names = sorted(name for name in context.environment if name.startswith(_PREFIX) and name not in variables)
-    options = {row.name for row in SETTINGS}
-    strange = sorted(str(name) for name in _options(context) if name not in options)
-    facts = {"variables": names, "options": strange}
-    if not names and not strange:
+    variables = unknown_variables(context.environment)
+    known = [row.name for row in SETTINGS]
+    options = {str(name): closest(str(name)[:LONGEST_NAME], known) for name in _options(context) if name not in known}
+    facts = {"variables": sorted(variables), "options": sorted(options)}
+    if not variables and not options:
         yield Check("settings.unknown", State.OK, "Every TORCHSPAN_ variable and option is known.", facts=facts)
         return
-    found = {**_meant(names, variables), **_meant(strange, options)}
-    listed = ", ".join(f"{name} (did you mean {meant}?)" if meant else name for name, meant in found.items())
+    found = [*variables.items(), *options.items()]
+    listed = ", ".join(
+        f"{name[:LONGEST_NAME]} (did you mean {meant}?)" if meant else name[:LONGEST_NAME] for name, meant in found
+    )
+    is_asked_for = bool(options) or any(variables.values())
     yield Check(
         "settings.unknown",
-        State.FAILED if any(found.values()) else State.WARNING,
+        State.FAILED if is_asked_for else State.NOTE,
         f"torchspan has no such setting, and ignores: {listed}.",
-        "Correct the name, or remove it.",
+        "Correct the name, or remove it."
+        if is_asked_for
+        else "None, where they mean something else: Kubernetes sets some for a service that is called torchspan.",
         facts,
     )
-
-
-def _meant(names: list[str], known: set[str]) -> Mapping[str, str | None]:
-    return {name[:_MOST_LETTERS]: closest(name[:_MOST_LETTERS], known) for name in names}
