@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/doctor.md names what doctor prints."""
 
+import json
 import re
 from pathlib import Path
 
+from torchspan.cli.doctor import _report as report
 from torchspan.cli.doctor._check import State
 
 PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
@@ -22,3 +24,11 @@ def test_every_row_is_described_on_the_page(rows):
 
 def test_every_state_is_described_on_the_page():
     assert re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE, re.M) == [state.value for state in State]
+
+
+def test_the_json_on_the_page_has_the_keys_of_the_real_one(rows):
+    (example,) = (json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", PAGE, re.M | re.S))
+    real = json.loads(report.document([rows()["sdk.installed"]]))
+
+    assert list(example) == list(real)
+    assert [list(row) for row in example["checks"]] == [list(row) for row in real["checks"]]

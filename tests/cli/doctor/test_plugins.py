@@ -7,7 +7,7 @@ from torchspan.cli.doctor._check import State
 
 FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
 KEPT = "compilations are kept, engine runs and other spans sampled by rules."
-SAMPLER = "To keep every compilation, and to sample the rest by rules: OTEL_TRACES_SAMPLER=parentbased_torchspan"
+OWN = "OpenTelemetry's configurator alone reads it; a program that makes its own provider passes the argument:"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,10 @@ def test_the_sampler_is_said_with_its_present_value(rows, value, argument, state
 
 
 def test_what_to_set_for_torchspans_sampler_is_said_where_another_one_decides(rows):
-    assert rows()["sdk.sampler"].remedy == SAMPLER
+    assert rows()["sdk.sampler"].remedy == (
+        "To keep every compilation, and to sample the rest by rules: OTEL_TRACES_SAMPLER=parentbased_torchspan. "
+        f"{OWN} TracerProvider(sampler=torchspan.sdk.ParentBasedTorchspanSampler())"
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_the_id_generator_is_said_with_its_present_value(rows, value, state, sta
 
 def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provider(rows):
     assert rows()["sdk.id_generator"].remedy == (
-        "Set OTEL_PYTHON_ID_GENERATOR=torchspan. A program that makes its own provider: "
+        f"Set OTEL_PYTHON_ID_GENERATOR=torchspan. {OWN} "
         "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
     )
 

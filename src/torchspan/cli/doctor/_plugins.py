@@ -30,7 +30,10 @@ def sampler(context: Context) -> Iterator[Check]:
         return
     value, argument = context.variable(variable), context.environment.get(f"{variable}_ARG")
     facts = {"variable": value or None, "argument": argument}
-    remedy = f"To keep every compilation, and to sample the rest by rules: {variable}=parentbased_torchspan"
+    remedy = (
+        f"To keep every compilation, and to sample the rest by rules: {variable}=parentbased_torchspan. {_OWN_PROVIDER} "
+        f"{_SAMPLER_ARGUMENT}"
+    )
     word = value.lower() if value.lower() in _BUILT_IN else value
     if not value:
         summary = f"{variable} is not set: {_DEFAULT_SAMPLER} decides. {_FOREIGN}"
@@ -50,6 +53,12 @@ def sampler(context: Context) -> Iterator[Check]:
         summary = f"{variable}={value} names a sampler that is not installed: {_DEFAULT_SAMPLER} decides."
         yield Check(name, State.FAILED, summary, f"Correct the name. {remedy}", facts)
 
+
+_OWN_PROVIDER = (
+    "OpenTelemetry's configurator alone reads it; a program that makes its own provider passes the argument:"
+)
+_SAMPLER_ARGUMENT = "TracerProvider(sampler=torchspan.sdk.ParentBasedTorchspanSampler())"
+_IDS_ARGUMENT = "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
 
 _FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
 
@@ -85,10 +94,7 @@ def id_generator(context: Context) -> Iterator[Check]:
         return
     value = context.environment.get(variable)  # as OpenTelemetry reads it: an empty name is a name
     facts = {"variable": value}
-    remedy = (
-        f"Set {variable}={TORCHSPAN}. A program that makes its own provider: "
-        "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
-    )
+    remedy = f"Set {variable}={TORCHSPAN}. {_OWN_PROVIDER} {_IDS_ARGUMENT}"
     if value is None:
         yield Check(name, State.NOTE, f"{variable} is not set. {_RANDOM}", remedy, facts)
     elif value.strip() == TORCHSPAN:
