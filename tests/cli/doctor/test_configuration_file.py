@@ -192,3 +192,40 @@ def test_a_plug_in_inside_another_sampler_that_no_package_brings_fails(asked):
     row = asked(WHOLE.replace("parentbased_torchspan:", nested))["sdk.sampler"]
 
     assert (row.state, row.facts) == (State.FAILED, {"file": ["parent_based"]})
+
+
+PLUG_IN = """
+        exporter:
+          acme:
+            headers: {key: s3cret-of-a-plug-in}
+    - batch:
+        exporter:
+          otlp_grpc:
+            endpoint: http://localhost:4317
+            headers_list: authorization=s3cret-of-a-list,more=s3cret"""
+
+
+def test_headers_of_plug_ins_and_lists_are_hidden_too(asked):
+    text = WHOLE.replace(WHOLE[WHOLE.index("\n        exporter:") : WHOLE.index("\n  sampler:")], PLUG_IN)
+
+    found = asked(text.replace("detail: passes", "capture: s3cret-of-a-list\n      heartbeat: s3cret-of-a-plug-in"))
+
+    assert found["sdk.configuration"].state is State.OK
+    assert found["settings.capture"].summary.startswith("Invalid capture='***' in the configuration file")
+    assert found["settings.heartbeat"].summary.startswith("Invalid heartbeat='***' in the configuration file")
+    assert "s3cret" not in str(found)
+
+
+def test_a_node_that_holds_itself_is_read_once(asked):
+    found = asked(WHOLE.replace("detail: passes", "detail: passes\n    acme: &acme {again: *acme}"))
+
+    assert found["sdk.configuration"].state is State.OK
+    assert found["settings.detail"].summary == "detail is 'passes' (the configuration file)."
+
+
+def test_an_option_that_holds_itself_is_an_invalid_value(asked):
+    found = asked(WHOLE.replace("detail: passes", "detail: &detail [*detail]"))
+
+    assert found["settings.detail"].summary == (
+        "Invalid detail=[[...]] in the configuration file, using default 'stages' (expected one of stages, passes)."
+    )

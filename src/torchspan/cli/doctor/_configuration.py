@@ -80,19 +80,29 @@ def _reason(error: Exception) -> str:
 
 
 def headers(model: Any) -> Iterator[str]:
-    """The values of the headers that a configuration gives to its exporters."""
-    if is_dataclass(model) and not isinstance(model, type):
-        for field in fields(model):
-            value = getattr(model, field.name)
-            if field.name == "headers_list" and isinstance(value, str):
-                yield value
-            elif field.name == "headers" and isinstance(value, list):
-                yield from (f"{each.name}={each.value}" for each in value)
-            else:
-                yield from headers(value)
-    elif isinstance(model, (list, tuple)):
-        for each in model:
-            yield from headers(each)
-    elif isinstance(model, Mapping):
-        for each in model.values():
-            yield from headers(each)
+    """The headers that a configuration gives to its exporters, those of plug-ins too, as `name=value`."""
+    waiting, seen = [model], set()
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:  # YAML can say that a node holds itself
+            continue
+        seen.add(id(node))
+        members = _members(node)
+        if isinstance(members.get("headers_list"), str):
+            yield members["headers_list"]
+        given = members.get("headers")
+        if isinstance(given, Mapping):
+            yield from (f"{name}={value}" for name, value in given.items())
+        for each in map(_members, given) if isinstance(given, list) else ():
+            yield f"{each.get('name')}={each.get('value')}"
+        waiting.extend(node if isinstance(node, (list, tuple)) else members.values())
+
+
+def _members(node: Any) -> Mapping[str, Any]:
+    """The parts of a node by their names, those that OpenTelemetry's schema does not have included."""
+    if isinstance(node, Mapping):
+        return node
+    if not is_dataclass(node) or isinstance(node, type):
+        return {}
+    known = {field.name: getattr(node, field.name) for field in fields(node)}
+    return {**getattr(node, "additional_properties", {}), **known}

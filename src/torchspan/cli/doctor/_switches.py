@@ -90,7 +90,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
     options = None if context.file is None else context.file.options()
     found = plugins("opentelemetry_instrumentor", "torchspan")
     others = sorted({each.name for each in plugins("opentelemetry_instrumentor")} - {"torchspan"})
-    facts = {"found": bool(found), "disabled": names, "file": options, "others": others}
+    facts = {"found": bool(found), "disabled": names, "options": sorted(map(str, options or ())), "others": others}
     if not found:
         yield Check(
             name,
