@@ -54,13 +54,13 @@ for words in ([], *([word] for word in cli.COMMANDS)):
     result = core_install.run("python", "-c", program)
 
     assert result.stderr == ""
-    assert result.stdout.splitlines() == [
-        "usage: torchspan [-h] [--version] COMMAND ...",
-        "usage: torchspan run [options] -- program arguments...",
-        "usage: torchspan show [-h] [--trace ID | --what-leaves] FILE [FILE ...]",
-        "usage: torchspan demo [-h] [--output FILE] [--detail {stages,passes}]",
-        "usage: torchspan doctor [-h] [--json] [--probe]",
-        "usage: torchspan probes [-h]",
+    assert [line.partition(" [")[0] for line in result.stdout.splitlines()] == [
+        "usage: torchspan",
+        "usage: torchspan run",
+        "usage: torchspan show",
+        "usage: torchspan demo",
+        "usage: torchspan doctor",
+        "usage: torchspan probes",
     ]
 
 
