@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans that did not arrive are counted by the reason; no library is observed here."""
 
+import os
 import threading
 
 import pytest
@@ -102,6 +103,13 @@ def test_what_each_of_two_exporters_failed_is_counted(writing):
     writer, emit = writing(provider_with(*failing))
     emit()
     assert writer.losses.exporter == 2
+
+
+def test_an_exporter_of_two_processors_is_counted_once_for_each_batch(writing):
+    exporter = Answering(SpanExportResult.FAILURE, SpanExportResult.SUCCESS)
+    writer, emit = writing(provider_with(SimpleSpanProcessor(exporter), SimpleSpanProcessor(exporter)))
+    emit()
+    assert (writer.losses.exporter, len(exporter.spans)) == (1, 1)
 
 
 def test_an_exporter_that_is_added_later_is_looked_at_from_the_next_span_on(writing):
@@ -230,6 +238,32 @@ def test_without_an_sdk_no_sampler_has_refused_anything(writing, around):
     with trace.use_span(trace.NonRecordingSpan(around)):
         emit()
     assert (writer.refused, writer.unsampled) == (0, 1)
+
+
+# --- in a forked child --------------------------------------------------------------------------------------------
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_child_that_was_forked_while_a_loss_was_counted_goes_on(writing):
+    writer, emit = writing(provider_with(SimpleSpanProcessor(Answering(*[SpanExportResult.FAILURE] * 9))))
+    emit()
+    holding, release = threading.Event(), threading.Event()
+
+    def hold():
+        with writer.losses._lock:
+            holding.set()
+            release.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert holding.wait(60)
+    child = os.fork()
+    if child == 0:
+        emit()
+        os._exit(writer.losses.exporter)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    release.set()
+    thread.join()
+    assert status == 2
 
 
 # --- the metric ---------------------------------------------------------------------------------------------------

@@ -3,33 +3,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opentelemetry.trace import Tracer
 
 from torchspan import semconv
 from torchspan._base.errors import ErrorBoundary
+from torchspan._base.forks import renewed
 from torchspan.writer import _otel_private
 from torchspan.writer._otel_private import Exporting
 
 _UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program goes on, and the counts are too low.")
-
-
-class _Locks:
-    """One for the process, renewed in a forked child, where the thread that held it may not be."""
-
-    one = threading.Lock()
-
-
-def _renew() -> None:
-    _Locks.one = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
 
 
 class Losses:
@@ -48,6 +35,7 @@ class Losses:
         self._known: Any = None
         self._undo: list[Callable[[], None]] = []
         self._is_closed = False
+        self._lock = renewed(self, "_lock", threading.RLock)  # a finalizer or a signal handler may end a span in here
 
     def look_at(self, tracer: Tracer) -> None:
         """Count what is lost of the spans of `tracer`. Processors that were added since the last call are taken in."""
@@ -65,32 +53,30 @@ class Losses:
             _UNCOUNTED.attempt(self._undo.pop())
 
     def _watch(self, processors: tuple[Any, ...]) -> None:
-        with _Locks.one:
+        with self._lock:
             if processors is self._known:
                 return
             self._known = processors
             self._forget()
-            for each in _otel_private.exporting(processors):
-                self._watch_one(each)
+            found = list(_otel_private.exporting(processors))
+            for each in found:
+                if each.drops is not None:
+                    self._undo.append(_replace(each.drops, "drop_items", _counting_drops(self._counter_of(each))))
+            for exporter in {id(each.exporter): each.exporter for each in found}.values():  # processors may share one
+                self._undo.append(_replace(exporter, "export", _counting_failures(partial(self._add, "exporter"))))
 
-    def _watch_one(self, exporting: Exporting) -> None:
-        def count_dropped() -> None:
+    def _counter_of(self, exporting: Exporting) -> Callable[[], None]:
+        def count() -> None:
             oldest = exporting.oldest()
             if oldest is not None:
                 self._add("queue", (oldest,))
 
-        if exporting.drops is not None:
-            self._undo.append(_replace(exporting.drops, "drop_items", _counting_drops(count_dropped)))
-
-        def count_failed(spans: Any) -> None:
-            self._add("exporter", spans)
-
-        self._undo.append(_replace(exporting.exporter, "export", _counting_failures(count_failed)))
+        return count
 
     def _add(self, name: str, spans: Any) -> None:
         number = sum(_is_own(each) for each in spans)
         if number:
-            with _Locks.one:
+            with self._lock:
                 setattr(self, name, getattr(self, name) + number)
 
 
