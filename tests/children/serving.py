@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from opentelemetry import propagate, trace
+from opentelemetry import metrics, propagate, trace
 from opentelemetry.trace import SpanKind
 
 from support.bridge import compiles
@@ -42,6 +42,9 @@ async def asgi(scope, receive, send):
     if scope["type"] == "lifespan":
         while True:
             event = (await receive())["type"]
+            if event == "lifespan.shutdown":
+                trace.get_tracer_provider().force_flush()
+                metrics.get_meter_provider().force_flush()
             await send({"type": f"{event}.complete"})
             if event == "lifespan.shutdown":
                 return

@@ -14,7 +14,6 @@ GUNICORN = [
     *("--no-control-socket", "--graceful-timeout=60", "serving:wsgi"),
 ]
 UVICORN = ["uvicorn", "--workers=2", "--port=0", "serving:asgi"]
-SOON = {"OTEL_BSP_SCHEDULE_DELAY": "200", "OTEL_METRIC_EXPORT_INTERVAL": "200"}
 
 
 def command(server):
@@ -33,11 +32,10 @@ def requests(receiver):
 class Served:
     """A server that has answered requests and ended."""
 
-    def __init__(self, server, environment, receiver, folder, *, before_stop=lambda _answers: None):
+    def __init__(self, server, environment, receiver, folder):
         running = Server(command(server), environment, folder / "log.txt")
         try:
             self.answers = running.ask_until_all_have_answered(2)
-            before_stop(self.answers)
         finally:
             self.status = running.stop()
         self.log = running.log()
@@ -94,22 +92,9 @@ def test_gunicorn_ends_as_it_does_without_torchspan(gunicorn):
 
 @pytest.fixture(scope="module")
 def uvicorn(surroundings, tmp_path_factory):
-    """uvicorn ends its workers by SIGTERM, without exit handlers: what arrives is what the SDK has exported before."""
+    """uvicorn ends its workers by SIGTERM, without exit handlers: the application flushes when it shuts down."""
     with receiver_of("grpc") as receiver:
-
-        def all_have_arrived(answers):
-            compilations = len(answers) + 2
-            receiver.wait_for(
-                lambda _: (
-                    len(requests(receiver)) == len(answers)
-                    and sum(sum(each.values()) for each in by_process(receiver.spans()).values()) == compilations
-                    and sum(measured(receiver).values()) == compilations
-                )
-            )
-
-        environment = surroundings(receiver, **SOON)
-        folder = tmp_path_factory.mktemp("uvicorn")
-        return Served(UVICORN, environment, receiver, folder, before_stop=all_have_arrived)
+        return Served(UVICORN, surroundings(receiver), receiver, tmp_path_factory.mktemp("uvicorn"))
 
 
 def test_requests_to_spawned_workers_continue_the_callers_traces(uvicorn):
@@ -125,3 +110,18 @@ def test_each_spawned_worker_exports_its_own_spans_and_metrics(uvicorn):
 def test_uvicorn_ends_as_it_does_without_torchspan(uvicorn):
     assert uvicorn.status == 0
     assert "Traceback" not in uvicorn.log
+
+
+@pytest.mark.slow  # gunicorn's processes take long to end once torch is loaded
+def test_requests_that_compile_in_preforked_workers_are_whole_traces(surroundings, tmp_path):
+    server = [each.replace("serving:", "compiling_server:") for each in GUNICORN]
+    with receiver_of("grpc") as receiver:
+        environment = surroundings(receiver, TORCHSPAN_WITHOUT_GPU="1", TORCHSPAN_ENGINE_DIR=str(tmp_path))
+        served = Served([*server[:1], "--timeout=300", *server[1:]], environment, receiver, tmp_path)
+    expected = {"request", "torch_tensorrt.compile", "torch_tensorrt.partition", "torch_tensorrt.convert"}
+    expected |= {"tensorrt.build_engine", "torch_tensorrt.execute"}
+    assert [expected - set(spans) for spans in served.requests.values()] == [set()] * len(served.answers)
+    for number, spans in served.requests.items():
+        assert spans["request"].parent_id == f"{number:016x}"
+        assert spans["torch_tensorrt.compile"].parent_id == spans["request"].span_id
+    assert sum(served.measured.values()) == len(served.answers)
