@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from support.forked import in_forked_child
+from support.forked import held_elsewhere, in_forked_child
 from torchspan._base import forks
 from torchspan._base.errors import CallbackGuard, Guard, Guarded
 from torchspan._base.forks import renewed
@@ -25,45 +25,21 @@ class Holder:
         self.other = renewed(self, "other", threading.RLock)
 
 
-@pytest.fixture
-def held():
-    """`held(lock)`: another thread holds the lock until the test ends."""
-    over, threads = threading.Event(), []
-
-    def hold(lock):
-        has_it = threading.Event()
-
-        def run():
-            with lock:
-                has_it.set()
-                over.wait()
-
-        threads.append(threading.Thread(target=run))
-        threads[-1].start()
-        assert has_it.wait(60)
-
-    yield hold
-    over.set()
-    for each in threads:
-        each.join()
-
-
-def test_a_forked_child_has_its_locks_free(held):
+def test_a_forked_child_has_its_locks_free():
     holder = Holder()
-    held(holder._lock)
-    held(holder.other)
 
     def child():
         return holder._lock.acquire(blocking=False), holder.other.acquire(blocking=False)
 
-    assert in_forked_child(child) == "(True, True)"
+    with held_elsewhere(holder._lock, holder.other):
+        assert in_forked_child(child) == "(True, True)"
 
 
-def test_the_parents_lock_stays_held(held):
+def test_the_parents_lock_stays_held():
     holder = Holder()
-    held(holder._lock)
-    in_forked_child(lambda: None)
-    assert holder._lock.locked()
+    with held_elsewhere(holder._lock):
+        in_forked_child(lambda: None)
+        assert holder._lock.locked()
 
 
 def test_a_fork_inside_the_lock_leaves_it_well():
@@ -87,18 +63,17 @@ def test_a_holder_that_is_gone_is_forgotten():
     assert len(forks._LOCKS) == before
 
 
-def test_a_child_counts_spans_whatever_thread_counted_at_the_fork(held):
+def test_a_child_counts_spans_whatever_thread_counted_at_the_fork():
     budget = Budget()
-    held(budget._lock)
-    assert in_forked_child(lambda: budget.take("trace", 1.0)) == "True"
+    with held_elsewhere(budget._lock):
+        assert in_forked_child(lambda: budget.take("trace", 1.0)) == "True"
 
 
 @pytest.mark.parametrize("guard", [Guard(), CallbackGuard()], ids=["own", "callbacks"])
-def test_a_child_counts_failures_whatever_thread_counted_at_the_fork(guard, held):
-    held(guard._lock)
-
+def test_a_child_counts_failures_whatever_thread_counted_at_the_fork(guard):
     def child():
         guard.call("work" if type(guard) is Guard else Guarded("work"), lambda: 1 / 0)
         return guard.total
 
-    assert in_forked_child(child) == "1"
+    with held_elsewhere(guard._lock):
+        assert in_forked_child(child) == "1"

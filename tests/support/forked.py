@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function in a forked child."""
+"""A function in a forked child, and locks that another thread holds at the fork."""
 
+import contextlib
 import os
+import threading
 import traceback
 
 
@@ -22,3 +24,25 @@ def in_forked_child(function):
             return pipe.read().decode()
     finally:
         os.waitpid(pid, 0)
+
+
+@contextlib.contextmanager
+def held_elsewhere(*locks):
+    """Inside, another thread holds the locks."""
+    has_them, over = threading.Event(), threading.Event()
+
+    def hold():
+        with contextlib.ExitStack() as stack:
+            for lock in locks:
+                stack.enter_context(lock)
+            has_them.set()
+            over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert has_them.wait(60)
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

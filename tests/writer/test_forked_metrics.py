@@ -14,7 +14,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 
 from support.engines import extend
-from support.forked import in_forked_child
+from support.forked import held_elsewhere, in_forked_child
 from support.metrics import Metrics
 from torchspan import phase
 from torchspan.engine import ActiveWork, Engine
@@ -218,19 +218,31 @@ def test_a_lock_that_another_thread_held_at_the_fork_holds_up_no_child(work, met
     work.compile()
     ((_, storage),) = metrics.provider._measurement_consumer._reader_storages.items()
     matches = [each for of_one in storage._instrument_view_instrument_matches.values() for each in of_one]
-    held = [work.writer._lock, work.writer._instruments._lock, *(each._lock for each in matches)]
-    for lock in held:
-        lock.acquire()
+    own = work.writer._lock, work.writer._instruments._lock, *(each._lock for each in matches)
 
     def child():
         work.compile()
         return count(metrics)
 
-    try:
+    with held_elsewhere(*own, storage._lock, metrics.provider._measurement_consumer._lock):
         assert in_forked_child(child) == "1"
-    finally:
-        for lock in held:
-            lock.release()
+
+
+def test_a_child_exports_though_its_parent_was_exporting_at_the_fork(worker):
+    exporter = Exporter()
+    reader = PeriodicExportingMetricReader(exporter, 3_600_000)
+    work = worker(MeterProvider([reader], shutdown_on_exit=False))
+    work.compile(3)
+    storage = work.writer._instruments._provider._measurement_consumer._reader_storages[reader]
+
+    def child():
+        work.compile(2)
+        work.writer.export()
+        return exporter.exported
+
+    with held_elsewhere(reader._export_lock, storage._lock):
+        assert in_forked_child(child) == repr([{("torchspan", COMPILE): [2]}])
+    work.writer._instruments._provider.shutdown()
 
 
 def test_export_sends_torchspans_metrics_and_not_the_programs(worker):

@@ -164,11 +164,15 @@ def start_process(provider: Any, scope: str) -> None:
     """In a forked child: what the instruments of `scope` have measured so far is the parent's.
 
     A fork copies the sums of the SDK, which would be exported a second time, as the child's. Each series begins at zero
-    with its next measurement, and has the start time of that. Instruments of other scopes are left alone. Nothing is
-    locked: a lock of the SDK may be held by a thread that the child does not have. Where the provider is not the SDK's,
-    or of another version, nothing happens.
+    with its next measurement, and has the start time of that. Instruments of other scopes are left alone. Locks of the
+    SDK that a thread held at the fork, while it exported, are renewed: the child does not have that thread, and would
+    wait for it at every collection. Where the provider is not the SDK's, or of another version, nothing happens.
     """
-    for _, storage in _storages(provider):
+    consumer = getattr(_behind(provider), "_measurement_consumer", None)
+    _free(consumer, "_lock", threading.Lock)
+    for reader, storage in _storages(provider):
+        _free(reader, "_export_lock", threading.Lock)
+        _free(storage, "_lock", threading.RLock)
         for match in _matches(storage, scope):
             match._lock = threading.Lock()
             match._attributes_aggregation = {}
@@ -194,10 +198,23 @@ def export_scope(provider: Any, scope: str) -> None:
             receive(data)
 
 
+def _free(holder: Any, name: str, make: Callable[[], Any]) -> None:
+    lock = getattr(holder, name, None)
+    if lock is None:
+        return
+    if lock.acquire(blocking=False):
+        lock.release()
+    else:
+        setattr(holder, name, make())
+
+
+def _behind(provider: Any) -> Any:
+    return behind_proxy(provider) or provider
+
+
 def _storages(provider: Any) -> list[tuple[Any, Any]]:
     """The readers of a provider of the SDK, each with what it stores."""
-    provider = getattr(provider, "_real_meter_provider", None) or provider
-    consumer = getattr(provider, "_measurement_consumer", None)
+    consumer = getattr(_behind(provider), "_measurement_consumer", None)
     return list(getattr(consumer, "_reader_storages", {}).items())
 
 
