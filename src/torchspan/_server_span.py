@@ -20,7 +20,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind
 from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function, Patches
 
 KEY = context_api.create_key("torchspan-server-span")

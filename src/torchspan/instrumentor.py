@@ -365,7 +365,7 @@ class _Arrivals:
                 self._bridge.hook(library, late=late)
                 self._hand_over_imports(self._bridge)
         except Exception:
-            from torchspan._base.errors import log_failure
+            from torchspan._base.boundaries import log_failure
 
             log_failure("torchspan failed to instrument %s; continuing without tracing it.", library)
         return _nothing

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from torchspan._base import by_identity
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.errors import (
     FAILED,
     NAME_LENGTH_LIMIT,
     NAMES_LIMIT,
     CallbackGuard,
-    ErrorBoundary,
     ErrorPolicy,
     Guard,
     Guarded,

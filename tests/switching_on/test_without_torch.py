@@ -71,7 +71,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
     assert found[True]["modules"] == [
         "torchspan",
         "torchspan._base",
-        "torchspan._base.errors",
+        "torchspan._base.boundaries",
         "torchspan._base.forks",
         "torchspan._base.import_hooks",
         "torchspan._base.imports",

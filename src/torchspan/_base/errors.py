@@ -1,21 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that catches what an observer raises, and the one that logs it.
-
-What torchspan's own code raises is logged at WARNING by the class of the exception and the place in torchspan, and at DEBUG
-with its text and traceback: they may hold values of the program, and log records may be exported.
-"""
+"""What observers raise, torchspan's own and the user's: caught and counted, and logged as `boundaries` says."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from torchspan._base import reading
+from torchspan._base.boundaries import kind_of, log_failure
 from torchspan._base.forks import renewed
 
 logger = logging.getLogger("torchspan")
@@ -65,72 +60,6 @@ class ErrorPolicy:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def log_failure(message: str, *args: Any) -> None:
-    """Log the exception that is being handled, which torchspan's own code raised.
-
-    message, args: the consequence, as `logging` takes them. It is logged at WARNING with the class of the exception and the
-    place; at DEBUG with the text and the traceback.
-    """
-    error = sys.exc_info()[1]
-    if error is not None:
-        consequence = message % args
-        logger.warning("%s Cause: %s.", consequence, cause(error))
-        logger.debug("%s", consequence, exc_info=error)
-
-
-def cause(error: BaseException) -> str:
-    """The class of an exception and the innermost place in torchspan that it passed: `ValueError in torchspan.phase, line 3`."""
-    return f"{_kind(error)} in {_place(error)}"
-
-
-def _kind(error: BaseException) -> str:
-    name = reading.class_name(type(error))
-    return name if reading.is_identifier(name) else "?"
-
-
-def _place(error: BaseException) -> str:
-    found, entry = "code that torchspan calls", reading.traceback_of(error)
-    while entry is not None:
-        module = entry.tb_frame.f_globals.get("__name__")
-        if type(module) is str and module.startswith("torchspan.") and module != __name__:
-            found = f"{module}, line {entry.tb_lineno}"
-        entry = entry.tb_next
-    return found
-
-
-class ErrorBoundary:
-    """Calls torchspan's code so that no exception of it reaches the program. The first one is logged.
-
-    It differs from `Guard` in what a failure means. A `Guard` disables an observer that keeps failing. What a boundary
-    calls fails for a reason that may pass, such as a full disk or a context that one propagator cannot write: it is tried
-    again at the next call.
-
-    consequence: the log message.
-    """
-
-    def __init__(self, consequence: str) -> None:
-        self._consequence = consequence
-        self._has_failed = False
-        self.is_open = True
-        """False after `close`."""
-
-    def attempt(self, function: Callable[..., T], *args: Any) -> T | None:
-        """Return what `function(*args)` returns; None when it raised an `Exception`, or after `close`."""
-        if not self.is_open:
-            return None
-        try:
-            return function(*args)
-        except Exception:
-            if not self._has_failed:
-                self._has_failed = True
-                log_failure(self._consequence)
-            return None
-
-    def close(self) -> None:
-        """Call nothing from now on."""
-        self.is_open = False
 
 
 class Guard:
@@ -267,7 +196,7 @@ def _warn_of_first(callback: Guarded, function: object, error: Exception) -> Non
     logger.warning(
         "%s failed: %s%s. The program goes on. %d more and it is disabled. Its traceback is logged at INFO.",
         callback.name,
-        _kind(error),
+        kind_of(error),
         f" in {place}" if place else "",
         FAILURES_BEFORE_DISABLING - 1,
     )

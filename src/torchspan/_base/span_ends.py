@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function, Patches
 
 logger = logging.getLogger("torchspan")

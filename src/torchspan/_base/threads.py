@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from operator import methodcaller
 from typing import Any, TypeVar
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._base.reading import is_a

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import context as context_api
 
 from torchspan._base import threads
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan.propagation._current import CONSEQUENCE, CurrentContext

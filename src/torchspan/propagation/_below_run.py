@@ -12,7 +12,7 @@ from typing import Any
 
 from opentelemetry import trace
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan._run.process import RunProcess
 from torchspan._run.settings import RunSettings

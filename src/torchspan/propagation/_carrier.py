@@ -17,7 +17,7 @@ from opentelemetry.context import Context
 from opentelemetry.propagators.textmap import Getter, Setter
 
 from torchspan._base import reading
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.reading import is_a
 from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
 

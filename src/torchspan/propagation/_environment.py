@@ -9,7 +9,7 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED

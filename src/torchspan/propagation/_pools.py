@@ -11,7 +11,7 @@ from typing import Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan._base.reading import is_a
 from torchspan.propagation import _carrier

@@ -19,7 +19,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 
 from torchspan._base import reading
-from torchspan._base.errors import ErrorBoundary, log_failure
+from torchspan._base.boundaries import ErrorBoundary, log_failure
 from torchspan._base.import_hooks import Undo
 from torchspan._base.patching import Function, Patches
 from torchspan._base.span_ends import SpanEnds

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from opentelemetry.context import Context
 
 from torchspan import semconv
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.writer._exceptions import exception_attributes

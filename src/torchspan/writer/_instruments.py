@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
 
 from torchspan import semconv
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric

@@ -11,7 +11,7 @@ from typing import Any
 from opentelemetry.trace import Tracer
 
 from torchspan import semconv
-from torchspan._base.errors import ErrorBoundary
+from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import renewed
 from torchspan.writer import _otel_private
 from torchspan.writer._otel_private import Exporting
