@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 
-from torchspan import _settings
+from torchspan import TorchspanInstrumentor, _settings
 from torchspan._base.kinds import Choice
 from torchspan._run.settings import RunSettings
 from torchspan._settings import SETTINGS, VARIABLES, Source
@@ -65,7 +65,7 @@ def is_legal(row, value):
     return value == row.default or row.kind.parse(value) == value
 
 
-@settings(FUZZ, max_examples=200)
+@settings(FUZZ, max_examples=100)
 @given(
     st.dictionaries(st.sampled_from(NAMES), TEXTS),
     st.dictionaries(st.sampled_from(SETTINGS).map(lambda s: s.name), VALUES),
@@ -106,6 +106,20 @@ def test_the_exporter_of_a_file_raises_nothing_into_the_program(environment):
             provider.shutdown()
         finally:
             os.chdir(before)
+
+
+LIGHT = [name for name in NAMES if name != "TORCHSPAN_WITHOUT_GPU"]  # which may import torch
+
+
+@settings(FUZZ, max_examples=50)
+@given(st.dictionaries(st.sampled_from(LIGHT), TEXTS))
+def test_torchspan_starts_and_stops_whatever_the_variables_say(environment):
+    instrumentor = TorchspanInstrumentor()
+    with mock.patch.dict(os.environ, environment), mock.patch("torchspan._bridge.Bridge"), Messages():
+        instrumentor.instrument()
+        assert instrumentor.is_instrumented_by_opentelemetry
+        instrumentor.uninstrument()
+    assert not instrumentor.is_instrumented_by_opentelemetry
 
 
 @settings(FUZZ, max_examples=100)
