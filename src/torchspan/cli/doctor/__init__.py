@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
-    from torchspan.cli.doctor import _hooks, _libraries, _packages, _plugins, _switches, _values
+    from torchspan.cli.doctor import _endpoints, _exporters, _hooks, _libraries, _packages, _plugins, _switches, _values
 
     return (
         _packages.sdk,
@@ -37,6 +37,8 @@ def checks() -> tuple[CheckFunction, ...]:
         _plugins.resource_detectors,
         _values.settings,
         _values.unknown,
+        _exporters.loadable,
+        _endpoints.reachable,
     )
 
 
