@@ -18,7 +18,19 @@ if TYPE_CHECKING:
 
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
-    from torchspan.cli.doctor import _endpoints, _exporters, _hooks, _libraries, _packages, _plugins, _switches, _values
+    from torchspan.cli.doctor import (
+        _conflicts,
+        _endpoints,
+        _exit,
+        _exporters,
+        _files,
+        _hooks,
+        _libraries,
+        _packages,
+        _plugins,
+        _switches,
+        _values,
+    )
 
     return (
         _packages.sdk,
@@ -39,6 +51,9 @@ def checks() -> tuple[CheckFunction, ...]:
         _values.unknown,
         _exporters.loadable,
         _endpoints.reachable,
+        _files.writable,
+        _exit.bounds,
+        _conflicts.conflicts,
     )
 
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from torchspan._config_file import VARIABLE
 from torchspan.cli.doctor._check import Context
-from torchspan.cli.doctor._exporters import CONFIGURATION_FILE, GRPC, Exporter
+from torchspan.cli.doctor._exporters import GRPC, Exporter
 from torchspan.cli.doctor._urls import secrets_in, shown
 
 _PREFIX = "OTEL_EXPORTER_OTLP"
@@ -105,7 +106,7 @@ def destination(exporter: Exporter, context: Context) -> Destination:
 
 def _written(exporter: Exporter, context: Context) -> tuple[str, str]:
     if exporter.options.get("endpoint"):
-        return str(exporter.options["endpoint"]), CONFIGURATION_FILE
+        return str(exporter.options["endpoint"]), VARIABLE
     default = "http://localhost:4317" if exporter.name == GRPC else "http://localhost:4318"
     url, variable = _of("ENDPOINT", exporter, context)
     return (url, variable) if url else (default, "")

@@ -88,7 +88,7 @@ class _Asked:
         state, remedy = answer.state, answer.remedy
         if state is State.FAILED and not to.is_asked_for:
             state = State.WARNING
-            remedy = _DEFAULT if not to.source else remedy
+            remedy = remedy if to.source else _DEFAULT if to.signal == "traces" else "See endpoints.traces."
         protocol = "gRPC" if isinstance(to, GrpcDestination) else "HTTP"
         named = to.source or "the exporter's default"
         facts = {

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
+from torchspan._config_file import VARIABLE
 from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._configuration import ConfigurationFile
 from torchspan.cli.doctor._urls import without_secrets
 
 SIGNALS = ("traces", "metrics", "logs")
-CONFIGURATION_FILE = "OTEL_CONFIG_FILE"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 GRPC, HTTP = "otlp_proto_grpc", "otlp_proto_http"
 _BY_PROTOCOL = {"grpc": GRPC, "http/protobuf": HTTP}
@@ -51,8 +52,8 @@ class UnknownExportersError(Exception):
 
 def exporters(signal: str, context: Context) -> list[Exporter]:
     """The exporters of a signal, as OpenTelemetry's configurator chooses them. Raises UnknownExportersError."""
-    if file := context.variable(CONFIGURATION_FILE):
-        return list(_declared(signal, file))
+    if context.file is not None:
+        return list(_declared(signal, context.file))
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     names = context.variable(variable)
     source = variable
@@ -84,34 +85,19 @@ def _entry_point(name: str, signal: str, context: Context) -> str:
     return _BY_PROTOCOL[protocol]
 
 
-def _declared(signal: str, file: str) -> Iterator[Exporter]:
-    """The exporters that a configuration file declares. Reads the file, and makes nothing of it."""
-    try:
-        from opentelemetry.configuration import load_config_file
-    except ImportError:
-        raise UnknownExportersError(
-            f"{CONFIGURATION_FILE} is set, and the package that reads it is not installed. "
-            "Install it: pip install 'torchspan[auto]'."
-        ) from None
-    try:
-        with _silence():
-            configuration = load_config_file(file)
-    except Exception as error:
-        raise UnknownExportersError(
-            f"The file that {CONFIGURATION_FILE} names cannot be used: {type(error).__name__}: {error}. "
-            "Correct the file, or unset the variable."
-        ) from None
-    kind, holders = {
+def _declared(signal: str, file: ConfigurationFile) -> Iterator[Exporter]:
+    """The exporters that a configuration file declares."""
+    provider, holders = {
         "traces": ("tracer_provider", "processors"),
         "metrics": ("meter_provider", "readers"),
         "logs": ("logger_provider", "processors"),
     }[signal]
-    for holder in getattr(getattr(configuration, kind), holders, None) or ():
+    for holder in file.node(provider, holders) or ():
         for around in ("batch", "simple", "periodic", "pull"):
             declared = getattr(getattr(holder, around, None), "exporter", None)
             if declared is not None:
                 name, options = _named(declared)
-                yield Exporter(signal, _IN_FILE.get(name, name), CONFIGURATION_FILE, options)
+                yield Exporter(signal, _IN_FILE.get(name, name), VARIABLE, options)
 
 
 def _named(declared: Any) -> tuple[str, Mapping[str, Any]]:
@@ -130,6 +116,10 @@ def loadable(context: Context) -> Iterable[Check]:
 
 def _check(signal: str, context: Context) -> Check:
     name = f"exporters.{signal}"
+    if context.file is not None and context.file.problem:
+        return Check(
+            name, State.NOTE, "The configuration file cannot be used, so nothing is set.", "See sdk.configuration."
+        )
     try:
         chosen = exporters(signal, context)
     except UnknownExportersError as error:
@@ -139,13 +129,13 @@ def _check(signal: str, context: Context) -> Check:
     if not chosen:
         variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
-        where = "The configuration file has none" if context.variable(CONFIGURATION_FILE) else f"{variable}: {asked}"
+        where = "The configuration file has none" if context.file is not None else f"{variable}: {asked}"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
     problems = [problem for each in chosen if (problem := _problem(each)) is not None]
     if problems:
         state = State.FAILED if any(each.source for each in chosen) else State.WARNING
-        lost = "OpenTelemetry then sets up no signal at all" if not context.variable(CONFIGURATION_FILE) else ""
+        lost = "OpenTelemetry then sets up no signal at all" if context.file is None else ""
         summary = "; ".join([problem for problem, _ in problems] + ([lost] if lost else []))
         return Check(name, state, f"{summary}.", problems[0][1], facts)
     listed = ", ".join(each.name for each in chosen)
