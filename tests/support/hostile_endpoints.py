@@ -2,6 +2,7 @@
 """Endpoints on loopback that are no good OTLP receivers: each a context manager with a `port`."""
 
 import contextlib
+import re
 import socket
 import ssl
 import threading
@@ -12,8 +13,17 @@ CLOSE = None
 """Instead of an answer: the connection is closed."""
 
 
+def _request(stream):
+    """What a client sends first; of HTTP/1 the whole request, because a closed connection resets what is still on its way."""
+    received = stream.recv(65_536)
+    length = re.search(rb"\r\ncontent-length: *(\d+)\r\n.*?\r\n\r\n", received, re.IGNORECASE | re.DOTALL)
+    while length is not None and len(received) < length.end() + int(length[1]):
+        received += stream.recv(65_536)
+    return received
+
+
 class Endpoint:
-    """Answers every connection's first bytes with the same bytes, and closes it.
+    """Answers the first request of every connection with the same bytes, and closes it.
 
     answer: the bytes, or CLOSE. hangs: never answers. tls: an `ssl.SSLContext` of a server.
     """
@@ -39,7 +49,7 @@ class Endpoint:
             connection.settimeout(30)
             stream = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
             with stream:
-                self.requests.append(stream.recv(65_536))
+                self.requests.append(_request(stream))
                 if self._hangs:
                     self._stopped.wait()
                 elif self._answer is not CLOSE:

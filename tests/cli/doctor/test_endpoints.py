@@ -301,7 +301,19 @@ def test_a_private_authority_that_no_variable_names_is_not_trusted(protocol, sec
 
     assert found.facts["answer"] == "tls untrusted"
     assert said(found) == "the endpoint's certificate is signed by an authority that this machine does not trust."
-    assert found.remedy == ("Name the certificate of that authority: OTEL_EXPORTER_OTLP_CERTIFICATE=<file in PEM>.")
+    assert found.remedy == ("Name its certificate: OTEL_EXPORTER_OTLP_CERTIFICATE=<file in PEM>.")
+
+
+def test_the_variable_of_requests_wins_over_that_of_the_exporter(secure_http, authority, tmp_path_factory):
+    other = Authority(tmp_path_factory.mktemp("other"))
+    both = {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file, "REQUESTS_CA_BUNDLE": other.file}
+    found = row(HTTP, both, {TO: f"https://127.0.0.1:{secure_http.port}"})
+
+    assert said(found) == (
+        "the endpoint's certificate is signed by an authority that is not in the file of REQUESTS_CA_BUNDLE, which wins over "
+        "OTEL_EXPORTER_OTLP_CERTIFICATE."
+    )
+    assert found.remedy == "Add its certificate to that file, or unset REQUESTS_CA_BUNDLE."
 
 
 def test_a_certificate_for_another_name_is_told(secure_http, authority):

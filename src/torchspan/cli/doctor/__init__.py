@@ -28,6 +28,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _libraries,
         _packages,
         _plugins,
+        _send,
         _switches,
         _values,
     )
@@ -54,6 +55,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _files.writable,
         _exit.bounds,
         _conflicts.conflicts,
+        _send.sent,
     )
 
 
@@ -70,11 +72,16 @@ class DoctorCommand:
         parser.add_argument(
             "--probe", action="store_true", help="look for the hook points, too; imports torch_tensorrt and TensorRT"
         )
+        parser.add_argument(
+            "--send",
+            action="store_true",
+            help="send one test trace through the configuration that a program would have",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         from torchspan.cli.doctor import _report as report
 
-        context = Context(os.environ, probe=arguments.probe)
+        context = Context(os.environ, probe=arguments.probe, send=arguments.send)
         found: list[Check] = []
         if arguments.json:
             found.extend(report.rows(checks(), context))

@@ -9,7 +9,7 @@ import errno
 import socket
 import ssl
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from torchspan.cli.doctor._answer import Answer, Progress
@@ -104,24 +104,26 @@ def _first(found: Iterable[tuple[Any, ...]], progress: Progress) -> socket.socke
     raise last or OSError(errno.EADDRNOTAVAIL, "no address")
 
 
-def secured(
-    connection: socket.socket,
-    address: Address,
-    tls: TlsFiles,
-    roots: str | None,
-    progress: Progress,
-    protocols: list[str],
-) -> ssl.SSLSocket:
-    """TLS over a connection, verified. roots: the file of certificates to trust where `tls` names none.
+class Trust(NamedTuple):
+    """The certificates that are trusted. file: empty for the system's. source: the variable that names it; empty without."""
 
-    protocols: for ALPN. Raises NoConnectionError.
-    """
+    file: str = ""
+    source: str = ""
+
+
+_NAMED_FOR_OTLP = "OTEL_EXPORTER_OTLP_CERTIFICATE"
+
+
+def secured(
+    connection: socket.socket, address: Address, tls: TlsFiles, trust: Trust, progress: Progress, protocol: str
+) -> ssl.SSLSocket:
+    """TLS over a connection, verified. protocol: for ALPN. Raises NoConnectionError."""
     try:
-        context = _context(tls, roots)
+        context = _context(tls, trust)
     except NoConnectionError:
         connection.close()
         raise
-    context.set_alpn_protocols(protocols)
+    context.set_alpn_protocols([protocol])
     progress.stage = "TLS was negotiated"
     connection.settimeout(progress.left)
     try:
@@ -129,7 +131,7 @@ def secured(
     except TimeoutError:
         answer = progress.late()
     except ssl.SSLCertVerificationError as error:
-        answer = _untrusted(error, address, tls)
+        answer = _untrusted(error, address, trust)
     except (ssl.SSLError, OSError) as error:
         reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
         answer = Answer(
@@ -143,16 +145,17 @@ def secured(
     raise NoConnectionError(answer)
 
 
-def _context(tls: TlsFiles, roots: str | None) -> ssl.SSLContext:
+def _context(tls: TlsFiles, trust: Trust) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=tls.ca or roots or None)
+        context = ssl.create_default_context(cafile=trust.file or None)
     except (OSError, ValueError) as error:
-        raise NoConnectionError(_bad_file("OTEL_EXPORTER_OTLP_CERTIFICATE", error)) from None
+        raise NoConnectionError(_bad_file(trust.source or _NAMED_FOR_OTLP, error)) from None
     if tls.certificate:
         try:
             context.load_cert_chain(tls.certificate, tls.key or None)
         except (OSError, ValueError) as error:
-            raise NoConnectionError(_bad_file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE or _CLIENT_KEY", error)) from None
+            variables = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE or _CLIENT_KEY"
+            raise NoConnectionError(_bad_file(variables, error)) from None
     return context
 
 
@@ -166,15 +169,16 @@ def _bad_file(variable: str, error: Exception) -> Answer:
     )
 
 
-def _untrusted(error: ssl.SSLCertVerificationError, address: Address, tls: TlsFiles) -> Answer:
+def _untrusted(error: ssl.SSLCertVerificationError, address: Address, trust: Trust) -> Answer:
     if error.verify_code in _UNTRUSTED:
-        using = "the file of OTEL_EXPORTER_OTLP_CERTIFICATE does not hold" if tls.ca else "this machine does not trust"
-        return Answer(
-            "tls untrusted",
-            State.FAILED,
-            f"the endpoint's certificate is signed by an authority that {using}",
-            "Name the certificate of that authority: OTEL_EXPORTER_OTLP_CERTIFICATE=<file in PEM>.",
-        )
+        where, remedy = "that this machine does not trust", f"Name its certificate: {_NAMED_FOR_OTLP}=<file in PEM>."
+        if trust.source == _NAMED_FOR_OTLP:
+            where = f"that is not in the file of {trust.source}"
+        elif trust.source:
+            where = f"that is not in the file of {trust.source}, which wins over {_NAMED_FOR_OTLP}"
+            remedy = f"Add its certificate to that file, or unset {trust.source}."
+        text = f"the endpoint's certificate is signed by an authority {where}"
+        return Answer("tls untrusted", State.FAILED, text, remedy)
     if error.verify_code in (_OTHER_HOST, _OTHER_ADDRESS):
         return Answer(
             "tls name",
@@ -189,12 +193,8 @@ def _untrusted(error: ssl.SSLCertVerificationError, address: Address, tls: TlsFi
             f"the endpoint's certificate is not valid now ({error.verify_message})",
             "Renew it, or set the clock of this machine.",
         )
-    return Answer(
-        "tls",
-        State.FAILED,
-        f"the endpoint's certificate is refused: {error.verify_message}",
-        "Correct the certificate.",
-    )
+    text = f"the endpoint's certificate is refused: {error.verify_message}"
+    return Answer("tls", State.FAILED, text, "Correct the certificate.")
 
 
 def tunnel(connection: socket.socket, address: Address, proxy: str, progress: Progress) -> None:

@@ -15,7 +15,7 @@ from torchspan.cli.doctor import _connection as connection
 from torchspan.cli.doctor import _proxies as proxies
 from torchspan.cli.doctor._answer import Answer, Progress
 from torchspan.cli.doctor._check import State
-from torchspan.cli.doctor._connection import NoConnectionError
+from torchspan.cli.doctor._connection import NoConnectionError, Trust
 from torchspan.cli.doctor._destinations import GrpcDestination
 from torchspan.cli.doctor._urls import without_secrets
 
@@ -45,8 +45,8 @@ def ask(destination: GrpcDestination, environment: Mapping[str, str], progress: 
     try:
         made = connection.connect(address, proxy, progress)
         if address.is_secure and proxy is None:
-            roots = environment.get(_DEFAULT_ROOTS) or _packaged_roots()
-            made = connection.secured(made, address, destination.tls, roots, progress, ["h2"])
+            trust = _trust(destination, environment)
+            made = connection.secured(made, address, destination.tls, trust, progress, "h2")
         made.close()
     except NoConnectionError as error:
         other = _of_another_port(destination) if error.answer.kind == "tls" and proxy is None else None
@@ -61,13 +61,16 @@ def ask(destination: GrpcDestination, environment: Mapping[str, str], progress: 
     return _ask(destination, proxy, progress)
 
 
-def _packaged_roots() -> str | None:
-    """The certificates that gRPC trusts where nothing is said."""
+def _trust(destination: GrpcDestination, environment: Mapping[str, str]) -> Trust:
+    """What gRPC trusts: where nothing is said, the certificates that its package brings."""
+    if destination.tls.ca:
+        return Trust(destination.tls.ca, "OTEL_EXPORTER_OTLP_CERTIFICATE")
+    if environment.get(_DEFAULT_ROOTS):
+        return Trust(environment[_DEFAULT_ROOTS])
     found = find_spec("grpc")
-    if found is None or not found.submodule_search_locations:
-        return None
-    file = Path(next(iter(found.submodule_search_locations)), "_cython", "_credentials", "roots.pem")
-    return str(file) if file.is_file() else None
+    folder = next(iter((found and found.submodule_search_locations) or ()), "")
+    file = Path(folder, "_cython", "_credentials", "roots.pem")
+    return Trust(str(file)) if folder and file.is_file() else Trust()
 
 
 def _ask(destination: GrpcDestination, proxy: str | None, progress: Progress) -> Answer:

@@ -13,7 +13,7 @@ from torchspan.cli.doctor import _connection as connection
 from torchspan.cli.doctor import _proxies as proxies
 from torchspan.cli.doctor._answer import Answer, Progress
 from torchspan.cli.doctor._check import State
-from torchspan.cli.doctor._connection import NoConnectionError
+from torchspan.cli.doctor._connection import NoConnectionError, Trust
 from torchspan.cli.doctor._destinations import HttpDestination
 from torchspan.cli.doctor._urls import shown, without_secrets
 
@@ -35,9 +35,8 @@ def ask(destination: HttpDestination, environment: Mapping[str, str], progress: 
         if address.is_secure:
             if proxy is not None:
                 connection.tunnel(made, address, proxy, progress)
-            made = connection.secured(
-                made, address, destination.tls, _roots(destination, environment), progress, ["http/1.1"]
-            )
+            trust = _trust(destination, environment)
+            made = connection.secured(made, address, destination.tls, trust, progress, "http/1.1")
     except NoConnectionError as error:
         return (
             _of_another_port(destination, error.answer)
@@ -84,17 +83,18 @@ def _exchange(
     return response.status, response.reason, {name.lower(): value for name, value in response.getheaders()}, body
 
 
-def _roots(destination: HttpDestination, environment: Mapping[str, str]) -> str | None:
-    """The file of certificates that `requests` trusts; None for those of the system.
-
-    Its own variables win over what an exporter gives to its session.
-    """
-    named = environment.get("REQUESTS_CA_BUNDLE") or environment.get("CURL_CA_BUNDLE") or destination.tls.ca
-    if named or find_spec("certifi") is None:
-        return named or None
+def _trust(destination: HttpDestination, environment: Mapping[str, str]) -> Trust:
+    """What `requests` trusts: its own variables win over what an exporter gives to its session."""
+    for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        if environment.get(variable):
+            return Trust(environment[variable], variable)
+    if destination.tls.ca:
+        return Trust(destination.tls.ca, "OTEL_EXPORTER_OTLP_CERTIFICATE")
+    if find_spec("certifi") is None:
+        return Trust()
     import certifi
 
-    return certifi.where()
+    return Trust(certifi.where())
 
 
 _NO_HTTP = Answer(
