@@ -36,7 +36,7 @@ def packages(monkeypatch):
 
 
 def test_an_environment_without_conflicts_says_so(instrumentors, packages):
-    assert rows()["conflicts"].state is State.OK
+    assert rows()["conflicts.none"].state is State.OK
 
 
 def test_contribs_instrumentation_of_threads_is_a_note_that_both_may_be_on(instrumentors):

@@ -223,7 +223,7 @@ def test_a_redirection_is_not_followed_and_shows_no_secret_of_its_target():
         found = row(HTTP, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
     assert said(found) == (
-        "HTTP 302 Found: redirects to https://login.invalid/***?***, which the exporter does not follow and counts as "
+        "HTTP 302 Found: redirects to https://***@login.invalid/***?***, which the exporter does not follow and counts as "
         "delivered."
     )
 
@@ -429,7 +429,7 @@ def test_no_credential_is_in_any_row_even_where_the_endpoint_repeats_it():
         found = row(HTTP, headers, to)
 
     assert not [secret for secret in ("k3y-1234567", "t0ken-89", "pw-5678", "s3gment", "qu3ry") if secret in str(found)]
-    assert found.summary.startswith(f"http://127.0.0.1:{endpoint.port}/v1/traces/***?*** over HTTP")
+    assert found.summary.startswith(f"http://***@127.0.0.1:{endpoint.port}/v1/traces/***?*** over HTTP")
     assert said(found) == (
         "HTTP 403 Forbidden, 'key *** of *** at /v1/traces/***, secret *** unknown': it does not accept the credentials "
         "(headers sent: api-key, authorization)."

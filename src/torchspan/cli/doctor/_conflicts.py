@@ -38,7 +38,7 @@ def conflicts(context: Context) -> Iterable[Check]:
     found = [row for check in checks for row in check(context)]
     yield from found
     if not any(row.state in (State.WARNING, State.FAILED) for row in found):
-        yield Check("conflicts", State.OK, "Nothing here is known to keep torchspan from working.")
+        yield Check("conflicts.none", State.OK, "Nothing here is known to keep torchspan from working.")
 
 
 def _disabled(context: Context) -> set[str]:

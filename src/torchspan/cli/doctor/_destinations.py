@@ -132,7 +132,7 @@ def _http_address(url: str, source: str) -> Address:
 
 def _grpc_address(url: str, source: str, exporter: Exporter, context: Context) -> Address:
     """As `OTLPExporterMixin` decides: https is TLS, then OTEL_EXPORTER_OTLP_INSECURE, then http is none."""
-    scheme = urlsplit(url).scheme if "://" in url else ""
+    scheme = url.partition("://")[0].lower() if "://" in url else ""
     insecure = _of("INSECURE", exporter, context)[0].lower()
     is_secure = scheme == "https" or (insecure != "true" if insecure else scheme != "http")
     if "://" in url and scheme not in _DEFAULT_PORTS:

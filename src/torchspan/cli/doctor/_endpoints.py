@@ -32,7 +32,7 @@ _DEFAULT = (
 def reachable(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
     """A row for each OTLP exporter: what its endpoint answers to a request without content."""
     if context.variable("OTEL_SDK_DISABLED").lower() == "true":
-        yield Check("endpoints", State.NOTE, "Not asked: OTEL_SDK_DISABLED=true, so that nothing is sent.")
+        yield Check("endpoints.traces", State.NOTE, "Not asked: OTEL_SDK_DISABLED=true, so that nothing is sent.")
         return
     asked: list[_Asked | Check] = []
     for exporter in _otlp_exporters(context):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, NamedTuple
@@ -108,8 +109,14 @@ def _named(declared: Any) -> tuple[str, Mapping[str, Any]]:
     return "console", {}
 
 
+def keep_grpc_quiet() -> None:
+    """Before the package grpc is imported: its C core would write what it sees on connections to stderr."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
 def loadable(context: Context) -> Iterable[Check]:
     """A row for each signal: its exporters, and whether they can be loaded."""
+    keep_grpc_quiet()
     for signal in SIGNALS:
         yield _check(signal, context)
 

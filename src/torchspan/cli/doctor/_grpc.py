@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -17,6 +16,7 @@ from torchspan.cli.doctor._answer import Answer, Progress
 from torchspan.cli.doctor._check import State
 from torchspan.cli.doctor._connection import NoConnectionError, Trust
 from torchspan.cli.doctor._destinations import GrpcDestination
+from torchspan.cli.doctor._exporters import keep_grpc_quiet
 from torchspan.cli.doctor._urls import without_secrets
 
 _SERVICES = {
@@ -74,7 +74,7 @@ def _trust(destination: GrpcDestination, environment: Mapping[str, str]) -> Trus
 
 
 def _ask(destination: GrpcDestination, proxy: str | None, progress: Progress) -> Answer:
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core writes to stderr
+    keep_grpc_quiet()
     import grpc  # type: ignore[import-untyped]
 
     if not all(_METADATA_VALUE.fullmatch(value) for value in destination.headers.values()):

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from torchspan.cli._terminal import printable
 from torchspan.cli.doctor._secrets import HIDDEN
 
 _SHOWN_SEGMENTS = {"", "api", "ingest", "logs", "metrics", "opentelemetry", "otel", "otlp", "traces", "v1", "v2"}
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?")
+_SEPARATORS = re.compile(r"[/?#&=@]")
 _SHORTEST_SECRET = 4
 _LONGEST_TEXT = 200
 
 
 def shown(url: str) -> str:
-    """The scheme, host and port of a URL, and the parts of its path that are no secret; `***` for what is left out."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        scheme, rest = "", url
-    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    path, _, query = rest[len(authority) :].partition("?")
-    host = authority.rpartition("@")[2]
+    """The scheme, host and port of a URL, and the parts of its path that are no secret; `***` for what is left out.
+
+    A password may have a slash or a question mark that is not encoded: with an `@` behind one, all is left out.
+    """
+    scheme, authority, rest = _parts(url)
+    if "@" in rest or not _SCHEME.fullmatch(scheme):
+        return HIDDEN
+    user, at, host = authority.rpartition("@")
+    path, mark, _ = rest.partition("?")
     segments = [segment if segment.lower() in _SHOWN_SEGMENTS else HIDDEN for segment in path.split("/")]
-    return printable(f"{scheme}{separator}{host}{'/'.join(segments)}{f'?{HIDDEN}' if query else ''}")
+    return printable(f"{scheme}{HIDDEN if user else ''}{at}{host}{'/'.join(segments)}{f'?{HIDDEN}' if mark else ''}")
 
 
 def secrets_in(url: str, headers: Iterable[str] = ()) -> set[str]:
@@ -35,16 +39,21 @@ def secrets_in(url: str, headers: Iterable[str] = ()) -> set[str]:
 
     headers: their values. A value such as `Bearer abc` is a secret as a whole and in its parts.
     """
+    _, authority, rest = _parts(url)
+    user = authority.rpartition("@")[0]
     found = {part for value in headers for part in (value, *value.split())}
-    try:
-        parts = urlsplit(url if "://" in url else f"//{url}")
-        found |= {parts.username or "", parts.password or "", parts.query}
-        found |= {segment for segment in parts.path.split("/") if segment.lower() not in _SHOWN_SEGMENTS}
-        found |= {value for _, _, value in (pair.partition("=") for pair in parts.query.split("&"))}
-    except ValueError:
-        found.add(url)
+    found |= {user, user.partition(":")[2], rest.partition("?")[2], *_SEPARATORS.split(rest)} - _SHOWN_SEGMENTS
     found |= {unquote(each) for each in found}
     return {each for each in found if len(each) >= _SHORTEST_SECRET}
+
+
+def _parts(url: str) -> tuple[str, str, str]:
+    """`http://`, or nothing where there is no scheme; what stands before the path; the path with all behind it."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        scheme, rest = "", url
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    return f"{scheme}{separator}", authority, rest[len(authority) :]
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:
