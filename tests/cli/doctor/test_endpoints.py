@@ -448,6 +448,20 @@ def test_requests_go_through_the_proxy_that_the_environment_names():
     assert excluded.state is State.FAILED
 
 
+def test_grpc_goes_through_the_proxy_that_grpc_itself_takes():
+    port = hostile.closed_port()
+    found = row(GRPC, {"grpc_proxy": f"http://127.0.0.1:{port}"}, {TO: "http://collector.invalid:4317"})
+    with GrpcEndpoint() as endpoint:
+        to = {TO: f"http://127.0.0.1:{endpoint.port}"}
+        excluded = row(GRPC, {"grpc_proxy": f"http://127.0.0.1:{port}", "no_proxy": "127.0.0.0/8"}, to)
+        upper_case = row(GRPC, {"HTTPS_PROXY": f"http://127.0.0.1:{port}"}, to)
+
+    assert found.summary.endswith(
+        f"connection refused (the proxy http://127.0.0.1:{port}): no program listens on port {port} of 127.0.0.1."
+    )
+    assert (excluded.state, upper_case.state) == (State.OK, State.OK)
+
+
 def test_a_proxy_that_does_not_connect_to_the_endpoint_is_told():
     with http("403 Forbidden") as proxy:
         through = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"}
