@@ -50,10 +50,13 @@ class Endpoint:
             stream = self._tls.wrap_socket(connection, server_side=True) if self._tls else connection
             with stream:
                 self.requests.append(_request(stream))
-                if self._hangs:
-                    self._stopped.wait()
-                elif self._answer is not CLOSE:
-                    stream.sendall(self._answer)
+                self._respond(stream)
+
+    def _respond(self, stream):
+        if self._hangs:
+            self._stopped.wait()
+        elif self._answer is not CLOSE:
+            stream.sendall(self._answer)
 
     def __enter__(self):
         self._thread.start()
@@ -64,6 +67,15 @@ class Endpoint:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
+
+
+class Dripping(Endpoint):
+    """Begins an answer in HTTP, and sends a byte of it now and then for as long as it runs: no wait for one byte is long."""
+
+    def _respond(self, stream):
+        stream.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+        while not self._stopped.wait(0.02):
+            stream.sendall(b"x")
 
 
 def http(status, body=b"", **headers):

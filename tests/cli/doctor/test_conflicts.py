@@ -54,6 +54,7 @@ def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors)
     assert found.state is State.WARNING
     assert found.remedy == "To switch it off: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
     assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="torch")
+    assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
 
 
 def test_another_package_under_torchspans_name_is_a_warning(instrumentors):

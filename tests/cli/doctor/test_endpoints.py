@@ -3,11 +3,13 @@
 
 import contextlib
 import functools
+import socket
+import threading
 
 import pytest
 
 from support import hostile_endpoints as hostile
-from support.hostile_endpoints import Authority, Endpoint, GrpcEndpoint, http
+from support.hostile_endpoints import Authority, Dripping, Endpoint, GrpcEndpoint, http
 from support.receiver import GrpcReceiver, Receiver
 from torchspan.cli.doctor import _endpoints as endpoints
 from torchspan.cli.doctor._check import Context, State
@@ -151,6 +153,34 @@ def test_a_service_that_hangs_in_grpc_is_a_timeout():
         found = row(GRPC, {TO: f"http://127.0.0.1:{endpoint.port}"}, limit_s=0.3)
 
     assert said(found) == "no answer within 0.3 s, while an answer was waited for."
+
+
+def test_an_endpoint_that_never_ends_its_answer_is_a_timeout():
+    with Dripping() as endpoint:
+        found = row(HTTP, {TO: f"http://127.0.0.1:{endpoint.port}"}, limit_s=0.3)
+
+    assert said(found) == "no answer within 0.3 s, while an answer was waited for."
+
+
+def test_a_name_server_that_hangs_is_a_timeout(monkeypatch):
+    asked = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: asked.wait(30))
+    found = row(HTTP, {TO: "http://collector.invalid:4318"}, limit_s=0.3)
+    asked.set()
+
+    assert said(found) == "no answer within 0.3 s, while its name was looked up."
+
+
+def test_credentials_of_a_plug_in_are_not_known_so_that_a_refusal_is_a_warning():
+    plugin = {"OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER": "gcp"}
+    with http("401 Unauthorized") as endpoint:
+        found = row(HTTP, plugin, {TO: f"http://127.0.0.1:{endpoint.port}"})
+
+    assert found.state is State.WARNING
+    assert found.remedy == (
+        "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER names a plug-in for credentials, which is used for a test trace "
+        "alone: torchspan doctor --send"
+    )
 
 
 def test_all_endpoints_are_asked_at_the_same_time():

@@ -183,6 +183,14 @@ def test_a_sampler_that_drops_everything_is_told():
 
 
 @pytest.mark.slow
+def test_a_disabled_sdk_is_told():
+    found = row({"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"})
+
+    assert found.summary == "No test trace was sent: the tracer for torchspan is switched off."
+    assert found.remedy == "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR."
+
+
+@pytest.mark.slow
 def test_a_ratio_is_asked_until_it_lets_one_pass():
     ratio = {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.02"}
     with Receiver() as receiver:

@@ -48,7 +48,7 @@ def _disabled(context: Context) -> set[str]:
 def _another_torchspan(_context: Context) -> Iterator[Check]:
     """Two installations, or files that are not those of the installed version."""
     here = Path(torchspan.__file__).resolve().parent
-    found = {str(each.locate_file("")): each.version for each in distributions(name="torchspan")}
+    found = {str(Path(str(each.locate_file(""))).resolve()): each.version for each in distributions(name="torchspan")}
     facts = {"imported": str(here), "version": __version__, "installed": found}
     if len(found) > 1:
         listed = ", ".join(f"{version} in {place}" for place, version in found.items())
@@ -81,8 +81,10 @@ def _another_torchspan(_context: Context) -> Iterator[Check]:
 
 
 def _other_instrumentors(context: Context) -> Iterator[Check]:
-    names = sorted({each.name for each in entry_points(group=_INSTRUMENTORS)} & _OBSERVED - _disabled(context))
-    for name in names:
+    disabled = _disabled(context)
+    if "*" in disabled:
+        return
+    for name in sorted({each.name for each in entry_points(group=_INSTRUMENTORS)} & _OBSERVED - disabled):
         yield Check(
             "conflicts.instrumentor",
             State.WARNING,

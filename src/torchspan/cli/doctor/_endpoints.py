@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,9 @@ from torchspan.cli.doctor._urls import shown
 LIMIT_S = 5.0
 """Seconds within which all endpoints are asked, at the same time."""
 
+_CREDENTIALS = re.compile(r"OTEL_PYTHON_EXPORTER_OTLP_(?:HTTP|GRPC)_(?:\w+_)?CREDENTIAL_PROVIDER")
+_REFUSALS = ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED")
+_SEND = "torchspan doctor --send"
 _DEFAULT = (
     "No variable names an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
     "or start the program by `torchspan run`, which needs no endpoint."
@@ -62,6 +66,7 @@ class _Asked:
 
     def __init__(self, to: Destination, environment: Mapping[str, str], limit_s: float) -> None:
         self._to = to
+        self._plugin = next((name for name in environment if _CREDENTIALS.fullmatch(name) and environment[name]), "")
         self._progress = Progress(limit_s)
         self._answer: Answer | None = None
         self._thread = threading.Thread(target=self._ask, args=(environment,), name="torchspan doctor", daemon=True)
@@ -86,6 +91,9 @@ class _Asked:
         self._thread.join(self._progress.left)
         to, answer = self._to, self._answer or self._progress.late()
         state, remedy = answer.state, answer.remedy
+        if self._plugin and answer.kind in _REFUSALS:
+            state = State.WARNING
+            remedy = f"{self._plugin} names a plug-in for credentials, which is used for a test trace alone: {_SEND}"
         if state is State.FAILED and not to.is_asked_for:
             state = State.WARNING
             remedy = remedy if to.source else _DEFAULT if to.signal == "traces" else "See endpoints.traces."

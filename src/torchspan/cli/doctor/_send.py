@@ -75,6 +75,9 @@ def _row(report: Mapping[str, Any]) -> Check:
         return Check(
             _NAME, State.FAILED, f"No test trace was sent: {summary}.{failed}", f"{INSTALL}, or see sdk.*.", report
         )
+    if not report["is_enabled"]:
+        summary = "No test trace was sent: the tracer for torchspan is switched off."
+        return Check(_NAME, State.FAILED, summary, "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR.", report)
     if not report["is_sampled"]:
         summary = f"No test trace was sent: the sampler dropped {report['attempts']} of {report['attempts']}."
         return Check(_NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)

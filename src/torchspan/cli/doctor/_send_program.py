@@ -89,6 +89,7 @@ def _trace(exports: _Exports) -> dict[str, Any]:
         "provider": f"{type(provider).__module__}.{type(provider).__qualname__}",
         "is_set": not isinstance(provider, trace.ProxyTracerProvider),
         "is_sdk": hasattr(provider, "add_span_processor"),
+        "is_enabled": ids.is_valid,
         "is_sampled": ids.trace_flags.sampled,
         "attempts": attempts,
         "exports": [each.described() for each in exports.seen],
