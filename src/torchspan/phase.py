@@ -182,5 +182,8 @@ RUN = Phase(
 )
 """No work of the program's: neither callbacks nor observers have it."""
 
-SPANS: tuple[Phase, ...] = (*PHASES, RUN)
+DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: one span, the only one of its trace.")
+"""No work of the program's: neither callbacks nor observers have it."""
+
+SPANS: tuple[Phase, ...] = (*PHASES, RUN, DOCTOR)
 """Every kind of span."""

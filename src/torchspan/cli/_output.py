@@ -127,7 +127,7 @@ def _try(path: str) -> None:
         # Raises for a name that is too long, which Path.exists() hides.
         mode = (os.stat if is_descriptor(path) else os.lstat)(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        _try_folder(Path(path).parent)
+        try_folder(Path(path).parent)
         return
     if stat.S_ISLNK(mode):
         raise _LinkError(path)
@@ -138,7 +138,7 @@ def _try(path: str) -> None:
     os.close(open_existing(path, os.O_APPEND))
 
 
-def _try_folder(folder: Path) -> None:
+def try_folder(folder: Path) -> None:
     """Write a file into the folder, or into the nearest one above it that exists."""
     while not folder.exists():
         folder = folder.parent

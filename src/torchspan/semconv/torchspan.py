@@ -12,6 +12,7 @@ KEEP = Attribute(
     "boolean",
     "The work is worth keeping at any sampling rate; a tail sampler can select by it.",
     *(each for each in phase.PHASES if each.keep),
+    phase.DOCTOR,
     at_start=True,
 )
 PARENT_SAMPLED = Attribute(

@@ -6,7 +6,12 @@ import re
 from pathlib import Path
 
 from torchspan.cli.doctor import _report as report
-from torchspan.cli.doctor._check import State
+from torchspan.cli.doctor._check import Context, State
+from torchspan.cli.doctor._conflicts import conflicts
+from torchspan.cli.doctor._endpoints import reachable
+from torchspan.cli.doctor._exit import bounds
+from torchspan.cli.doctor._exporters import loadable
+from torchspan.cli.doctor._files import writable
 
 PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
 
@@ -22,8 +27,22 @@ def test_every_row_is_described_on_the_page(rows):
     assert found - names() == set()
 
 
+def test_every_row_about_where_traces_go_is_described_on_the_page(tmp_path):
+    checks = (loadable, reachable, writable, bounds, conflicts)
+    contexts = [
+        Context(
+            {"OTEL_TRACES_EXPORTER": "torchspan_file", "OTEL_SDK_DISABLED": "true", "TORCHSPAN_BUILD_PHASES": "on"}
+        ),
+        Context({"OTEL_CONFIG_FILE": str(tmp_path / "none.yaml"), "TORCHTRT_ENABLE_TENSORRT_API_CAPTURE": "1"}),
+    ]
+    found = {row.name for check in checks for context in contexts for row in check(context)}
+
+    assert len(found) > 10
+    assert found - names() == set()
+
+
 def test_every_state_is_described_on_the_page():
-    assert re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE, re.M) == [state.value for state in State]
+    assert re.findall(r"^\| `(\w+)` \| [A-Z]", PAGE.partition("## JSON")[0], re.M) == [state.value for state in State]
 
 
 def test_the_json_on_the_page_has_the_keys_of_the_real_one(rows):

@@ -18,7 +18,20 @@ if TYPE_CHECKING:
 
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
-    from torchspan.cli.doctor import _hooks, _libraries, _packages, _plugins, _switches, _values
+    from torchspan.cli.doctor import (
+        _conflicts,
+        _endpoints,
+        _exit,
+        _exporters,
+        _files,
+        _hooks,
+        _libraries,
+        _packages,
+        _plugins,
+        _send,
+        _switches,
+        _values,
+    )
 
     return (
         _packages.sdk,
@@ -37,6 +50,12 @@ def checks() -> tuple[CheckFunction, ...]:
         _plugins.resource_detectors,
         _values.settings,
         _values.unknown,
+        _exporters.loadable,
+        _endpoints.reachable,
+        _files.writable,
+        _exit.bounds,
+        _conflicts.conflicts,
+        _send.sent,
     )
 
 
@@ -53,11 +72,16 @@ class DoctorCommand:
         parser.add_argument(
             "--probe", action="store_true", help="look for the hook points, too; imports torch_tensorrt and TensorRT"
         )
+        parser.add_argument(
+            "--send",
+            action="store_true",
+            help="send one test trace through the configuration that a program would have",
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         from torchspan.cli.doctor import _report as report
 
-        context = Context(os.environ, probe=arguments.probe)
+        context = Context(os.environ, probe=arguments.probe, send=arguments.send)
         found: list[Check] = []
         if arguments.json:
             found.extend(report.rows(checks(), context))

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The exporters that a program started here would get, and whether they can be loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from torchspan._config_file import VARIABLE
+from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._configuration import ConfigurationFile
+from torchspan.cli.doctor._urls import without_secrets
+
+SIGNALS = ("traces", "metrics", "logs")
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+GRPC, HTTP = "otlp_proto_grpc", "otlp_proto_http"
+_BY_PROTOCOL = {"grpc": GRPC, "http/protobuf": HTTP}
+_DISTRO = "OTEL_PYTHON_DISTRO"
+_DEFAULT_DISTRO = "opentelemetry.distro:OpenTelemetryDistro"
+_IN_FILE = {"otlp_grpc": GRPC, "otlp_http": HTTP, "otlp_file_development": "otlp_json_file"}
+"""Exporters of a configuration file by the names of the entry points that hold the same."""
+
+_PACKAGES = {
+    GRPC: "opentelemetry-exporter-otlp-proto-grpc",
+    HTTP: "opentelemetry-exporter-otlp-proto-http",
+    "otlp_json_file": "opentelemetry-exporter-otlp-json-file",
+    "otlp_json_http": "opentelemetry-exporter-otlp-json-http",
+    "prometheus": "opentelemetry-exporter-prometheus",
+    "zipkin": "opentelemetry-exporter-zipkin",
+}
+
+
+class Exporter(NamedTuple):
+    """One exporter of one signal.
+
+    name: of its entry point. source: the variable, or the file, that names it; empty where it is the distro's default.
+    options: what a configuration file gives it.
+    """
+
+    signal: str
+    name: str
+    source: str
+    options: Mapping[str, Any] = {}
+
+
+class UnknownExportersError(Exception):
+    """Which exporters a signal has cannot be said. The message says why and what to do; two sentences."""
+
+
+def exporters(signal: str, context: Context) -> list[Exporter]:
+    """The exporters of a signal, as OpenTelemetry's configurator chooses them. Raises UnknownExportersError."""
+    if context.file is not None:
+        return list(_declared(signal, context.file))
+    variable = f"OTEL_{signal.upper()}_EXPORTER"
+    names = context.variable(variable)
+    source = variable
+    if not names and has_default_distro(context):
+        names, source = "otlp", ""
+    if not names or names.lower() == "none":
+        return []
+    return [Exporter(signal, _entry_point(each.strip(), signal, context), source) for each in names.split(",")]
+
+
+def has_default_distro(context: Context) -> bool:
+    """Whether OpenTelemetry's own distro would run, which exports all signals by `otlp` where nothing is said."""
+    name = context.variable(_DISTRO)
+    found = [each for each in entry_points(group="opentelemetry_distro") if name in ("", each.name)]
+    return bool(found) and found[0].value == _DEFAULT_DISTRO
+
+
+def _entry_point(name: str, signal: str, context: Context) -> str:
+    if name != "otlp":
+        return name
+    variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
+    variable = variable if context.variable(variable) else PROTOCOL
+    protocol = context.variable(variable) or "grpc"
+    if protocol not in _BY_PROTOCOL:
+        raise UnknownExportersError(
+            f"{variable}={protocol} is no protocol that OpenTelemetry's SDK for Python has, so that it sets up no "
+            f"signal at all. Set it to one of {', '.join(_BY_PROTOCOL)}."
+        )
+    return _BY_PROTOCOL[protocol]
+
+
+def _declared(signal: str, file: ConfigurationFile) -> Iterator[Exporter]:
+    """The exporters that a configuration file declares."""
+    provider, holders = {
+        "traces": ("tracer_provider", "processors"),
+        "metrics": ("meter_provider", "readers"),
+        "logs": ("logger_provider", "processors"),
+    }[signal]
+    for holder in file.node(provider, holders) or ():
+        for around in ("batch", "simple", "periodic", "pull"):
+            declared = getattr(getattr(holder, around, None), "exporter", None)
+            if declared is not None:
+                name, options = _named(declared)
+                yield Exporter(signal, _IN_FILE.get(name, name), VARIABLE, options)
+
+
+def _named(declared: Any) -> tuple[str, Mapping[str, Any]]:
+    """The one exporter that is set in a node of a configuration file, and its options."""
+    for name, options in {**vars(declared), **getattr(declared, "additional_properties", {})}.items():
+        if name != "additional_properties" and options is not None:
+            return name, options if isinstance(options, Mapping) else dict(vars(options))
+    return "console", {}
+
+
+def keep_grpc_quiet() -> None:
+    """Before the package grpc is imported: its C core would write what it sees on connections to stderr."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def loadable(context: Context) -> Iterable[Check]:
+    """A row for each signal: its exporters, and whether they can be loaded."""
+    keep_grpc_quiet()
+    for signal in SIGNALS:
+        yield _check(signal, context)
+
+
+def _check(signal: str, context: Context) -> Check:
+    name = f"exporters.{signal}"
+    if context.file is not None and context.file.problem:
+        return Check(
+            name, State.NOTE, "The configuration file cannot be used, so nothing is set.", "See sdk.configuration."
+        )
+    try:
+        chosen = exporters(signal, context)
+    except UnknownExportersError as error:
+        summary, _, remedy = str(error).partition(". ")
+        return Check(name, State.FAILED, f"{summary}.", remedy)
+    facts = {"exporters": [{"name": each.name, "source": each.source or "default of the distro"} for each in chosen]}
+    if not chosen:
+        variable = f"OTEL_{signal.upper()}_EXPORTER"
+        asked = "none" if context.variable(variable) else "not set"
+        where = "The configuration file has none" if context.file is not None else f"{variable}: {asked}"
+        remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
+        return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
+    problems = [problem for each in chosen if (problem := _problem(each)) is not None]
+    if problems:
+        state = State.FAILED if any(each.source for each in chosen) else State.WARNING
+        lost = "OpenTelemetry then sets up no signal at all" if context.file is None else ""
+        summary = "; ".join([problem for problem, _ in problems] + ([lost] if lost else []))
+        return Check(name, state, f"{summary}.", problems[0][1], facts)
+    listed = ", ".join(each.name for each in chosen)
+    return Check(name, State.OK, f"{listed} ({chosen[0].source or 'default of the distro'}).", "", facts)
+
+
+def _problem(exporter: Exporter) -> tuple[str, str] | None:
+    """Why an exporter cannot be loaded, and what to do; None where it can."""
+    group = f"opentelemetry_{exporter.signal}_exporter"
+    found = [each for each in entry_points(group=group) if each.name == exporter.name]
+    package = _PACKAGES.get(exporter.name)
+    if not found and exporter.name == "console":  # a configuration file makes it itself
+        return None
+    if not found:
+        known = sorted({each.name for each in entry_points(group=group)})
+        remedy = (
+            f"Install it: pip install {package}."
+            if package
+            else f"Installed here: {', '.join(known) or 'none'}; the extra torchspan[auto] brings otlp."
+        )
+        return f"{exporter.source or 'The distro'} asks for {exporter.name}, which is not installed", remedy
+    try:
+        with _silence():
+            found[0].load()
+    except Exception as error:
+        text = without_secrets(f"{type(error).__name__}: {error}", ())
+        return (
+            f"{exporter.name} cannot be imported: {text}",
+            f"Install again what it needs: pip install {package or exporter.name}.",
+        )
+    return None
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """What a library logs while it is looked at has no place between the rows."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(before)

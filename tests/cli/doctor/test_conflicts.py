@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan doctor` says of others that observe or export the same."""
+
+import os
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from torchspan.cli.doctor import _conflicts as conflicts
+from torchspan.cli.doctor._check import Context, State
+
+
+def rows(**environment):
+    return {each.name: each for each in conflicts.conflicts(Context(environment))}
+
+
+@pytest.fixture
+def instrumentors(monkeypatch):
+    """Registers instrumentors by their names, torchspan's own among them."""
+
+    def register(*names):
+        group = conflicts._INSTRUMENTORS
+        found = [EntryPoint(name, value, group) for name, value in names]
+        monkeypatch.setattr(conflicts, "entry_points", lambda **_: found)
+
+    register(("torchspan", "torchspan.instrumentor:TorchspanInstrumentor"))
+    return register
+
+
+@pytest.fixture
+def packages(monkeypatch):
+    """Installs packages by their names and versions, as far as metadata goes."""
+    versions = {}
+    monkeypatch.setattr(conflicts, "installed", versions.get)
+    return versions
+
+
+def test_an_environment_without_conflicts_says_so(instrumentors, packages):
+    assert rows()["conflicts.none"].state is State.OK
+
+
+def test_contribs_instrumentation_of_threads_is_a_note_that_both_may_be_on(instrumentors):
+    instrumentors(("threading", "opentelemetry.instrumentation.threading:ThreadingInstrumentor"))
+
+    assert rows()["conflicts.threading"].state is State.NOTE
+    assert "conflicts.threading" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="requests, threading")
+    assert "conflicts.threading" not in rows(TORCHSPAN_PROPAGATION="off")
+
+
+def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors):
+    instrumentors(("torch", "other.torch:Instrumentor"))
+    found = rows()["conflicts.instrumentor"]
+
+    assert found.state is State.WARNING
+    assert found.remedy == "To switch it off: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
+    assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="torch")
+    assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
+
+
+def test_another_package_under_torchspans_name_is_a_warning(instrumentors):
+    instrumentors(("torchspan", "torchspan.instrumentor:TorchspanInstrumentor"), ("torchspan", "impostor:Instrumentor"))
+
+    assert rows()["conflicts.entry_point"].facts == {"entry_points": ["impostor:Instrumentor"]}
+
+
+def test_a_second_installation_of_torchspan_is_a_warning_with_both_places(distribution):
+    distribution("torchspan", "0.0.1")
+    found = rows()["conflicts.torchspan"]
+
+    assert found.state is State.WARNING
+    assert found.summary.startswith("torchspan is installed more than once: ")
+    assert "0.0.1 in " in found.summary
+
+
+def test_ddtrace_is_a_note_and_a_warning_where_it_takes_the_spans(packages):
+    packages["ddtrace"] = "4.16.0"
+
+    assert rows()["conflicts.ddtrace"].state is State.NOTE
+    assert rows(DD_TRACE_OTEL_ENABLED="true")["conflicts.ddtrace"].state is State.WARNING
+
+
+def test_logfire_is_a_note(packages):
+    packages["logfire"] = "5.2.0"
+
+    assert rows()["conflicts.logfire"].state is State.NOTE
+
+
+def test_a_ratio_of_another_sampler_is_a_warning_with_what_it_drops():
+    found = rows(OTEL_TRACES_SAMPLER="parentbased_traceidratio", OTEL_TRACES_SAMPLER_ARG="0.01")["conflicts.sampler"]
+
+    assert found.state is State.WARNING
+    assert found.summary == (
+        "OTEL_TRACES_SAMPLER=parentbased_traceidratio with 0.01 drops 99 of 100 traces, whatever is in them: of the "
+        "compilations in these, the metrics alone remain."
+    )
+    assert found.remedy == (
+        "To keep every compilation: OTEL_TRACES_SAMPLER=parentbased_torchspan, OTEL_TRACES_SAMPLER_ARG=other=0.01"
+    )
+
+
+@pytest.mark.parametrize("argument", ["1", "1.0", "", "a", "nan", "7"])
+def test_a_ratio_that_drops_nothing_or_is_none_is_no_conflict(argument):
+    assert "conflicts.sampler" not in rows(OTEL_TRACES_SAMPLER="traceidratio", OTEL_TRACES_SAMPLER_ARG=argument)
+
+
+def test_a_shell_below_two_wrappers_is_a_warning():
+    site = "/venv/site-packages/opentelemetry/instrumentation/auto_instrumentation"
+    both = rows(PYTHONPATH=f"{site}{os.pathsep}/venv/site-packages/ddtrace/bootstrap")
+
+    assert both["conflicts.started_by"].facts == {"started_by": ["opentelemetry-instrument", "ddtrace-run"]}
+    assert "conflicts.started_by" not in rows(PYTHONPATH=site)
+
+
+def test_tensorrts_recording_of_its_api_is_a_note():
+    assert rows(TORCHTRT_ENABLE_TENSORRT_API_CAPTURE="1")["conflicts.api_capture"].state is State.NOTE
+
+
+def test_a_progress_monitor_that_was_asked_for_is_a_note():
+    assert rows(TORCHSPAN_BUILD_PHASES="on")["conflicts.progress_monitor"].state is State.NOTE
+    assert "conflicts.progress_monitor" not in rows()
+
+
+def test_torch_tensorrts_debugger_is_found_without_importing_it(monkeypatch):
+    import sys
+
+    before = set(sys.modules)
+    found = rows()["conflicts.debugger"]
+
+    assert found.state is State.NOTE
+    assert {name for name in set(sys.modules) - before if name.startswith("torch")} == set()

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan doctor` says of the exporters that variables and configuration files name."""
+
+import importlib.metadata
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from support.receiver import Receiver
+from torchspan.cli.doctor import _destinations as destinations
+from torchspan.cli.doctor import _endpoints as endpoints
+from torchspan.cli.doctor import _exporters as exporters
+from torchspan.cli.doctor._check import Context, State
+from torchspan.cli.doctor._destinations import Address, TlsFiles
+
+OTHERS_NONE = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
+
+
+def traces(**environment):
+    (found, *_) = exporters.loadable(Context({**OTHERS_NONE, **environment}))
+    return found
+
+
+def names(**environment):
+    return [each.name for each in exporters.exporters("traces", Context(environment))]
+
+
+@pytest.fixture
+def no_distro(monkeypatch):
+    """As if no distro were installed."""
+    real = importlib.metadata.entry_points
+
+    def entry_points(**params):
+        return () if params.get("group") == "opentelemetry_distro" else real(**params)
+
+    monkeypatch.setattr(exporters, "entry_points", entry_points)
+
+
+@pytest.fixture
+def one_that_fails(monkeypatch):
+    """As if an exporter `broken` were installed whose import fails."""
+    entry_point = EntryPoint("broken", "support.own_failures_none:Exporter", "opentelemetry_traces_exporter")
+    monkeypatch.setattr(exporters, "entry_points", lambda **_: [entry_point])
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, ["otlp_proto_grpc"]),
+        ({"OTEL_TRACES_EXPORTER": "otlp"}, ["otlp_proto_grpc"]),
+        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, ["otlp_proto_http"]),
+        (
+            {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "http/protobuf"},
+            ["otlp_proto_http"],
+        ),
+        ({"OTEL_TRACES_EXPORTER": " console , torchspan_file "}, ["console", "torchspan_file"]),
+        ({"OTEL_TRACES_EXPORTER": "None"}, []),
+    ],
+)
+def test_exporters_are_those_that_the_configurator_chooses(environment, expected):
+    assert names(**environment) == expected
+
+
+def test_the_configurator_itself_chooses_the_same(monkeypatch):
+    from opentelemetry.sdk._configuration import _get_exporter_names
+
+    for environment in (
+        {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        {"OTEL_TRACES_EXPORTER": "otlp_proto_http,console", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+        {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"},
+    ):
+        with monkeypatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            assert names(**environment) == _get_exporter_names("traces")
+
+
+def test_without_a_distro_nothing_is_exported_that_no_variable_names(no_distro):
+    found = traces()
+
+    assert (found.state, found.summary) == (
+        State.NOTE,
+        "No exporter of traces. OTEL_TRACES_EXPORTER: not set.",
+    )
+    assert found.remedy == "To export traces: OTEL_TRACES_EXPORTER=otlp."
+
+
+def test_an_exporter_that_can_be_loaded_is_a_row_with_its_source():
+    found = traces(OTEL_TRACES_EXPORTER="torchspan_file,otlp")
+
+    assert (found.name, found.state) == ("exporters.traces", State.OK)
+    assert found.summary == "torchspan_file, otlp_proto_grpc (OTEL_TRACES_EXPORTER)."
+    assert found.facts == {
+        "exporters": [
+            {"name": "torchspan_file", "source": "OTEL_TRACES_EXPORTER"},
+            {"name": "otlp_proto_grpc", "source": "OTEL_TRACES_EXPORTER"},
+        ]
+    }
+
+
+def test_an_exporter_that_is_not_installed_fails_and_names_its_package():
+    found = traces(OTEL_TRACES_EXPORTER="zipkin")
+
+    assert found.state is State.FAILED
+    assert found.summary == (
+        "OTEL_TRACES_EXPORTER asks for zipkin, which is not installed; OpenTelemetry then sets up no signal at all."
+    )
+    assert found.remedy == "Install it: pip install opentelemetry-exporter-zipkin."
+
+
+def test_a_misspelled_exporter_fails_and_those_that_are_there_are_named():
+    found = traces(OTEL_TRACES_EXPORTER="otpl")
+
+    assert found.state is State.FAILED
+    assert "console" in found.remedy
+    assert "torchspan_file" in found.remedy
+
+
+def test_an_exporter_whose_import_fails_fails_with_the_reason(one_that_fails):
+    found = traces(OTEL_TRACES_EXPORTER="broken")
+
+    assert found.state is State.FAILED
+    assert found.summary.startswith(
+        "broken cannot be imported: ModuleNotFoundError: No module named 'support.own_failures_none'"
+    )
+
+
+def test_a_protocol_that_pythons_sdk_does_not_have_fails():
+    found = traces(OTEL_TRACES_EXPORTER="otlp", OTEL_EXPORTER_OTLP_PROTOCOL="http/json")
+
+    assert found.state is State.FAILED
+    assert found.summary == (
+        "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is no protocol that OpenTelemetry's SDK for Python has, so that it sets up "
+        "no signal at all."
+    )
+    assert found.remedy == "Set it to one of grpc, http/protobuf."
+
+
+FILE = """
+file_format: "1.0"
+tracer_provider:
+  processors:
+    - batch:
+        exporter:
+          otlp_http:
+            endpoint: {url}/v1/traces
+            headers: [{{name: Authorization, value: t0ken-89}}]
+    - simple:
+        exporter:
+          torchspan_file: {{path: trace.jsonl}}
+meter_provider:
+  readers:
+    - periodic:
+        exporter:
+          otlp_grpc:
+            endpoint: http://127.0.0.1:1
+"""
+
+
+def test_a_configuration_file_alone_says_which_exporters_there_are(tmp_path):
+    file = tmp_path / "otel.yaml"
+    with Receiver() as receiver:
+        file.write_text(FILE.format(url=receiver.url))
+        context = Context({"OTEL_CONFIG_FILE": str(file), "OTEL_TRACES_EXPORTER": "console"})
+        chosen = list(exporters.loadable(context))
+        asked = list(endpoints.reachable(context))
+
+    assert [(each.name, each.state, each.summary) for each in chosen] == [
+        ("exporters.traces", State.OK, "otlp_proto_http, torchspan_file (OTEL_CONFIG_FILE)."),
+        ("exporters.metrics", State.OK, "otlp_proto_grpc (OTEL_CONFIG_FILE)."),
+        ("exporters.logs", State.NOTE, "No exporter of logs. The configuration file has none."),
+    ]
+    assert [(each.name, each.state, each.facts["source"], each.facts["answer"]) for each in asked] == [
+        ("endpoints.traces", State.OK, "OTEL_CONFIG_FILE", "accepted"),
+        ("endpoints.metrics", State.FAILED, "OTEL_CONFIG_FILE", "refused"),
+    ]
+    assert "authorization: t0ken-89" in receiver.bodies[0][1]
+
+
+def test_of_a_configuration_file_that_cannot_be_read_no_exporter_is_known(tmp_path):
+    context = Context({"OTEL_CONFIG_FILE": str(tmp_path / "none.yaml")})
+    found = list(exporters.loadable(context))
+
+    assert [(each.state, each.remedy) for each in found] == [(State.NOTE, "See sdk.configuration.")] * 3
+    assert list(endpoints.reachable(context)) == []
+
+
+def destination(**environment):
+    (exporter,) = exporters.exporters("traces", Context(environment))
+    return destinations.destination(exporter, Context(environment))
+
+
+def test_the_variable_of_the_signal_wins_over_the_one_for_all():
+    found = destination(
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://all:1",
+        OTEL_EXPORTER_OTLP_TRACES_ENDPOINT="https://traces:2",
+        OTEL_EXPORTER_OTLP_HEADERS="a=1",
+        OTEL_EXPORTER_OTLP_TRACES_HEADERS="b=2",
+        OTEL_EXPORTER_OTLP_CERTIFICATE="all.pem",
+        OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE="traces.pem",
+    )
+
+    assert (found.url, found.address, found.headers, found.tls) == (
+        "https://traces:2",
+        Address("traces", 2, is_secure=True),
+        {"b": "2"},
+        TlsFiles("traces.pem"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, (False, "c:4317")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c"}, (True, "c:443")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4317"}, (True, "c:4317")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4317", "OTEL_EXPORTER_OTLP_INSECURE": "TRUE"}, (False, "c:4317")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_INSECURE": "false"}, (True, "c:4317")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "https://c:1", "OTEL_EXPORTER_OTLP_INSECURE": "true"}, (True, "c:1")),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://[::1]:4317"}, (False, "[::1]:4317")),
+    ],
+)
+def test_grpc_uses_tls_where_the_exporter_does(environment, expected, monkeypatch):
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    address = destination(**environment).address
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    exporter = OTLPSpanExporter()
+    try:
+        assert exporter._insecure is not address.is_secure
+    finally:
+        exporter.shutdown()
+    assert (address.is_secure, str(address)) == expected

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan doctor --send`: a process as `opentelemetry-instrument` would start it, and real endpoints."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from opentelemetry.instrumentation import auto_instrumentation
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+
+from support import hostile_endpoints as hostile
+from support.emitted import EMITTED
+from support.hostile_endpoints import Authority, Endpoint, GrpcEndpoint, http
+from support.receiver import GrpcReceiver, Receiver
+from support.span_file import read
+from torchspan import cli
+from torchspan.cli.doctor import _send as send
+from torchspan.cli.doctor._check import Context, State
+
+HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+GRPC = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+TO = "OTEL_EXPORTER_OTLP_ENDPOINT"
+QUICK = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+HTTP_EXPORTER = "opentelemetry.exporter.otlp.proto.http.OTLPSpanExporter"
+GRPC_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.OTLPSpanExporter"
+
+
+def row(*settings, limit_s=120.0, port=None):
+    environment = {**os.environ, **QUICK}
+    for each in settings:
+        environment.update(each)
+    if port is not None:
+        environment[TO] = f"http://127.0.0.1:{port}"
+    (found,) = send.sent(Context(environment, send=True), limit_s)
+    return found
+
+
+def test_without_the_option_nothing_is_sent():
+    assert list(send.sent(Context({}))) == []
+
+
+@pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
+def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
+    with Receiver() if protocol is HTTP else GrpcReceiver() as receiver:
+        found = row(protocol, {TO: receiver.url, "OTEL_SERVICE_NAME": "checkout"})
+        (span,) = receiver.spans()
+    EMITTED.add_file([span])
+
+    assert found.state is State.OK
+    assert found.name == "send"
+    assert found.summary == (
+        f"A test trace was sent. {HTTP_EXPORTER}: HTTP 200 OK."
+        if protocol is HTTP
+        else f"A test trace was sent. {GRPC_EXPORTER}: gRPC OK."
+    )
+    assert found.remedy == f"Look for trace {span.trace_id} of service checkout where traces are kept."
+    assert (span.name, span.parent_id, span.scope) == ("torchspan.doctor", "", "torchspan")
+    assert span.attributes == {"torchspan.keep": True}
+    assert found.facts["trace_id"] == span.trace_id
+
+
+def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd):
+    with Receiver() as receiver:
+        for name, value in {**QUICK, **HTTP, TO: receiver.url}.items():
+            monkeypatch.setenv(name, value)
+        status = cli.main(["doctor", "--send", "--json"])
+        document = json.loads(capfd.readouterr().out)
+
+    (sent,) = (each for each in document["checks"] if each["name"] == "send")
+    assert (status, sent["state"]) == (0, "ok")
+    assert sent["facts"]["trace_id"] == receiver.spans()[0].trace_id
+
+
+def test_a_refusal_in_http_is_told_with_what_the_endpoint_said_and_without_the_credentials():
+    headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
+    with http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain") as endpoint:
+        found = row(HTTP, headers, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert found.summary == (
+        f"The test trace {found.facts['trace_id']} was not delivered. {HTTP_EXPORTER}: HTTP 401 Unauthorized, "
+        "'no key *** here'."
+    )
+    assert found.remedy == "See endpoints.traces."
+    assert "t0ken-89" not in str(found)
+
+
+@pytest.mark.slow
+def test_a_refusal_in_grpc_is_told_with_what_the_endpoint_said_and_without_the_credentials():
+    headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
+    with GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89 here") as endpoint:
+        found = row(GRPC, headers, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert found.summary.endswith(f" {GRPC_EXPORTER}: gRPC UNAUTHENTICATED, 'no key *** here'.")
+    assert "t0ken-89" not in str(found)
+
+
+@pytest.mark.slow
+def test_a_page_for_browsers_is_no_delivery_although_the_exporter_counts_it():
+    with http("200 OK", b"<html>", content_type="text/html") as endpoint:
+        found = row(HTTP, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert found.summary.endswith(
+        "HTTP 200 OK with text/html, which is no answer of an OTLP endpoint, which the exporter counts as delivered."
+    )
+
+
+@pytest.mark.slow
+def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_no_delivery():
+    answer = ExportTraceServiceResponse()
+    answer.partial_success.rejected_spans, answer.partial_success.error_message = 1, "over quota"
+    with http("200 OK", answer.SerializeToString(), content_type="application/x-protobuf") as endpoint:
+        found = row(HTTP, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert "HTTP 200 OK, with 1 span rejected: 'over quota'" in found.summary
+
+
+def test_a_closed_port_is_told_as_such():
+    found = row(HTTP, port=hostile.closed_port())
+
+    assert found.state is State.FAILED
+    assert f"{HTTP_EXPORTER}: no answer: Connection refused" in found.summary
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("answer", [hostile.CLOSE, b"\x00\xffgarbage\r\n\r\n"], ids=["nothing", "bytes"])
+@pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
+def test_what_is_no_endpoint_at_all_is_no_delivery(protocol, answer):
+    with Endpoint(answer) as endpoint:
+        found = row(protocol, port=endpoint.port)
+
+    assert found.state is State.FAILED
+    assert "was not delivered" in found.summary
+
+
+@pytest.mark.slow
+def test_an_endpoint_that_hangs_is_given_up_at_the_limit():
+    with Endpoint(hangs=True) as endpoint:
+        found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "600"}, port=endpoint.port, limit_s=3.0)
+
+    assert (found.state, found.summary) == (State.FAILED, "The test trace was not delivered within 3 s.")
+
+
+def test_a_configuration_file_is_the_configuration(tmp_path):
+    file = tmp_path / "otel.yaml"
+    with Receiver() as receiver:
+        file.write_text(
+            f"""
+file_format: "1.0"
+resource: {{attributes: [{{name: service.name, value: from-the-file}}]}}
+tracer_provider:
+  processors:
+    - batch: {{exporter: {{otlp_http: {{endpoint: "{receiver.url}/v1/traces"}}}}}}
+    - simple: {{exporter: {{torchspan_file: {{path: "{tmp_path}/trace.jsonl"}}}}}}
+"""
+        )
+        found = row({"OTEL_CONFIG_FILE": str(file), "OTEL_TRACES_EXPORTER": "console"})
+        (span,) = receiver.spans()
+
+    assert found.state is State.OK
+    assert found.summary == (
+        f"A test trace was sent. torchspan.sdk._file_exporter.FileSpanExporter: written to {tmp_path}/trace.jsonl; "
+        f"{HTTP_EXPORTER}: HTTP 200 OK."
+    )
+    assert span.resource["service.name"] == "from-the-file"
+    assert [each.trace_id for each in read(tmp_path / "trace.jsonl")] == [span.trace_id]
+
+
+@pytest.mark.slow
+def test_a_sampler_that_drops_everything_is_told():
+    with Receiver() as receiver:
+        found = row(HTTP, {TO: receiver.url, "OTEL_TRACES_SAMPLER": "always_off"})
+
+    assert (found.state, found.summary) == (
+        State.FAILED,
+        "No test trace was sent: the sampler dropped 10000 of 10000.",
+    )
+    assert receiver.requests == 0
+
+
+@pytest.mark.slow
+def test_a_disabled_sdk_is_told():
+    found = row({"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"})
+
+    assert found.summary == "No test trace was sent: the tracer for torchspan is switched off."
+    assert found.remedy == "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR."
+
+
+@pytest.mark.slow
+def test_a_ratio_is_asked_until_it_lets_one_pass():
+    ratio = {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.02"}
+    with Receiver() as receiver:
+        found = row(HTTP, ratio, {TO: receiver.url})
+
+    assert found.state is State.OK
+    assert len(receiver.spans()) == 1
+
+
+def test_a_set_up_that_fails_is_told_with_its_reason():
+    found = row({"OTEL_TRACES_EXPORTER": "otpl"})
+
+    assert found.state is State.FAILED
+    assert found.summary == (
+        "No test trace was sent: nothing sets a tracer provider. Its set-up failed: RuntimeError: Requested component 'otpl' "
+        "not found in entry point 'opentelemetry_traces_exporter'."
+    )
+
+
+@pytest.mark.slow
+def test_a_provider_without_exporters_is_told():
+    found = row({"OTEL_TRACES_EXPORTER": "none"})
+
+    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: no exporter took it.")
+
+
+@pytest.mark.slow
+def test_below_opentelemetry_instrument_and_run_it_is_set_up_once(tmp_path):
+    site = str(Path(auto_instrumentation.__file__).parent)
+    python_path = os.pathsep.join([site, os.environ.get("PYTHONPATH", "")])
+    with Receiver() as receiver:
+        found = row(HTTP, {TO: receiver.url, "PYTHONPATH": python_path, "TORCHSPAN_RUN": "{}"})
+
+    assert found.state is State.OK
+    assert len(receiver.spans()) == 1
+
+
+@pytest.mark.slow
+def test_a_console_exporter_is_kept_out_of_the_output(capfd):
+    found = row({"OTEL_TRACES_EXPORTER": "console"})
+
+    assert found.state is State.OK
+    assert found.summary.endswith("ConsoleSpanExporter: taken.")
+    assert capfd.readouterr().out == ""
+
+
+@pytest.mark.slow
+def test_a_private_authority_is_trusted_where_the_variable_names_it(tmp_path, monkeypatch):
+    for variable in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):  # they win over the exporter's
+        monkeypatch.delenv(variable, raising=False)
+    authority = Authority(tmp_path)
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    with Endpoint(answer, tls=authority.server) as endpoint:
+        to = {TO: f"https://127.0.0.1:{endpoint.port}"}
+        trusted = row(HTTP, to, {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file})
+        unknown = row(HTTP, to)
+
+    assert (trusted.state, unknown.state) == (State.OK, State.FAILED)
+
+
+def test_a_process_that_dies_before_it_says_anything_is_told(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import os; os._exit(3)")
+    found = row({"PYTHONPATH": str(tmp_path)})
+
+    assert found.state is State.FAILED
+    assert found.summary.startswith("The process that was to send the test trace ended with status 3 ")
