@@ -27,7 +27,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #
 # sdk/ (plugs into the OpenTelemetry SDK) and testing/ (the pipeline without a GPU) stand alone.
 
-from typing import TYPE_CHECKING, Any
+import typing as _typing
 
 from torchspan._base.readiness import mark_ready
 from torchspan._version import __version__
@@ -35,14 +35,14 @@ from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrume
 
 __all__ = ["TorchspanInstrumentor", "__version__", "batch", "instrument", "mark_ready", "uninstrument"]
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from torchspan.batching import batch
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _typing.Any:
     """`batch`, imported at its first use: every Python that an instrumented program starts loads this module."""
     if name == "batch":
         from torchspan.batching import batch
 
-        return batch
+        return globals().setdefault(name, batch)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
