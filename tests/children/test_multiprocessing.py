@@ -12,18 +12,21 @@ from children.programs import HERE, INSTRUMENT, Program, by_process, measured, r
 
 DELTA = {"OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE": "delta"}
 RUNS = {
-    "fork": ("grpc", {}),
-    "fork flushed": ("grpc", DELTA),
-    "fork flushed http": ("http", {}),
+    "fork flushed over gRPC": ("grpc", DELTA),
+    "fork flushed over HTTP": ("http", {}),
     "spawn": ("http", {}),
     "forkserver": ("grpc", DELTA),
 }
 """Arguments of `forking.py`, how it exports, and variables: what could differ is in one of them at least."""
 
+METHODS = [
+    pytest.param(each, marks=pytest.mark.slow) if each == "spawn" else each
+    for each in RUNS
+    if each.split()[0] in multiprocessing.get_all_start_methods()
+]
 
-@pytest.fixture(
-    scope="module", params=[each for each in RUNS if each.split()[0] in multiprocessing.get_all_start_methods()]
-)
+
+@pytest.fixture(scope="module", params=METHODS)
 def program(request, surroundings):
     protocol, variables = RUNS[request.param]
     with receiver_of(protocol) as receiver:
