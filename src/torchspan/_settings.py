@@ -235,7 +235,7 @@ SETTINGS = (
         None,
         "`module:function`: the program serves once this function has returned; what it compiles from then on is marked "
         "`torchspan.while_serving`.",
-        default_text="`torchspan.mark_ready()` says it",
+        default_text="once it calls `torchspan.mark_ready()`",
     ),
     Setting(
         "sample_other",

@@ -89,7 +89,7 @@ def test_what_a_file_does_not_name_is_a_note_with_what_to_write(asked):
 def test_an_option_of_the_file_is_a_setting_and_wins_over_its_variable(asked):
     row = asked(WHOLE, TORCHSPAN_DETAIL="stages")["settings.detail"]
 
-    assert (row.state, row.summary) == (State.OK, "detail is 'passes' (the configuration file).")
+    assert (row.state, row.summary) == (State.OK, "detail: 'passes' (the configuration file).")
     assert row.facts == {"value": "passes", "source": "configuration file", "variable": "TORCHSPAN_DETAIL"}
 
 
@@ -220,7 +220,7 @@ def test_a_node_that_holds_itself_is_read_once(asked):
     found = asked(WHOLE.replace("detail: passes", "detail: passes\n    acme: &acme {again: *acme}"))
 
     assert found["sdk.configuration"].state is State.OK
-    assert found["settings.detail"].summary == "detail is 'passes' (the configuration file)."
+    assert found["settings.detail"].summary == "detail: 'passes' (the configuration file)."
 
 
 def test_an_option_that_holds_itself_is_an_invalid_value(asked):

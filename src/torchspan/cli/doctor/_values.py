@@ -45,7 +45,7 @@ def _options(context: Context) -> dict[str, Any]:
 def _check(row: Resolved, name: str, text: str, value: Any) -> Check:
     source = _SOURCES.get(row.source, row.setting.variable)
     facts = {"value": value, "source": row.source.value, "variable": row.setting.variable}
-    summary = f"{name} is {text} ({source})."
+    summary = f"{name}: {text} ({source})."
     if row.refused is not None:
         return Check(f"settings.{name}", State.FAILED, f"{row.refused}.", "Correct the value, or remove it.", facts)
     return Check(f"settings.{name}", State.OK, summary, facts=facts)
