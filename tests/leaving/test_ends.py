@@ -107,6 +107,7 @@ def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_going_on_in_th
         ("torch_tensorrt.compile", False),
         ("torch_tensorrt.compile", True),
     ]
+    assert drawn[-1].running is None, "a record of the start says nothing of what was running later"
 
 
 @needs_signals
