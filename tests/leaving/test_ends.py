@@ -72,6 +72,45 @@ def test_an_exception_sends_everything_and_is_the_programs_own(ends, receiver):
     assert names(receiver) == ["torch_tensorrt.lower", "tensorrt.build_engine", "torch_tensorrt.compile"]
 
 
+IN_A_FLUSH = """
+import os, signal, sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from torchspan.sdk import FileSpanExporter
+class Interrupted(FileSpanExporter):
+    calls = 0
+    def export(self, spans):
+        self.calls += 1
+        with self._file._thread_lock:
+            done = super().export(spans)
+            if self.calls == {which}:
+                os.kill(os.getpid(), signal.SIGTERM)
+                for _ in range(1000):
+                    pass  # the handler runs here, where this is the main thread
+        return done
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(BatchSpanProcessor(Interrupted()))
+trace.set_tracer_provider(provider)
+def stop(number, frame):
+    provider.shutdown()
+    sys.exit(128 + number)
+signal.signal(signal.SIGTERM, stop)
+from compiling import working
+with working():
+    pass
+"""
+
+
+@needs_signals
+@pytest.mark.parametrize("which", [1, 2], ids=["at the start of a compilation", "at its end"])
+def test_a_handler_that_shuts_the_sdk_down_while_torchspan_writes_a_file_waits_for_nothing(ends, file, which):
+    done = ends(IN_A_FLUSH.format(which=which), is_instrumented=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (143, "", "")
+    assert span_file.read(file)[0].name == "torchspan.progress"
+
+
 # --- ends that Python does not notice: torchspan's own file has what ended ---------------------------------------------
 
 KILLED = """
@@ -107,6 +146,7 @@ def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_going_on_in_th
         ("torch_tensorrt.compile", False),
         ("torch_tensorrt.compile", True),
     ]
+    assert drawn[-1].running is None, "a record of the start says nothing of what was running later"
 
 
 @needs_signals

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
-from torchspan.sdk import FileSpanExporter
+from torchspan.sdk import FileSpanExporter, _append_file
 from torchspan.sdk._path import absolute, escape, expand, expand_time, written_files
 
 START = 1_795_257_760_000_000_000
@@ -207,7 +207,7 @@ WRITER = """
 import sys
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from torchspan.sdk import FileSpanExporter
+from torchspan.sdk import FileSpanExporter, _append_file
 provider = TracerProvider(shutdown_on_exit=False)
 provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(sys.argv[1])))
 for _ in range(200):
@@ -233,6 +233,60 @@ def test_threads_writing_one_file_leave_whole_lines(tmp_path):
         thread.join()
 
     assert names(path) == [["work"] * 3] * 200
+
+
+def interrupted(monkeypatch, handler):
+    """Has `handler` run once, in the middle of the next write, as a signal handler does."""
+    write = os.write
+
+    def written(descriptor, data):
+        monkeypatch.setattr(_append_file.os, "write", write)
+        done = write(descriptor, data)
+        handler()
+        return done
+
+    monkeypatch.setattr(_append_file.os, "write", written)
+
+
+def on_a_thread(function):
+    """Calls it where a deadlock is seen instead of suffered."""
+    thread = threading.Thread(target=function, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for itself"
+
+
+def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_nothing(path, monkeypatch):
+    exporter = FileSpanExporter(path)
+    interrupted(monkeypatch, exporter.shutdown)
+    on_a_thread(lambda: exporter.export(spans(1, "work")))
+
+    assert names(path) == [["work"]]
+    assert exporter._file._descriptor is None
+    assert exporter.export(spans(1, "later")) is SpanExportResult.FAILURE
+
+
+def test_what_a_signal_handler_writes_in_the_middle_of_a_write_comes_after_it(path, monkeypatch):
+    exporter = FileSpanExporter(path)
+    interrupted(monkeypatch, lambda: exporter.export(spans(1, "of the handler")))
+    on_a_thread(lambda: exporter.export(spans(1, "work")))
+
+    assert names(path) == [["work"], ["of the handler"]]
+
+
+def test_what_a_signal_handler_wrote_that_ended_the_program_is_there_after_the_shutdown(path, monkeypatch):
+    exporter = FileSpanExporter(path)
+
+    def handler():
+        exporter.export(spans(1, "of the handler"))
+        raise SystemExit
+
+    interrupted(monkeypatch, handler)
+    with pytest.raises(SystemExit):
+        exporter.export(spans(1, "work"))
+    exporter.shutdown()
+
+    assert names(path) == [["work"], ["of the handler"]]
 
 
 def test_a_forked_child_writes_a_file_of_its_own_even_while_the_parent_holds_the_lock(tmp_path):

@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
@@ -48,6 +49,9 @@ class AppendFile:
 
     Nothing waits for another process for longer than PATIENCE_S, and that once: where the lock is held for so long, this
     process writes to another file from then on; what a pipe or a terminal does not take is an OSError.
+
+    A signal handler may run in the middle of a write of its own thread. What it writes comes after that line, and what it
+    closes is closed then.
     """
 
     def __init__(self, path: Callable[[str], str], max_size: int, mode: int, judge: Judge = regular) -> None:
@@ -62,7 +66,7 @@ class AppendFile:
         self._locked: str | None = None
         self._mark = ""
         self._notice: str | None = None
-        self._thread_lock = threading.Lock()
+        self._start_process()
         if hasattr(os, "register_at_fork"):
             this = weakref.ref(self)
             os.register_at_fork(after_in_child=lambda: _reset(this()))
@@ -84,23 +88,44 @@ class AppendFile:
         Raises FileIsFullError when the limit would be exceeded, OSError when the file cannot be opened or written.
         """
         with self._thread_lock:
-            descriptor, mode = self._open()
-            if not stat.S_ISREG(mode):
-                self._append_to_stream(descriptor, line)
-                return
-            held = self._lock(descriptor)
-            if held is None:
-                descriptor, held = self._elsewhere(descriptor)
-            try:
-                self._append_to_regular_file(descriptor, line)
-            finally:
-                if held:
-                    fcntl.flock(descriptor, fcntl.LOCK_UN)
+            self._lines.append(line)
+            if not self._is_writing:
+                self._write_lines()
 
     def close(self) -> None:
         """Close the file; a later `append` opens it again."""
         with self._thread_lock:
+            if self._is_writing:
+                self._closes = True
+                return
+            with contextlib.suppress(OSError, FileIsFullError):
+                self._write_lines()  # what a signal handler left that ended the program
             self._close()
+
+    def _write_lines(self) -> None:
+        self._is_writing = True
+        try:
+            while self._lines:
+                self._write(self._lines.popleft())
+        finally:
+            self._is_writing = False
+            if self._closes:
+                self._closes = False
+                self._close()
+
+    def _write(self, line: bytes) -> None:
+        descriptor, mode = self._open()
+        if not stat.S_ISREG(mode):
+            self._append_to_stream(descriptor, line)
+            return
+        held = self._lock(descriptor)
+        if held is None:
+            descriptor, held = self._elsewhere(descriptor)
+        try:
+            self._append_to_regular_file(descriptor, line)
+        finally:
+            if held:
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _append_to_regular_file(self, descriptor: int, line: bytes) -> None:
         size = os.fstat(descriptor).st_size
@@ -198,9 +223,14 @@ class AppendFile:
         if descriptor is not None:
             descriptor.close()
 
+    def _start_process(self) -> None:
+        self._thread_lock = threading.RLock()
+        self._lines: deque[bytes] = deque()
+        self._is_writing = self._closes = False
+
     def _reset_after_fork(self) -> None:
         # A thread of the parent may have held the lock, and the lock on the file belongs to the shared descriptor.
-        self._thread_lock = threading.Lock()
+        self._start_process()
         self._mark = _path.new_mark()
         if self._locked == self._path(""):
             self._note_move()

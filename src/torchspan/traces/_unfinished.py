@@ -26,8 +26,8 @@ def settled(spans: Iterable[Span]) -> list[Span]:
 
     - In the file of `torchspan run` each span names the open spans around it. What is named and not there was open
       when its process wrote for the last time: name, start and parent are its own.
-    - Elsewhere the last heartbeat of the work is all there is. Whose child the work was is not known, nor whether it
-      ended: the span may be lost (`torchspan.incomplete`).
+    - Elsewhere the last heartbeat of the work, or the record of its start, is all there is. Whose child the work was is
+      not known, nor whether it ended: the span may be lost (`torchspan.incomplete`).
     """
     result: list[Span] = []
     progress: dict[_Key, list[Span]] = {}
@@ -120,7 +120,7 @@ def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[An
     process = _process(named.by)
     last_ns = max(named.by.end_ns, last_writes.get(process, 0) if process is not None else 0)
     attributes: Attributes = {}
-    heartbeats = [span for span in told if span.attributes.get(semconv.PROGRESS_NUMBER) != 0]
+    heartbeats = _heartbeats(told)
     for span in told:
         # A heartbeat has the facts of what was running, the record at the start those of the work.
         facts = _FACTS if span in heartbeats else (*_FACTS, semconv.ENGINE_NAME)
@@ -154,8 +154,13 @@ def _last_seen(told: list[Span]) -> UnfinishedSpan:
         attributes=attributes,
         scope=last.scope,
         resource=last.resource,
-        running=_running(told),
+        running=_running(_heartbeats(told)),
     )
+
+
+def _heartbeats(told: list[Span]) -> list[Span]:
+    """Without the record of the start, which saw nothing but that."""
+    return [span for span in told if span.attributes.get(semconv.PROGRESS_NUMBER) != 0]
 
 
 def _running(heartbeats: list[Span]) -> Running | None:

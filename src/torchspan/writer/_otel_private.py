@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import inspect
 import threading
@@ -122,7 +123,13 @@ def flush_files(provider: Any) -> None:
     of another version, nothing happens.
     """
     for processor, _ in _to_files(provider):
-        processor.force_flush()
+        with contextlib.suppress(Exception):
+            processor.force_flush()
+
+
+def has_files(provider: Any) -> bool:
+    """Whether `flush_files` has anything to do."""
+    return bool(_to_files(provider))
 
 
 def file_exporters(provider: Any) -> list[Any]:

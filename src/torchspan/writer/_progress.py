@@ -12,6 +12,7 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TracerProvider
 from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
+from torchspan.writer._aside import aside
 from torchspan.writer._otel_private import file_exporters, flush_files
 from torchspan.writer._tracer import RouteOf, TracerSource
 
@@ -37,9 +38,15 @@ class ProgressWriter:
             return
         provider: Any = self._tracers.provider()
         exporters = file_exporters(provider)
-        attributes = semconv.emitted(_describe(event, 0, event.start_ns)) if exporters else {}
-        for each in exporters:
-            each.export_start(above, attributes, event.start_ns, provider.resource)
+        if not exporters:
+            return
+        attributes = semconv.emitted(_describe(event, 0, event.start_ns))
+
+        def write() -> None:
+            for each in exporters:
+                each.export_start(above, attributes, event.start_ns, provider.resource)
+
+        aside(write)
 
     def report(self, event: Event, number: int) -> bool:
         """Write the span; False where the work has no span that is sampled, or has ended.

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -22,12 +23,13 @@ from torchspan._base.withheld import SpanEvent
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import IMPORT
 from torchspan.writer import _kept
+from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._losses import Losses
-from torchspan.writer._otel_private import flush_files
+from torchspan.writer._otel_private import flush_files, has_files
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._repeats import RepeatedIds
 from torchspan.writer._tracer import Route, RouteOf, TracerSource
@@ -189,7 +191,9 @@ class SpanWriter:
         if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
             # A program that crashes afterwards, at the first run most often, would lose what a batch processor holds.
             with contextlib.suppress(Exception):
-                flush_files(self._tracers.provider())
+                provider = self._tracers.provider()
+                if has_files(provider):
+                    aside(partial(flush_files, provider))
 
     def _raised(self, event: Event, opened: _Open) -> Occurrence | None:
         """The exception that began in the event, recorded as the user wants it; None if none did."""
