@@ -88,26 +88,26 @@ def http(status, body=b"", **headers):
 class GrpcEndpoint:
     """A server of gRPC that ends every call with one status.
 
-    code: its name. hangs: never answers a call. credentials: `grpc.ServerCredentials`.
+    code: its name. answer: the bytes of the message where it is OK. hangs: never answers a call. credentials: `grpc.ServerCredentials`.
     """
 
-    def __init__(self, code="OK", details="", *, hangs=False, credentials=None):
+    def __init__(self, code="OK", details="", *, answer=b"", hangs=False, credentials=None):
         import grpc
 
         self.metadata = []
         self._stopped = threading.Event()
 
-        def answer(_request, call):
+        def serve(_request, call):
             self.metadata.append(dict(call.invocation_metadata()))
             if hangs:
                 self._stopped.wait()
             if code != "OK":
                 call.abort(grpc.StatusCode[code], details)
-            return b""
+            return answer
 
         class Services(grpc.GenericRpcHandler):
             def service(self, _call):
-                return grpc.unary_unary_rpc_method_handler(answer)
+                return grpc.unary_unary_rpc_method_handler(serve)
 
         self._server = grpc.server(ThreadPoolExecutor(4), handlers=(Services(),))
         add = self._server.add_insecure_port
@@ -125,13 +125,16 @@ class GrpcEndpoint:
 
 
 class Authority:
-    """A private authority of certificates, and a certificate of its own for `127.0.0.1` and `localhost`."""
+    """A private authority of certificates, and one certificate of a server.
 
-    def __init__(self, folder, host="127.0.0.1"):
+    host: for which the certificate is. options: of `trustme.CA.issue_cert`.
+    """
+
+    def __init__(self, folder, host="127.0.0.1", **options):
         import trustme
 
         self._authority = trustme.CA()
-        self._certificate = self._authority.issue_cert(host, "localhost")
+        self._certificate = self._authority.issue_cert(host, **options)
         self.file = str(folder / "ca.pem")
         self._authority.cert_pem.write_to_path(self.file)
 
@@ -149,6 +152,20 @@ class Authority:
 
         chain = b"".join(each.bytes() for each in self._certificate.cert_chain_pems)
         return grpc.ssl_server_credentials([(self._certificate.private_key_pem.bytes(), chain)])
+
+    def server_that_asks(self, file):
+        """The same for a server that takes clients alone whose certificate an authority in the file has signed."""
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=file)
+        self._certificate.configure_cert(context)
+        context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+    def client_files(self, folder):
+        """The certificate as a file, and its key as another one."""
+        certificate, key = str(folder / "client.pem"), str(folder / "client.key")
+        self._certificate.cert_chain_pems[0].write_to_path(certificate)
+        self._certificate.private_key_pem.write_to_path(key)
+        return certificate, key
 
 
 def closed_port():

@@ -2,6 +2,7 @@
 """What `torchspan doctor` says of OTLP endpoints: real receivers, and hostile ones."""
 
 import contextlib
+import datetime as dt
 import functools
 import socket
 import threading
@@ -346,13 +347,52 @@ def test_the_variable_of_requests_wins_over_that_of_the_exporter(secure_http, au
     assert found.remedy == "Add its certificate to that file, or unset REQUESTS_CA_BUNDLE."
 
 
-def test_a_certificate_for_another_name_is_told(secure_http, authority):
+@PROTOCOLS
+@pytest.mark.parametrize(
+    ("options", "answer", "meaning"),
+    [
+        ({"host": "collector.example"}, "tls name", "the endpoint's certificate is not for 127.0.0.1."),
+        (
+            {"not_after": dt.datetime(2020, 1, 1, tzinfo=dt.timezone.utc)},
+            "tls expired",
+            "the endpoint's certificate is not valid now (certificate has expired).",
+        ),
+    ],
+)
+def test_a_certificate_that_does_not_hold_here_is_told(protocol, options, answer, meaning, tmp_path):
+    authority = Authority(tmp_path, **options)
     trusts = {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file}
-    found = row(HTTP, trusts, {TO: f"https://127.0.0.2:{secure_http.port}"})
+    ok = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    made = Endpoint(ok, tls=authority.server) if protocol is HTTP else GrpcEndpoint(credentials=authority.grpc_server)
+    with made as endpoint:
+        found = row(protocol, trusts, {TO: f"https://127.0.0.1:{endpoint.port}"})
 
-    assert said(found) in (
-        "the endpoint's certificate is not for 127.0.0.2.",
-        f"connection refused: no program listens on port {secure_http.port} of 127.0.0.2.",  # loopback is one address
+    assert (found.facts["answer"], said(found)) == (answer, meaning)
+
+
+def test_a_clients_certificate_is_presented_where_variables_name_it(authority, tmp_path):
+    client = Authority(tmp_path)
+    files = client.client_files(tmp_path)
+    context = authority.server_that_asks(client.file)
+    names = {
+        "OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file,
+        "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": files[0],
+        "OTEL_EXPORTER_OTLP_CLIENT_KEY": files[1],
+    }
+    missing = {**names, "OTEL_EXPORTER_OTLP_CLIENT_KEY": str(tmp_path / "none.pem")}
+    with Endpoint(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", tls=context) as endpoint:
+        to = {TO: f"https://127.0.0.1:{endpoint.port}"}
+        presented, unnamed = row(HTTP, names, to), row(HTTP, {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file}, to)
+        wrong = row(HTTP, missing, to)
+
+    assert (presented.state, unnamed.state) == (State.OK, State.FAILED)
+    assert said(unnamed) in (
+        "the endpoint refuses the client's certificate, or asks for one.",
+        "the connection was closed without an answer in HTTP.",  # it was reset before the alert was read
+    )
+    assert "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE" in unnamed.remedy
+    assert said(wrong) == (
+        "the file that OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE or _CLIENT_KEY names cannot be used: No such file or directory."
     )
 
 

@@ -104,7 +104,7 @@ def test_a_page_for_browsers_is_no_delivery_although_the_exporter_counts_it():
 
     assert found.state is State.FAILED
     assert found.summary.endswith(
-        "HTTP 200 OK with text/html, which is no answer of an OTLP endpoint, which the exporter counts as delivered."
+        "HTTP 200 OK with text/html, no answer of an OTLP endpoint, which the exporter counts as delivered."
     )
 
 

@@ -58,8 +58,12 @@ def ask(destination: HttpDestination, environment: Mapping[str, str], progress: 
             "a header of OTEL_EXPORTER_OTLP_HEADERS has a character that HTTP forbids, and the exporter refuses every batch",
             "Write its value URL-encoded, without line breaks.",
         )
-    except (http.client.HTTPException, OSError):
-        return _of_another_port(destination, _NO_HTTP)
+    except (http.client.HTTPException, OSError) as error:
+        if "CERTIFICATE" in str(getattr(error, "reason", "")):  # with TLS 1.3, a server says it after the handshake
+            return _NO_CLIENT
+        # The connection may be gone before what the server says of the certificate has been read.
+        asks = address.is_secure and not destination.tls.certificate
+        return _of_another_port(destination, _NO_HTTP_OVER_TLS if asks else _NO_HTTP)
     finally:
         exchange.close()
     if status == http.client.BAD_REQUEST and not address.is_secure and connection.speaks(address) == "tls":
@@ -102,6 +106,16 @@ _NO_HTTP = Answer(
     State.FAILED,
     "the connection was closed without an answer in HTTP",
     "Look which program listens on that port: 4318 is the usual one for OTLP over HTTP.",
+)
+_NO_HTTP_OVER_TLS = _NO_HTTP._replace(
+    remedy="Look which program listens on that port. If it asks for a client's certificate, name it with "
+    "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY."
+)
+_NO_CLIENT = Answer(
+    "tls client",
+    State.FAILED,
+    "the endpoint refuses the client's certificate, or asks for one",
+    "Name it with OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY.",
 )
 _GRPC = Answer(
     "speaks grpc",

@@ -192,9 +192,7 @@ class _Exports:
                 is_otlp = not response.content or media in ("", "application/x-protobuf", "application/json")
                 rejected = _rejected(_parsed(response.content)) if media == "application/x-protobuf" else ""
                 more = (
-                    without_secrets(rejected, secrets)
-                    if is_otlp
-                    else f" with {media}, which is no answer of an OTLP endpoint"
+                    without_secrets(rejected, secrets) if is_otlp else f" with {media}, no answer of an OTLP endpoint"
                 )
                 self._answer(f"{text}{more}", is_good=is_otlp and not rejected)
                 return response
