@@ -49,7 +49,7 @@ VARIABLES = st.one_of(
 ENVIRONMENTS = st.dictionaries(VARIABLES, TEXTS, max_size=6)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(environment=ENVIRONMENTS)
 def test_every_environment_has_rows(environment, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -72,6 +72,7 @@ def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd)
     assert sent["facts"]["trace_id"] == receiver.spans()[0].trace_id
 
 
+@pytest.mark.slow
 def test_a_refusal_in_http_is_told_with_what_the_endpoint_said_and_without_the_credentials():
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
     with http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain") as endpoint:
@@ -119,6 +120,7 @@ def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_no_delivery()
     assert "HTTP 200 OK, with 1 span rejected: 'over quota'" in found.summary
 
 
+@pytest.mark.slow
 def test_a_closed_port_is_told_as_such():
     found = row(HTTP, port=hostile.closed_port())
 
