@@ -50,6 +50,9 @@ of a span's status is the value of `{status}`, or empty. Links have no attribute
 
 Your own spans keep the names and attributes that you give them. torchspan adds to them numbers of what has no span of its
 own, and the event `{event}`.
+
+With `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` exceptions are log records of OpenTelemetry. Such a record has the attributes of the
+`exception` event, reduced in the same way, no body, and a constant name.
 """
 
 METRICS = """\
@@ -70,7 +73,8 @@ BESIDE = """\
   you set none, is the plain name of the script or module, or of the interpreter.
 - **Log records** of Python's logging get trace id, span id, whether the trace is sampled, and the service's name, where log
   correlation is on. torchspan's own records go where your handlers send them. Of a failure of torchspan's they have its
-  class and place; its text and traceback are in records of level DEBUG.
+  class and place; its text and traceback are in records of level DEBUG. Of a failure of a callback of yours they have, from
+  WARNING on, its name, what it was added to, the class and the place; its text and traceback are in records of level INFO.
 - **Child processes** get `TRACEPARENT` and `BAGGAGE` in their environment, as your propagators write them. A child whose
   environment you emptied on purpose gets no `BAGGAGE`; with `TORCHSPAN_PROPAGATION=off` no child gets either.
 - **Callbacks and observers** are your code. They get the objects themselves, in your process.

@@ -53,6 +53,10 @@ NOT_IN_THE_PROGRAM = {
     "torchspan.run.signal": "the program would have to die of a signal",
     "torchspan.serving.kind": "the program would have to say that it serves",
     "torchspan.dropped.reason": "a trace would have to have two thousand spans",
+    **dict.fromkeys(
+        ("host.name", "process.runtime.name", "process.runtime.version", "torch.distributed.run.id"),
+        "a variable would have to name torchspan's resource detector",
+    ),
     "torch_tensorrt.timing_cache.file": "TensorRT-RTX has no timing cache",
     "torch_tensorrt.engine_cache.rejected.settings": "an entry would have to be written under a wrong key",
 }
