@@ -106,7 +106,7 @@ def one_pass():
     yield row("run of an execution context below an unsampled span", run, UNSAMPLED_NS)
     context_api.detach(token)
     with suppress_instrumentation():
-        yield row("run of an engine, instrumentation suppressed", execute, IDLE_NS)
+        yield row("run of an engine, instrumentation suppressed", execute, UNSAMPLED_NS)
     for what, provider in (("an API without SDK", NoOpTracerProvider()), ("OTEL_SDK_DISABLED", disabled_provider())):
         others = Hooks(provider)
         yield row(f"run of an engine, {what}", others.execute, IDLE_NS)
