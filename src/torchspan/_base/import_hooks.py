@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import wrapt
 
@@ -21,24 +22,32 @@ Action = Callable[[bool], Undo]
 
 
 def when_imported(name: str, action: Action) -> Undo:
-    """Run `action` once the module `name` has been imported, at once if it has been already.
+    """Run `action` once the module `name` has been imported, at once if it has been already. In the middle of its import, whichever
+    thread that is in, it has not been.
 
     The argument of `action` says whether it comes late: whether the import was before this call, so that others may have
     taken names from the module. Actions that wait for the same module run in the order of these calls. An action must not
     raise: the import would fail. The returned function undoes what `action` did, or, before the import, removes it.
     """
     waiting = _Waiting(name, action)
-    if sys.modules.get(name) is not None:  # None is how a program forbids an import
+    module = sys.modules.get(name)  # None is how a program forbids an import
+    if module is not None and not _is_being_imported(module):
         waiting.run(late=True)
         return waiting.undo
     with _LOCK:
         is_first = name not in _WAITING
         _WAITING.setdefault(name, []).append(waiting)
-    if is_first:
-        wrapt.register_post_import_hook(
-            functools.partial(_arrived, name), name
-        )  # not under the lock: it may run the hook at once
+    if module is not None:
+        _watch_import(name, module)
+    elif is_first:
+        _register(name)
     return waiting.undo
+
+
+def _register(name: str) -> None:
+    wrapt.register_post_import_hook(
+        functools.partial(_arrived, name), name
+    )  # it may run the hook at once: under no lock
 
 
 class _Waiting:
@@ -62,6 +71,46 @@ class _Waiting:
                 waiting.remove(self)
         if undo is not None:
             undo()
+
+
+# --- in the middle of an import ---------------------------------------------------------------------------------------
+# wrapt, like the program's own `import`, finds the module in `sys.modules` from the beginning of its import. What importlib goes
+# by itself is an attribute of the specification, `_initializing`, which it sets when the import begins and has ended
+# (importlib/_bootstrap.py, `_load_unlocked`).
+_BEING_IMPORTED = "_initializing"
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    spec = getattr(module, "__spec__", None)
+    return getattr(spec, _BEING_IMPORTED, False) is True and _BEING_IMPORTED in getattr(spec, "__dict__", {})
+
+
+def _watch_import(name: str, module: ModuleType) -> None:
+    """Have `_ended` called when the import of the module has ended, in the thread in which it ends."""
+    spec: Any = module.__spec__
+    kind = type(spec)
+
+    def is_going_on(_spec: Any) -> bool:
+        return True
+
+    def set_going_on(spec: Any, value: bool) -> None:
+        spec.__class__ = kind
+        setattr(spec, _BEING_IMPORTED, value)
+        if not value:
+            _ended(name)
+
+    attributes = {"__slots__": (), _BEING_IMPORTED: property(is_going_on, set_going_on)}
+    spec.__class__ = type(kind.__name__, (kind,), attributes)
+    if not vars(spec)[_BEING_IMPORTED]:  # it has ended meanwhile
+        setattr(spec, _BEING_IMPORTED, False)
+
+
+def _ended(name: str) -> None:
+    module = sys.modules.get(name)
+    if module is None:  # it has failed: the next one counts
+        _register(name)
+    else:
+        _arrived(name, module)
 
 
 def _arrived(name: str, _module: ModuleType) -> None:
