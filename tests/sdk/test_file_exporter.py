@@ -256,7 +256,8 @@ def on_a_thread(function):
     assert not thread.is_alive(), "it waits for itself"
 
 
-def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_nothing(path, monkeypatch):
+def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "trace.jsonl"
     exporter = FileSpanExporter(path)
     interrupted(monkeypatch, exporter.shutdown)
     on_a_thread(lambda: exporter.export(spans(1, "work")))
@@ -266,7 +267,8 @@ def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_not
     assert exporter.export(spans(1, "later")) is SpanExportResult.FAILURE
 
 
-def test_what_a_signal_handler_writes_in_the_middle_of_a_write_comes_after_it(path, monkeypatch):
+def test_what_a_signal_handler_writes_in_the_middle_of_a_write_comes_after_it(tmp_path, monkeypatch):
+    path = tmp_path / "trace.jsonl"
     exporter = FileSpanExporter(path)
     interrupted(monkeypatch, lambda: exporter.export(spans(1, "of the handler")))
     on_a_thread(lambda: exporter.export(spans(1, "work")))
@@ -274,7 +276,8 @@ def test_what_a_signal_handler_writes_in_the_middle_of_a_write_comes_after_it(pa
     assert names(path) == [["work"], ["of the handler"]]
 
 
-def test_what_a_signal_handler_wrote_that_ended_the_program_is_there_after_the_shutdown(path, monkeypatch):
+def test_what_a_signal_handler_wrote_that_ended_the_program_is_there_after_the_shutdown(tmp_path, monkeypatch):
+    path = tmp_path / "trace.jsonl"
     exporter = FileSpanExporter(path)
 
     def handler():

@@ -582,6 +582,25 @@ def test_what_waits_is_written_once_before_a_fork(own, path, stopped):
     assert names(path) == ["torch_tensorrt.execute", "in the child", "in the parent"]
 
 
+def test_a_signal_handler_that_shuts_down_in_the_middle_of_a_write_waits_for_nothing(own, processor, path, monkeypatch):
+    write = os.write
+
+    def interrupted(descriptor, data):
+        monkeypatch.setattr(os, "write", write)
+        done = write(descriptor, data)
+        own.start_span("of the handler").end()
+        processor.shutdown()
+        return done
+
+    monkeypatch.setattr(os, "write", interrupted)
+    thread = threading.Thread(target=lambda: own.start_span("work").end(), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive(), "it waits for itself"
+    processor.shutdown()
+    assert names(path) == ["work", "of the handler"]
+
+
 @needs_fork
 @forks
 def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it(own, processor, path):
