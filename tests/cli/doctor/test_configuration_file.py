@@ -194,6 +194,35 @@ def test_a_plug_in_inside_another_sampler_that_no_package_brings_fails(asked):
     assert (row.state, row.facts) == (State.FAILED, {"file": ["parent_based"]})
 
 
+def test_options_of_torchspans_sampler_in_the_file_are_dropped_and_that_is_a_warning(asked):
+    row = asked(WHOLE.replace("parentbased_torchspan:", "parentbased_torchspan:\n      other: 0.1"))["sdk.sampler"]
+
+    assert row[1:4] == (
+        State.WARNING,
+        (
+            "tracer_provider.sampler in the configuration file: parentbased_torchspan. OpenTelemetry drops the options of a "
+            "sampler that a package brings: other."
+        ),
+        (
+            "Write its rules as torchspan's settings: sample_… under instrumentation/development.python.torchspan, or "
+            "TORCHSPAN_SAMPLE_…."
+        ),
+    )
+
+
+def test_options_of_torchspans_id_generator_in_the_file_fail(asked):
+    row = asked(WHOLE.replace("id_generator:\n    torchspan:", "id_generator:\n    torchspan:\n      seed: 1"))
+
+    assert row["sdk.id_generator"][1:4] == (
+        State.FAILED,
+        (
+            "tracer_provider.id_generator in the configuration file: torchspan. It takes no options, and has seed: "
+            "OpenTelemetry's set-up fails, and no span leaves the program."
+        ),
+        "Remove the options.",
+    )
+
+
 PLUG_IN = """
         exporter:
           acme:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from torchspan._config_file import PLACE
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
@@ -158,9 +159,24 @@ def _in_file(
         summary = f"{place} in the configuration file: no package brings {', '.join(unknown)}. {LOST}"
         return Check(name, State.FAILED, summary, "Correct the name.", facts)
     if {*own} & {*found}:
-        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
+        return _own_in_file(name, f"{place} in the configuration file: {', '.join(found)}.", path, node, facts)
     given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
     return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
+
+
+def _own_in_file(name: str, given: str, path: tuple[str, ...], node: Any, facts: Mapping[str, Any]) -> Check:
+    """A plug-in of torchspan's in the file. Its node takes no options: OpenTelemetry calls it with none."""
+    plug_ins = getattr(node, "additional_properties", {}).values()
+    options = sorted(str(key) for each in plug_ins if isinstance(each, Mapping) for key in each)
+    if not options:
+        return Check(name, State.OK, given, facts=facts)
+    facts = {**facts, "options": options}
+    if path[-1] == "id_generator":
+        summary = f"{given} It takes no options, and has {', '.join(options)}: {LOST}"
+        return Check(name, State.FAILED, summary, "Remove the options.", facts)
+    summary = f"{given} OpenTelemetry drops the options of a sampler that a package brings: {', '.join(options)}."
+    remedy = f"Write its rules as torchspan's settings: sample_… under {PLACE}, or TORCHSPAN_SAMPLE_…."
+    return Check(name, State.WARNING, summary, remedy, facts)
 
 
 _GROUPS = {
