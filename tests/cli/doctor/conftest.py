@@ -20,8 +20,10 @@ OFFLINE = [
 
 
 @pytest.fixture
-def rows():
-    """The rows of these checks in an environment with these variables, by name."""
+def rows(monkeypatch):
+    """The rows of these checks in an environment with these variables, by name. No observed library has been imported."""
+    for name in ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
     checks = [check for check in doctor.checks() if check.__module__ in OFFLINE]
 
     def ask(**environment):
