@@ -7,6 +7,7 @@ real builder is called, on its thread, as TensorRT hands over its own; everythin
 
 import contextlib
 import logging
+import re
 import threading
 
 import pytest
@@ -385,8 +386,8 @@ def test_names_of_the_users_modules_and_arguments_do_not_leave(instrument, expor
     with contextlib.suppress(RuntimeError, AssertionError):
         torch_tensorrt.compile(Named().eval(), ir="dynamo", inputs=[models.image()], min_block_size=1, **settings)
     assert len(lines(build(exporter))) >= 4
-    for word in ("secret-4711", "secret_4711", "4711", "secret"):
-        assert word not in exported(exporter)
+    assert "secret" not in exported(exporter)
+    assert not re.search(r"\b4711\b", exported(exporter))  # ids of spans may have these digits in them
 
 
 def test_with_capture_text_lines_are_whole_and_bounded(instrument, exporter, during_the_build):
