@@ -35,6 +35,10 @@ def unmeasured():
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 
 
+UNMEASURED = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""}
+"""Variables for a program in which coverage is not measured, and which has loaded nothing of coverage's."""
+
+
 def run(program, *helpers, folder, path=(), timeout=300, measured=True, **environment):
     """Runs `program()` in a new Python, with `helpers` beside it; all are functions of plain source.
 

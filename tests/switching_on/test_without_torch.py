@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from support.child import UNMEASURED
 from support.receiver import Receiver
 
 NO_EXPORT = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
@@ -14,8 +15,6 @@ EVERY_PART = {
     "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": "torchspan",
 }
 OFF = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"}
-UNMEASURED = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""}
-"""Coverage would import `subprocess`, which torchspan waits for."""
 LIBRARIES = ("torch", "torch_tensorrt", "torch_tensorrt_rtx", "tensorrt", "tensorrt_rtx")
 
 WORK = """
@@ -51,6 +50,7 @@ def found(instrumented):
     with Receiver() as receiver:
         endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
         for is_on, variables in ((True, {}), (False, OFF)):
+            # Coverage would import `subprocess`, which torchspan waits for.
             done = instrumented(WORK, **endpoint, **variables, **UNMEASURED)
             assert (done.status, done.err) == (0, "")
             result[is_on] = json.loads(done.out)
