@@ -12,16 +12,13 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-import backends as programs
 import torchspan.testing
-from support import backends
 from support.emitted import EMITTED
 from support.metrics import Metrics
+from support.needs import Needs
 from support.run_log import RunLog
 from torchspan import TorchspanInstrumentor, _settings
 
-# Before the variables that name programs are gone, and the folder for caches is another.
-backends.USED.update({name: used for name, each in programs.BY_NAME.items() if (used := each.found())})
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
 for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "OTEL_"))]:
@@ -98,25 +95,7 @@ def nothing_is_left_over():
 
 def pytest_configure(config):
     config.pluginmanager.register(RunLog(config))
-    if hasattr(config, "workerinput"):
-        backends.USED.update(config.workerinput["backends"])
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node):
-    """The workers of pytest-xdist get the environment that this process has by now."""
-    node.workerinput["backends"] = backends.USED
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item):
-    """A test without its program is skipped, before its fixtures begin to work; the run's end lists it."""
-    backends.MARKED.clear()
-    for mark in item.iter_markers("needs"):
-        for name in mark.args:
-            if name not in backends.USED:
-                pytest.skip(backends.why_not(name))
-            backends.MARKED.add(name)
+    config.pluginmanager.register(Needs(config))
 
 
 def pytest_collection_modifyitems(items):

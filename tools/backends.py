@@ -141,8 +141,9 @@ def is_address(given):
 def addresses(given):
     """(address of the API, address for OTLP/HTTP) of `API` or `API,OTLP`; without the second, port 4318 of the same host."""
     api, _, otlp = given.partition(",")
-    host = urllib.parse.urlsplit(api)
-    return api.rstrip("/"), otlp.rstrip("/") or f"{host.scheme}://{host.hostname}:4318"
+    split = urllib.parse.urlsplit(api)
+    host = f"[{split.hostname}]" if ":" in split.hostname else split.hostname
+    return api.rstrip("/"), otlp.rstrip("/") or f"{split.scheme}://{host}:4318"
 
 
 def cache():

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real programs behind torchspan, on loopback: the Collector, Jaeger, Prometheus and Tempo.
 
-A test that uses one is marked with its name, `pytest.mark.needs("otelcol-torchspan", "jaeger")`; where a program is not there
-the test is skipped, and the end of the run lists it below the program. Data and output are in temporary folders; the output is
-shown where the test fails.
+A test that runs one is marked with its name (`tests/support/needs.py`). Data and output are in temporary folders; the output
+is shown where the test fails.
 """
 
 import json
@@ -13,34 +12,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import yaml
-
 import backends
 import running
-from support import run_log
+from support.needs import program
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGURATIONS = ROOT / "collector-config"
 
-USED = {}
-"""Program → path or address, of those that are there; `tests/conftest.py` fills it."""
-MARKED = set()
-"""The programs that the running test is marked with."""
-
 _LEVEL = re.compile(r"^\S+\t(\w+)\t")
-
-
-def program(name):
-    """Path or address of a program that the running test is marked with."""
-    if name not in MARKED:
-        raise LookupError(f'the test uses {name} and is not marked: pytest.mark.needs("{name}")')
-    run_log.write("program", name=name, used=USED[name])
-    return USED[name]
-
-
-def why_not(name):
-    """The reason to skip a test that needs a program which is not there."""
-    return f"{name} is not here: {backends.BY_NAME[name].how_to_get}"
 
 
 @dataclass
@@ -99,7 +78,7 @@ def collector(*layers, environment=None, data=None, wait=True):
         for number, layer in enumerate(layers):
             if isinstance(layer, dict):
                 path = folder / f"layer-{number}.yaml"
-                path.write_text(yaml.safe_dump(layer), encoding="utf-8")
+                path.write_text(json.dumps(layer), encoding="utf-8")
             else:
                 path = CONFIGURATIONS / layer
             command += ["--config", path]
@@ -166,7 +145,7 @@ def jaeger(*, ports=None):
             "JAEGER_HEALTH_PORT": str(health),
         }
         config = folder / "jaeger.yaml"
-        config.write_text(yaml.safe_dump(JAEGER), encoding="utf-8")
+        config.write_text(json.dumps(JAEGER), encoding="utf-8")
         ready = f"http://127.0.0.1:{health}/status"
         with _run("jaeger", [used, "--config", config], folder, variables, ready) as started:
             yield Backend(f"http://127.0.0.1:{api}", f"http://127.0.0.1:{otlp}", started)
@@ -184,7 +163,7 @@ def prometheus(config, *options):
         (port,) = running.free_ports(1)
         if isinstance(config, dict):
             path = folder / "prometheus.yml"
-            path.write_text(yaml.safe_dump(config), encoding="utf-8")
+            path.write_text(json.dumps(config), encoding="utf-8")
             config = path
         api = f"http://127.0.0.1:{port}"
         command = [used, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
