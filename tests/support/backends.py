@@ -14,20 +14,25 @@ from pathlib import Path
 
 import backends
 import running
+import services
 from support.needs import program
 
-ROOT = Path(__file__).resolve().parents[2]
-CONFIGURATIONS = ROOT / "collector-config"
+CONFIGURATIONS = services.CONFIGURATIONS
 
 _LEVEL = re.compile(r"^\S+\t(\w+)\t")
 
 
 @dataclass
 class Collector:
-    """A Collector that runs. `grpc` is host:port; `http` and `own_metrics` are addresses; `data` is the folder of its queue."""
+    """A Collector that runs.
+
+    grpc: host:port. http, metrics, own_metrics: addresses; the second is where Prometheus reads what programs measured. data:
+    the folder of its queue.
+    """
 
     grpc: str
     http: str
+    metrics: str
     own_metrics: str
     data: Path
     ports: dict[str, int]
@@ -64,32 +69,23 @@ def collector(*layers, environment=None, data=None, wait=True):
     is ready; without, it may be one that ends at once.
     """
     with _folder("collector") as folder:
-        kinds = ("GRPC", "HTTP", "HEALTH", "SELF", "METRICS")
-        *listening, nothing = running.free_ports(len(kinds) + 1)
+        (nothing,) = running.free_ports(1)
         data = Path(data) if data else folder / "data"
         variables = {
-            **{f"TORCHSPAN_{kind}_PORT": str(port) for kind, port in zip(kinds, listening, strict=True)},
             "TORCHSPAN_OTLP_ENDPOINT": f"http://127.0.0.1:{nothing}",
             "TORCHSPAN_DATA": str(data),
             **(environment or {}),
         }
-        ports = {kind.lower(): int(variables[f"TORCHSPAN_{kind}_PORT"]) for kind in kinds}
-        command = [program("otelcol-torchspan")]
-        for number, layer in enumerate(layers):
-            if isinstance(layer, dict):
-                path = folder / f"layer-{number}.yaml"
-                path.write_text(json.dumps(layer), encoding="utf-8")
-            else:
-                path = CONFIGURATIONS / layer
-            command += ["--config", path]
-        health = f"http://127.0.0.1:{ports['health']}/"
-        with _run("collector", command, folder, variables, health, wait=wait) as started:
+        files = [_written(layer, folder / f"layer-{number}.yaml") for number, layer in enumerate(layers)]
+        with _run(services.Collector, folder, files, wait=wait, **variables) as (started, ports):
+            of = {name.split("_")[1].lower(): port for name, port in ports.items()}
             yield Collector(
-                f"127.0.0.1:{ports['grpc']}",
-                f"http://127.0.0.1:{ports['http']}",
-                f"http://127.0.0.1:{ports['self']}/metrics",
+                f"127.0.0.1:{of['grpc']}",
+                f"http://127.0.0.1:{of['http']}",
+                f"http://127.0.0.1:{of['metrics']}/metrics",
+                f"http://127.0.0.1:{of['self']}/metrics",
                 data,
-                ports,
+                of,
                 started,
             )
 
@@ -109,120 +105,51 @@ class Backend:
         self._running.kill()
 
 
-JAEGER = {
-    "service": {
-        "extensions": ["jaeger_storage", "jaeger_query", "healthcheckv2"],
-        "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}},
-        "telemetry": {"metrics": {"level": "none"}},
-    },
-    "extensions": {
-        "jaeger_query": {
-            "storage": {"traces": "memory"},
-            "http": {"endpoint": "127.0.0.1:${env:JAEGER_API_PORT}"},
-            "grpc": {"endpoint": "127.0.0.1:${env:JAEGER_API_GRPC_PORT}"},
-        },
-        "jaeger_storage": {"backends": {"memory": {"memory": {"max_traces": 100000}}}},
-        "healthcheckv2": {"use_v2": True, "http": {"endpoint": "127.0.0.1:${env:JAEGER_HEALTH_PORT}"}},
-    },
-    "receivers": {"otlp": {"protocols": {"http": {"endpoint": "127.0.0.1:${env:JAEGER_OTLP_PORT}"}}}},
-    "exporters": {"jaeger_storage_exporter": {"trace_storage": "memory"}},
-}
-
-
 @contextmanager
-def jaeger(*, ports=None):
-    """A Jaeger that keeps traces in memory, or the one whose address was given. ports: API and OTLP/HTTP, both free otherwise."""
+def jaeger(**ports):
+    """A Jaeger that keeps traces in memory, or the one whose address was given. ports: JAEGER_OTLP_PORT and so on."""
     used = program("jaeger")
     if backends.is_address(used):
         yield Backend(*backends.addresses(used))
         return
-    with _folder("jaeger") as folder:
-        api, otlp, grpc, health = (*(ports or running.free_ports(2)), *running.free_ports(2))
-        variables = {
-            "JAEGER_API_PORT": str(api),
-            "JAEGER_OTLP_PORT": str(otlp),
-            "JAEGER_API_GRPC_PORT": str(grpc),
-            "JAEGER_HEALTH_PORT": str(health),
-        }
-        config = folder / "jaeger.yaml"
-        config.write_text(json.dumps(JAEGER), encoding="utf-8")
-        ready = f"http://127.0.0.1:{health}/status"
-        with _run("jaeger", [used, "--config", config], folder, variables, ready) as started:
-            yield Backend(f"http://127.0.0.1:{api}", f"http://127.0.0.1:{otlp}", started)
+    variables = {name: str(port) for name, port in ports.items()}
+    with _folder("jaeger") as folder, _run(services.Jaeger, folder, **variables) as (started, of):
+        yield Backend(
+            f"http://127.0.0.1:{of['JAEGER_API_PORT']}", f"http://127.0.0.1:{of['JAEGER_OTLP_PORT']}", started
+        )
 
 
 @contextmanager
 def prometheus(config, *options):
     """A Prometheus with a configuration (a dict, or the path of a file) and exemplars, started with `options` besides."""
-    used = program("prometheus")
-    if backends.is_address(used):
+    if backends.is_address(program("prometheus")):
         raise LookupError(
             "prometheus is started with the configuration of the test: TORCHSPAN_TEST_PROMETHEUS takes a path"
         )
     with _folder("prometheus") as folder:
-        (port,) = running.free_ports(1)
-        if isinstance(config, dict):
-            path = folder / "prometheus.yml"
-            path.write_text(json.dumps(config), encoding="utf-8")
-            config = path
-        api = f"http://127.0.0.1:{port}"
-        command = [used, f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}"]
-        command += [f"--web.listen-address=127.0.0.1:{port}", "--enable-feature=exemplar-storage", *options]
-        with _run("prometheus", command, folder, {}, f"{api}/-/ready") as started:
+        config = _written(config, folder / "of-test.yml")
+        with _run(services.Prometheus, folder, config, *options) as (started, of):
+            api = f"http://127.0.0.1:{of['PROMETHEUS_PORT']}"
             yield Backend(api, f"{api}/api/v1/otlp", started)
-
-
-def tempo_configuration(folder, api, grpc, otlp):
-    """Of a Tempo 3 that makes spans searchable within seconds. folder: of its data; the others: ports."""
-    return {
-        "stream_over_http_enabled": True,
-        "server": {
-            "http_listen_address": "127.0.0.1",
-            "http_listen_port": api,
-            "grpc_listen_address": "127.0.0.1",
-            "grpc_listen_port": grpc,
-        },
-        "distributor": {"receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{otlp}"}}}}},
-        "memberlist": {"bind_addr": ["127.0.0.1"]},
-        "querier": {"frontend_worker": {"frontend_address": f"127.0.0.1:{grpc}"}},
-        "backend_worker": {"backend_scheduler_addr": f"127.0.0.1:{grpc}"},
-        "backend_scheduler": {"local_work_path": f"{folder}/scheduler"},
-        "live_store": {
-            "max_trace_idle": "1s",
-            "max_trace_live": "2s",
-            "flush_check_period": "1s",
-            "max_block_duration": "1s",
-            "wal": {"path": f"{folder}/live"},
-            "shutdown_marker_dir": f"{folder}/marker",
-        },
-        "storage": {
-            "trace": {
-                "backend": "local",
-                "wal": {"path": f"{folder}/wal"},
-                "local": {"path": f"{folder}/blocks"},
-                "blocklist_poll": "1s",
-            }
-        },
-        "query_frontend": {"query_end_cutoff": "1s"},  # the default hides the newest 30 s
-        "usage_report": {"reporting_enabled": False},
-    }
 
 
 @contextmanager
 def tempo():
-    """A Tempo 3, or the one whose address was given."""
+    """A Tempo 3 that makes spans searchable within seconds, or the one whose address was given."""
     used = program("tempo")
     if backends.is_address(used):
         yield Backend(*backends.addresses(used))
         return
-    with _folder("tempo") as folder:
-        api, grpc, otlp = running.free_ports(3)
-        config = folder / "tempo.yaml"
-        config.write_text(json.dumps(tempo_configuration(folder, api, grpc, otlp)), encoding="utf-8")
-        command = [used, f"-config.file={config}"]
-        # Asked to end, it takes 30 s.
-        with _run("tempo", command, folder, {}, f"http://127.0.0.1:{api}/ready", stop=running.Running.kill) as started:
-            yield Backend(f"http://127.0.0.1:{api}", f"http://127.0.0.1:{otlp}", started)
+    with _folder("tempo") as folder, _run(services.Tempo, folder) as (started, of):
+        yield Backend(f"http://127.0.0.1:{of['TEMPO_API_PORT']}", f"http://127.0.0.1:{of['TEMPO_OTLP_PORT']}", started)
+
+
+def _written(config, path):
+    """The path of a configuration; a dict is written to `path` first."""
+    if not isinstance(config, dict):
+        return config
+    path.write_text(json.dumps(config), encoding="utf-8")  # JSON is YAML
+    return path
 
 
 @contextmanager
@@ -232,12 +159,15 @@ def _folder(name):
 
 
 @contextmanager
-def _run(name, command, folder, environment, ready_url, *, wait=True, stop=running.Running.stop):
-    started = running.Running(name, command, folder / f"{name}.log", environment, ready_url)
+def _run(kind, folder, *arguments, wait=True, **variables):
+    """A service that was started, and its ports: those in the variables, and free ones."""
+    free = dict(zip(kind.PORTS, running.free_ports(len(kind.PORTS)), strict=True))
+    ports = {name: int(variables.get(name, port)) for name, port in free.items()}
+    started = kind(program(kind.program), folder, ports, *arguments).start(**variables)
     try:
         if wait:
             started.wait_until_ready()
-        yield started
+        yield started, ports
     finally:
-        stop(started)
-        print(f"--- what {name} said\n{started.said()}")
+        started.stop(kind.STOP_S)
+        print(f"--- what {kind.program} said\n{started.said()}")
