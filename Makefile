@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends format lint types docs bench test-versions clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs bench test-versions clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -29,6 +29,15 @@ test: setup  ## every check: formatting, lint, types, tests, README, examples, d
 # Needs a Python alone, not what `setup` installs.
 backends:  ## the Collector, Jaeger and Prometheus that tests run, from source (needs Go; about 20 minutes the first time)
 	@$(PLAIN_PYTHON) tools/backends.py $(ONLY)
+
+up:  ## Collector, Jaeger and Prometheus on this machine, built first where they are missing; prints their addresses
+	@$(PLAIN_PYTHON) tools/local.py up
+
+down:  ## end them and remove their data
+	@$(PLAIN_PYTHON) tools/local.py down
+
+demo-up: setup  ## the demo, with its trace and metrics sent to what `make up` started
+	@$(BIN)/python tools/local.py demo
 
 format: setup  ## format the code
 	@$(BIN)/python -m ruff format

@@ -9,7 +9,6 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import ExitStack
 from pathlib import Path
 
 READY_S = 60
@@ -24,19 +23,27 @@ class NotReadyError(Exception):
     """A program ended, or did not answer in time; the message has the end of its output."""
 
 
+def is_free(port):
+    """Whether a program could listen on this port of 127.0.0.1."""
+    with socket.socket() as listening:
+        # As Go's servers do: a port whose last connections have only just been closed is free.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+            listening.listen()
+        except OSError:
+            return False
+        return True
+
+
 def free_ports(count):
     """That many different ports of 127.0.0.1 on which no program listens."""
-    with ExitStack() as held:
-        ports = []
-        while len(ports) < count:
-            port = random.choice(BELOW_EPHEMERAL)
-            try:
-                # Without SO_REUSEADDR, as strict as the strictest program.
-                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            except OSError:
-                continue
+    ports = []
+    while len(ports) < count:
+        port = random.choice(BELOW_EPHEMERAL)
+        if port not in ports and is_free(port):
             ports.append(port)
-        return ports
+    return ports
 
 
 def answers(url):
@@ -46,6 +53,11 @@ def answers(url):
             return response.status == 200
     except (OSError, urllib.error.URLError, http.client.HTTPException):
         return False
+
+
+def _without_telemetry(environ):
+    """Without what makes programs of OpenTelemetry trace themselves, with the settings of another."""
+    return {name: value for name, value in environ.items() if not name.startswith("OTEL_")}
 
 
 class Running:
@@ -61,7 +73,7 @@ class Running:
             self.process = subprocess.Popen(
                 list(map(str, command)),
                 cwd=self.output.parent,
-                env={**os.environ, **environment},
+                env={**_without_telemetry(os.environ), **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

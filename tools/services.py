@@ -86,6 +86,10 @@ class Jaeger(Service):
     def command(self):
         return [self.path, "--config", LOCAL / "jaeger.yaml"]
 
+    def environment(self):
+        # Else it traces its own queries, and sends them to port 4317: to the Collector, and back to itself.
+        return {"OTEL_TRACES_SAMPLER": "always_off", **super().environment()}
+
 
 class Prometheus(Service):
     """Prometheus, with exemplars. config: path of its configuration. options: more of its own."""
