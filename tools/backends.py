@@ -16,7 +16,6 @@ import tempfile
 import threading
 import time
 import urllib.parse
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +101,8 @@ class GoProgram(Program):
         for name in ("go.mod", "go.sum"):
             shutil.copy(self.sources / name, folder)
         made = folder / "bin" / self.name
-        run("go", "build", "-v", *BUILD_OPTIONS, "-tags", self.tags, "-o", made, self.package)
+        packages = run("go", "list", "-deps", "-tags", self.tags, self.package)
+        run("go", "build", "-v", *BUILD_OPTIONS, "-tags", self.tags, "-o", made, self.package, packages=len(packages))
         return made
 
 
@@ -181,10 +181,13 @@ class _Commands:
     def __init__(self, name, folder, say):
         self._name, self._folder, self._say = name, folder, say
         self._begun = time.monotonic()
-        self._downloads = self._packages = 0
+        self._downloads = 0
 
-    def run(self, *command, environment=None):
-        """Run one command to its end. Raises BuildError with the end of what it said."""
+    def run(self, *command, environment=None, packages=0):
+        """Run one command to its end, and return the lines that it wrote, those on downloads apart. Raises BuildError.
+
+        packages: how many it names as it compiles them, at most; those that earlier builds compiled are not named.
+        """
         command = list(map(str, command))
         try:
             process = subprocess.Popen(
@@ -201,33 +204,31 @@ class _Commands:
             raise BuildError(
                 f"{self._name} could not be built: `{' '.join(command)}` does not start: {error}"
             ) from error
-        lines = deque(maxlen=20)
+        lines = []
         reader = threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True)
         reader.start()
         try:
             while reader.is_alive():
                 reader.join(PROGRESS_S)
                 if reader.is_alive():
-                    self._say(self._progress())
+                    compiled = f", {len(lines)} of at most {packages} packages compiled" if packages else ""
+                    self._say(f"{self._name}: {_elapsed(self._begun)}, {self._downloads} downloads{compiled}")
             status = process.wait()
         finally:
             process.kill()
             process.wait()
         if status:
-            said = "".join(lines)
+            said = "".join(lines[-20:])
             raise BuildError(f"{self._name} could not be built: `{' '.join(command)}` ended with {status}:\n{said}")
+        return lines
 
     def _read(self, output, lines):
         with output:
             for line in output:
-                lines.append(line)
                 if line.startswith("go: downloading "):
                     self._downloads += 1
                 else:
-                    self._packages += 1
-
-    def _progress(self):
-        return f"{self._name}: {_elapsed(self._begun)}, {self._downloads} downloads, {self._packages} packages compiled"
+                    lines.append(line)
 
 
 def _elapsed(begun):
