@@ -164,7 +164,7 @@ def _programs():
     if missing:
         minutes = sum(each.minutes for each in missing)
         names = ", ".join(each.name for each in missing)
-        say(f"To be built first: {names}; about {minutes:g} min on two idle cores and a download of 1 GB. Once.")
+        say(f"To be built first: {names}; about {minutes:g} min on two idle cores and a download of 0.8 GB. Once.")
     for each in missing:
         backends.build(each, say)
     found = {each.name: used for each in wanted if (used := each.found())}

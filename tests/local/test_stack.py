@@ -39,13 +39,14 @@ pytestmark = pytest.mark.needs(*PROGRAMS)
 class Stack:
     """What the commands printed, and the folder with the data."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
+        """more: programs besides the three."""
         self.folder = folder / "stack"
         ports = {name: port for kind in local.KINDS for name, port in kind.PORTS.items()}
         self._environment = {
             **os.environ,
             **{name: str(port) for name, port in zip(ports, running.free_ports(len(ports)), strict=True)},
-            **{backends.BY_NAME[name].variable: program(name) for name in PROGRAMS},
+            **{backends.BY_NAME[name].variable: program(name) for name in (*PROGRAMS, *more)},
             "TORCHSPAN_LOCAL": str(self.folder),
         }
 
@@ -155,3 +156,16 @@ def test_down_ends_the_real_programs(tmp_path):
     assert len(processes) == 3
     assert stack.run("down") == ["Down: otelcol-torchspan, prometheus, jaeger."]
     assert not any(each.runs() for each in processes)
+
+
+@pytest.mark.needs("tempo")
+def test_a_tempo_that_is_given_has_the_trace_too_and_the_search_that_is_printed_finds_it(tmp_path):
+    stack = Stack(tmp_path, "tempo")
+    stack.run("up")
+    try:
+        said = stack.run("demo", "--", sys.executable, "-c", PROGRAM)
+        (jaegers,) = fetch(next(line for line in said if line.startswith(stack.address("jaeger"))))["data"]
+        (tempos,) = fetch(said[-1])["traces"]
+        assert (jaegers["traceID"], tempos["traceID"].zfill(32)) == (said[0], said[0])
+    finally:
+        stack.run("down")

@@ -248,3 +248,9 @@ def test_the_modules_of_the_collector_are_those_of_its_manifest():
     listed = re.findall(r"gomod: (\S+ \S+)", (backends.DISTRIBUTION / "manifest.yaml").read_text(encoding="utf-8"))
     required = (backends.DISTRIBUTION / "go.mod").read_text(encoding="utf-8")
     assert [each for each in listed if f"\t{each}\n" not in required] == []
+
+
+def test_neither_generated_sources_nor_programs_are_in_the_repository():
+    folders = (backends.DISTRIBUTION, backends.WRAPPERS)
+    kept = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert {path.name for path in kept} == {"manifest.yaml", "go.mod", "go.sum"}
