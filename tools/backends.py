@@ -80,7 +80,7 @@ class GoProgram(Program):
 
     @property
     def how_to_get(self):
-        return f"`make backends` builds it; or {self.variable}=/path/to/{self.name}"
+        return f"`make backends` builds it, and {self.variable}=/path/to/{self.name} names another"
 
     def key(self):
         """What the built file depends on."""

@@ -80,8 +80,9 @@ class Needs:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item):
+        needed = _of(item)
+        missing = [name for name in needed if not _is_there(name)]
+        if missing:
+            pytest.skip("; ".join(f"{name} is not here: {backends.BY_NAME[name].how_to_get}" for name in missing))
         _marked.clear()
-        for name in _of(item):
-            if not _is_there(name):
-                pytest.skip(f"{name} is not here: {backends.BY_NAME[name].how_to_get}")
-            _marked.add(name)
+        _marked.update(needed)

@@ -225,8 +225,8 @@ def test_a_build_says_every_few_seconds_how_far_it_is(calls, monkeypatch, capsys
 def test_a_list_builds_none(calls, capsys):
     assert backends.main(["--list"]) == 0
     assert capsys.readouterr().out.splitlines()[:2] == [
-        "otelcol-torchspan: not here; `make backends` builds it; or TORCHSPAN_TEST_OTELCOL=/path/to/otelcol-torchspan",
-        "jaeger: not here; `make backends` builds it; or TORCHSPAN_TEST_JAEGER=/path/to/jaeger",
+        "otelcol-torchspan: not here; `make backends` builds it, and TORCHSPAN_TEST_OTELCOL=/path/to/otelcol-torchspan names another",
+        "jaeger: not here; `make backends` builds it, and TORCHSPAN_TEST_JAEGER=/path/to/jaeger names another",
     ]
     assert not calls.exists()
 

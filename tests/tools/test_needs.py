@@ -94,10 +94,12 @@ def program(path):
 
 def test_a_test_without_its_program_is_skipped_and_listed_below_it(suite):
     _, run = suite.finish(suite())
-    reason = "jaeger is not here: `make backends` builds it; or TORCHSPAN_TEST_JAEGER=/path/to/jaeger"
+    jaeger = "jaeger is not here: `make backends` builds it, and TORCHSPAN_TEST_JAEGER=/path/to/jaeger names another"
+    tempo = "tempo is not here: TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs"
     assert list(what_is_missing.tests(run)) == [
-        f"Tests that were skipped (2): {reason}",
+        f"Tests that were skipped (1): {jaeger}",
         "  test_first.py::test_needs_jaeger",
+        f"Tests that were skipped (1): {jaeger}; {tempo}",
         "  test_first.py::test_needs_two",
     ]
     assert run["program"] == []
