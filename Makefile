@@ -27,7 +27,7 @@ test: setup  ## every check: formatting, lint, types, tests, README, examples, d
 	@$(BIN)/python tools/check.py $(if $(ALL),--all) $(if $(filter build,$(BACKENDS)),--build-backends)
 
 # Needs a Python alone, not what `setup` installs.
-backends:  ## the Collector, Jaeger and Prometheus that tests run, from source (needs Go; about 20 minutes the first time)
+backends:  ## the Collector, Jaeger and Prometheus that tests run, from source (needs Go; about 15 minutes the first time)
 	@$(PLAIN_PYTHON) tools/backends.py $(ONLY)
 
 up:  ## Collector, Jaeger and Prometheus on this machine, built first where they are missing; prints their addresses

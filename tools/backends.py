@@ -124,7 +124,7 @@ class Collector(GoProgram):
 
 _PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 BACKENDS = (
-    Collector("otelcol-torchspan", DISTRIBUTION, 6, ".", tags="grpcnotrace"),
+    Collector("otelcol-torchspan", DISTRIBUTION, 5, ".", tags="grpcnotrace"),
     GoProgram("jaeger", WRAPPERS / "jaeger", 3, "github.com/jaegertracing/jaeger/cmd/jaeger"),
     GoProgram("prometheus", WRAPPERS / "prometheus", 2, f"{_PROMETHEUS}/prometheus", tags="netgo,remove_all_sd"),
     GoProgram("promtool", WRAPPERS / "prometheus", 0.5, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),

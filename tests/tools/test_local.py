@@ -255,7 +255,7 @@ def test_what_is_missing_is_built_first_and_how_long_that_takes_is_said(machine,
     assert local.main(["up"]) == 0
     assert built == ["jaeger", "otelcol-torchspan"]
     assert capsys.readouterr().out.splitlines()[0] == (
-        "To be built first: jaeger, otelcol-torchspan; about 9 min on two idle cores and a download of 0.8 GB. Once."
+        "To be built first: jaeger, otelcol-torchspan; about 8 min on two idle cores and a download of 0.8 GB. Once."
     )
 
 
