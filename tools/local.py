@@ -31,6 +31,9 @@ SERVICE_NAME = "torchspan-demo"
 FETCH_S = 60
 """How long a trace may take from the program's end until it can be fetched."""
 
+STEADY_S = 0.5
+"""A trace is whole when no span has come for that long: the Collector sends what it has every 0.2 s."""
+
 
 class LocalError(Exception):
     """Something that the user can put right; the message says what and how."""
@@ -291,30 +294,32 @@ def demo(folder, command):
     status = subprocess.run(command, env=environment, check=False).returncode
     if status:
         return status
-    _wait_for("Jaeger", lambda: _arrived_in_jaeger(stack, begun_us))
+    _wait_for("Jaeger", lambda: _spans_in_jaeger(stack, begun_us))
     if "tempo" in stack.addresses:
-        _wait_for("Tempo", lambda: _arrived_in_tempo(stack, begun_us))
+        _wait_for("Tempo", lambda: _traces_in_tempo(stack, begun_us))
     say("")
     _print_queries(stack)
     return 0
 
 
-def _wait_for(name, arrived):
-    until = time.monotonic() + FETCH_S
-    while not arrived():
+def _wait_for(name, count):
+    """Return when something has arrived and no more does."""
+    before, until = 0, time.monotonic() + FETCH_S
+    while not (now := count()) or now != before:
         if time.monotonic() > until:
             raise LocalError(f"the trace did not arrive in {name} within {FETCH_S} s of the program's end")
-        time.sleep(0.2)
+        before = now
+        time.sleep(STEADY_S)
 
 
-def _arrived_in_jaeger(stack, since_us):
+def _spans_in_jaeger(stack, since_us):
     found = _json(jaeger_query(stack)).get("data") or []
-    return any(span["startTime"] >= since_us for trace in found for span in trace["spans"])
+    return sum(span["startTime"] >= since_us for trace in found for span in trace["spans"])
 
 
-def _arrived_in_tempo(stack, since_us):
+def _traces_in_tempo(stack, since_us):
     found = _json(tempo_query(stack)).get("traces") or []
-    return any(int(trace["startTimeUnixNano"]) >= since_us * 1000 for trace in found)
+    return sum(int(trace["startTimeUnixNano"]) >= since_us * 1000 for trace in found)
 
 
 def _json(url):

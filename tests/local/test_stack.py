@@ -147,7 +147,7 @@ def test_the_collector_complains_of_nothing(stack):
 def test_the_demos_compilations_are_found_by_the_address_that_is_printed(stack):
     (trace,) = fetch(stack.run("demo")[-1])["data"]
     names = [span["operationName"] for span in trace["spans"]]
-    assert (names.count("torch_tensorrt.compile"), names.count("torch_tensorrt.convert_to_engine")) == (2, 3)
+    assert (names.count("torch_tensorrt.compile"), names.count("torch_tensorrt.convert")) == (2, 3)
 
 
 def test_down_ends_the_real_programs(tmp_path):

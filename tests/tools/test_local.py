@@ -292,6 +292,25 @@ def test_the_demo_is_run_with_the_collectors_address_and_waited_for(machine, cap
         assert len(json.load(response)["data"]) == 1
 
 
+ONE_BY_ONE = """
+import os, pathlib, sys, time
+now = str(time.time_ns() // 1000) + "\\n"
+if os.fork() == 0:  # spans arrive after the program has ended
+    for number in range(4):
+        time.sleep(0.4)
+        with open(pathlib.Path(sys.argv[1], "spans"), "a") as file:
+            file.write(now)
+    os._exit(0)
+"""
+
+
+def test_a_trace_is_waited_for_until_no_more_of_it_comes(machine, monkeypatch):
+    monkeypatch.setattr(local, "STEADY_S", 2)
+    assert local.main(["up"]) == 0
+    assert local.main(["demo", "--", sys.executable, "-S", "-c", ONE_BY_ONE, str(machine)]) == 0
+    assert len((machine / "spans").read_text().split()) == 4
+
+
 def test_a_trace_of_an_earlier_demo_is_not_taken_for_this_one(machine, capsys, monkeypatch):
     monkeypatch.setattr(local, "FETCH_S", 0.3)
     (machine / "spans").write_text("1000000")
