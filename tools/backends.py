@@ -127,7 +127,7 @@ BACKENDS = (
     Collector("otelcol-torchspan", DISTRIBUTION, 5, ".", tags="grpcnotrace"),
     GoProgram("jaeger", WRAPPERS / "jaeger", 3, "github.com/jaegertracing/jaeger/cmd/jaeger"),
     GoProgram("prometheus", WRAPPERS / "prometheus", 2, f"{_PROMETHEUS}/prometheus", tags="netgo,remove_all_sd"),
-    GoProgram("promtool", WRAPPERS / "prometheus", 0.5, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
+    GoProgram("promtool", WRAPPERS / "prometheus", 1, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
     Program("tempo"),
 )
 BY_NAME = {each.name: each for each in BACKENDS}

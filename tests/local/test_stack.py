@@ -15,6 +15,7 @@ import pytest
 import backends
 import local
 import running
+import services
 from support.needs import program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -141,6 +142,14 @@ def test_jaeger_has_no_service_but_the_users(stack):
 def test_the_collector_complains_of_nothing(stack):
     log = (stack.folder / "otelcol-torchspan" / "otelcol-torchspan.log").read_text(encoding="utf-8")
     assert [line for line in log.splitlines() if "\twarn\t" in line or "\terror\t" in line] == []
+
+
+@pytest.mark.needs("promtool")
+def test_prometheus_has_nothing_against_its_configuration(tmp_path):
+    file = services.prometheus_configuration(tmp_path, {"TORCHSPAN_METRICS_PORT": 8889, "TORCHSPAN_SELF_PORT": 8888})
+    command = [program("promtool"), "check", "config", "--lint-fatal", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "WARNING" in done.stdout + done.stderr) == (0, False), done.stdout + done.stderr
 
 
 @pytest.mark.slow
