@@ -4,9 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test format lint types docs bench test-versions clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs bench test-versions clean
 
 BIN := .venv/bin
+PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
 # Whatever the shell: UTF-8, and the programs of .venv.
 export PYTHONUTF8 := 1
 # Where the surroundings forbid bytecode, each process would compile PyTorch's modules anew: ten seconds more, a hundred times.
@@ -22,8 +23,21 @@ setup:  ## .venv with everything (about 3 GB to download the first time)
 demo: setup  ## compile two small models and show where the time goes; needs no GPU
 	@$(BIN)/python -c 'import sys; from torchspan.cli import main; sys.exit(main())' demo
 
-test: setup  ## every check: formatting, lint, types, tests, README, examples, documents; ALL=1: slow tests and coverage too
-	@$(BIN)/python tools/check.py $(if $(ALL),--all)
+test: setup  ## every check: formatting, lint, types, tests, README, examples, documents; ALL=1: slow tests and coverage too; BACKENDS=build: build what they run
+	@$(BIN)/python tools/check.py $(if $(ALL),--all) $(if $(filter build,$(BACKENDS)),--build-backends)
+
+# Needs a Python alone, not what `setup` installs.
+backends:  ## the Collector, Jaeger and Prometheus that tests run, from source (needs Go; about 15 minutes the first time)
+	@$(PLAIN_PYTHON) tools/backends.py $(ONLY)
+
+up:  ## Collector, Jaeger and Prometheus on this machine, built first where they are missing; prints their addresses
+	@$(PLAIN_PYTHON) tools/local.py up
+
+down:  ## end them and remove their data
+	@$(PLAIN_PYTHON) tools/local.py down
+
+demo-up: setup  ## the demo, with its trace and metrics sent to what `make up` started
+	@$(BIN)/python tools/local.py demo
 
 format: setup  ## format the code
 	@$(BIN)/python -m ruff format

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import torchspan.testing
 from support.emitted import EMITTED
 from support.metrics import Metrics
+from support.needs import Needs
 from support.run_log import RunLog
 from torchspan import TorchspanInstrumentor, _settings
 
@@ -94,6 +95,7 @@ def nothing_is_left_over():
 
 def pytest_configure(config):
     config.pluginmanager.register(RunLog(config))
+    config.pluginmanager.register(Needs(config))
 
 
 def pytest_collection_modifyitems(items):

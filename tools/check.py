@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the checks one after the other, all of them even when one fails, and says at the end what became of each.
 
-`check.py [--all] [name …]`: all checks, or those named. Without `--all` the tests marked `slow` are left out, and
-coverage is not measured.
+`check.py [--all] [--build-backends] [name …]`: all checks, or those named. Without `--all` the tests marked `slow` are left
+out, and coverage is not measured. With `--build-backends` the programs that tests run are built beside the checks.
 """
 
 import argparse
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import contract
@@ -73,6 +75,9 @@ def main(arguments):
     """Run the checks that are asked for and return the exit status."""
     parser = argparse.ArgumentParser(prog="check", description=__doc__.partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="slow tests too, and coverage with its lower bound")
+    parser.add_argument(
+        "--build-backends", action="store_true", help="build the programs that tests run, where not there"
+    )
     parser.add_argument("names", nargs="*", metavar="name", help=", ".join(NAMES))
     options = parser.parse_args(arguments)
     unknown = set(options.names) - set(NAMES)
@@ -82,7 +87,11 @@ def main(arguments):
     # A background job has SIGINT ignored, and so would every program below, which tests send it to.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     names = options.names or NAMES
-    results = [(name, *_run(name, everything=options.all)) for name in names]
+    with ExitStack() as at_the_end:
+        building = at_the_end.enter_context(_Building()) if options.build_backends else None
+        results = [(name, *_run(name, everything=options.all)) for name in names]
+        if building:
+            results.append(("backends", *building.outcome()))
     if "tests" in names:
         suite_times.main()
     print()
@@ -108,6 +117,38 @@ def _run(name, *, everything):
             outcome = "partly" if name == "contract" and status == contract.ONLY_A_PART else "FAILED"
             return outcome, time.monotonic() - start
     return "passed", time.monotonic() - start
+
+
+class _Building:
+    """Builds the programs that tests run, beside the checks: tests that need none do not wait for it.
+
+    Tests wait for a program for as long as a file is locked, which the build holds open: it is free however the build ends.
+    """
+
+    LOCK = ROOT / ".reports" / "backends.lock"
+
+    def __enter__(self):
+        self.LOCK.parent.mkdir(exist_ok=True)
+        os.environ["TEST_BACKENDS_LOCK"] = str(self.LOCK)
+        self._begun = time.monotonic()
+        with self.LOCK.open("wb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Tests come first: they have limits, and there are enough that need no program.
+            command = ("nice", "-n", "10", sys.executable, "tools/backends.py")
+            self._process = subprocess.Popen(
+                command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[file.fileno()], start_new_session=True
+            )
+        return self
+
+    def outcome(self):
+        """Wait for its end. Returns passed or FAILED, and the seconds that it took."""
+        status = self._process.wait()
+        return "FAILED" if status else "passed", time.monotonic() - self._begun
+
+    def __exit__(self, *_):
+        if self._process.poll() is None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+            self._process.wait()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def emptied():
 class SuiteRun:
     """The rows by kind.
 
-    asked: whole. collected: tests. deselected: test. skipped: test, reason. seconds: file, wall, cpu. ended: status.
+    asked: whole. collected: tests. deselected: test. skipped: test, reason. program: name, used. seconds: file, wall, cpu. ended: status.
     span: name. attribute: span, event, key, type. user_attribute: key, type. resource_attribute: key, type.
     left_out: key. metric: name, instrument, is_monotonic, unit, bounds, attributes. route: name, hooks.
     """

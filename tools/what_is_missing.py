@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names what this machine lacks, and what was therefore not checked. Prints plain lines; misses nothing silently."""
+"""Names the programs that tests ran, what this machine lacks, and what was therefore not checked. Prints plain lines."""
 
 import ctypes
 import importlib.util
@@ -88,12 +88,23 @@ def tests(run):
         yield from (f"  {test}" for test in sorted(names))
 
 
+def programs(run):
+    """Lines: the programs of `tools/backends.py` that tests ran, and where each came from."""
+    used = sorted({(row["name"], row["used"]) for row in run["program"]})
+    yield from (f"{name}: {where}" for name, where in used)
+
+
 def main():
     """Print them."""
+    run = SuiteRun.read()
+    if run["program"]:
+        print("\nPrograms that tests ran:")
+        for line in programs(run):
+            print(f"- {line}")
     print("\nNot checked on this machine:")
     for sentence in missing():
         print(f"- {sentence}")
-    for line in tests(SuiteRun.read()):
+    for line in tests(run):
         print(line if line.startswith(" ") else f"- {line}")
 
 

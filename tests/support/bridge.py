@@ -3,6 +3,7 @@
 
 import gc
 import re
+from contextlib import contextmanager
 
 import torchspan.observers  # noqa: F401 - with it the bridge comes
 from torchspan import phase, semconv
@@ -12,6 +13,17 @@ from torchspan._bridge import Bridge
 def _engine():
     (bridge,) = [each for each in gc.get_objects() if type(each) is Bridge]
     return bridge._engine
+
+
+@contextmanager
+def compiling(label):
+    """A compilation that goes on for as long as the block does."""
+    engine = _engine()
+    compilation = engine.open(phase.COMPILE, {semconv.MODEL_CLASS: label})
+    try:
+        yield
+    finally:
+        engine.close(compilation)
 
 
 def compiles(label, times=1):

@@ -57,9 +57,9 @@ class Arrivals:
                 span.parent_span_id.hex(),
                 span.start_time_unix_nano,
                 span.end_time_unix_nano,
-                _mapping(span.attributes),
+                mapping(span.attributes),
                 of_scope.scope.name,
-                _mapping(of_resource.resource.attributes),
+                mapping(of_resource.resource.attributes),
                 [(link.trace_id.hex(), link.span_id.hex()) for link in span.links],
             )
             for request in requests
@@ -110,14 +110,21 @@ class Arrivals:
 class Receiver(Arrivals):
     """An OTLP/HTTP receiver on a free port of 127.0.0.1, from its making to `stop()`; also as a context manager.
 
-    answers: False makes it take every request and never answer one before it is stopped.
+    answers: False makes it take every request and never answer one before it is stopped. status: of its answers; what is
+    answered with another than 200 is not taken. delay_s: before each answer. These may change while it runs. port: a certain
+    one. tls: an ssl.SSLContext.
     """
 
-    def __init__(self, *, answers=True):
+    def __init__(self, *, answers=True, status=200, delay_s=0.0, port=0, tls=None):
         super().__init__()
-        self._answers = answers
+        self.answers, self.status, self.delay_s = answers, status, delay_s
+        self.refused = 0
+        """Requests that were not taken."""
+        self._scheme = "https" if tls else "http"
         self._stopped = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", port), self._handler())
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
         self._server.daemon_threads, self._server.block_on_close = True, False
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.005,), daemon=True)
         self._thread.start()
@@ -125,9 +132,13 @@ class Receiver(Arrivals):
     @property
     def url(self):
         """For OTEL_EXPORTER_OTLP_ENDPOINT."""
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     endpoint = url
+
+    @property
+    def port(self):
+        return self._server.server_port
 
     def environment(self):
         """Variables that make an instrumented program send traces here, and neither metrics nor logs anywhere."""
@@ -154,11 +165,16 @@ class Receiver(Arrivals):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 if self.headers.get("Content-Encoding") == "gzip":
                     body = gzip.decompress(body)
-                receiver._take(self.path, str(self.headers), body)
-                if not receiver._answers:
+                status = receiver.status
+                if status == 200:
+                    receiver._take(self.path, str(self.headers), body)
+                else:
+                    receiver.refused += 1
+                if not receiver.answers:
                     receiver._stopped.wait()
                     return
-                self.send_response(200)
+                receiver._stopped.wait(receiver.delay_s)
+                self.send_response(status)
                 self.send_header("Content-Type", "application/x-protobuf")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
@@ -204,7 +220,8 @@ class GrpcReceiver(Arrivals):
         return b""  # an empty message: everything has been taken
 
 
-def _mapping(attributes):
+def mapping(attributes):
+    """OTLP's attributes as a dict."""
     return {each.key: _value(each.value) for each in attributes}
 
 
@@ -213,5 +230,5 @@ def _value(value):
     if kind == "array_value":
         return [_value(each) for each in value.array_value.values]
     if kind == "kvlist_value":
-        return _mapping(value.kvlist_value.values)
+        return mapping(value.kvlist_value.values)
     return getattr(value, kind) if kind else None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which commands the checks are, how many workers run tests, and what a run counts as."""
 
+import fcntl
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,3 +76,59 @@ def test_a_run_of_the_folder_of_tests_asks_for_everything_and_one_of_less_does_n
     assert not run_log._asks_for_everything(config("tests/cli"))
     assert not run_log._asks_for_everything(config("tests/cli/test_run.py::test_x"))
     assert not run_log._asks_for_everything(config("tests", ignore=["tests/docs"]))
+
+
+@pytest.fixture
+def build(tmp_path, monkeypatch):
+    """Makes the build of programs a script, which ends with a status when the file that is returned is there."""
+    monkeypatch.setenv("TEST_BACKENDS_LOCK", "")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    monkeypatch.setattr(check._Building, "LOCK", tmp_path / "reports" / "backends.lock")
+
+    def build(status):
+        (tmp_path / "bin").mkdir()
+        script = tmp_path / "bin" / "nice"
+        script.write_text(f"#!/bin/sh\nwhile [ ! -e {tmp_path}/may-end ]; do sleep 0.05; done; exit {status}\n")
+        script.chmod(0o755)
+        return tmp_path / "may-end"
+
+    return build
+
+
+def locked():
+    with check._Building.LOCK.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(0, "passed"), (1, "FAILED")])
+def test_programs_are_built_beside_the_checks_and_a_build_that_fails_is_a_check_that_fails(
+    build, monkeypatch, capsys, status, outcome
+):
+    may_end, during = build(status), []
+
+    def checked(*_args, **_kwargs):
+        during.append(locked())
+        may_end.touch()
+        return SimpleNamespace(returncode=0)
+
+    monkeypatch.setattr(check.subprocess, "run", checked)
+    assert check.main(["--build-backends", "lint"]) == status
+    assert during == [True]
+    assert not locked()
+    assert f"{outcome:<6}  backends" in capsys.readouterr().out
+
+
+def test_checks_that_are_interrupted_end_the_build(build, monkeypatch):
+    build(0)
+
+    def interrupted(*_args, **_kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(check.subprocess, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        check.main(["--build-backends", "lint"])
+    assert not locked()

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the programs that the tests of `collector-config` run: the Collector, Jaeger and Prometheus.
+
+`backends.py [name …]`: all of them, or those named. They are built from Go modules whose checksums are in the repository, into a
+folder for caches outside of it; one that is there already is left as it is. A program that is named by `TORCHSPAN_TEST_<PROGRAM>`,
+or is on the PATH, is used instead and not built. `--list` says which is used and builds none.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DISTRIBUTION = ROOT / "collector-config" / "distribution"
+WRAPPERS = ROOT / "tools" / "backends"
+
+COLLECTOR_BUILDER = "go.opentelemetry.io/collector/cmd/builder"
+SOURCES = ("manifest.yaml", "go.mod", "go.sum")
+BUILD_OPTIONS = ("-trimpath", "-ldflags=-s -w")
+PROGRESS_S = 20
+
+
+class BuildError(Exception):
+    """A program cannot be built; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that tests run, and that is found or not: it cannot be built here. name: of its file."""
+
+    name: str
+
+    @property
+    def variable(self):
+        """The environment variable that names a program, or the address of a running one, to use instead."""
+        return f"TORCHSPAN_TEST_{self.name.partition('-')[0].upper()}"
+
+    @property
+    def how_to_get(self):
+        """A clause for those who do not have it."""
+        return f"{self.variable}=/path/to/{self.name}, or the address of one that runs"
+
+    def found(self):
+        """The program or address to use; None where there is none. Raises BuildError where the variable names no program."""
+        given = os.environ.get(self.variable)
+        if not given:
+            return shutil.which(self.name) or self.built()
+        if is_address(given):
+            return given
+        path = shutil.which(str(Path(given).expanduser().absolute()))
+        if path is None:
+            raise BuildError(f"{self.variable}={given} names neither a program nor an address (http://…)")
+        return path
+
+    def built(self):
+        """The path of the built program; None where it is not built, or cannot be."""
+
+
+@dataclass(frozen=True)
+class GoProgram(Program):
+    """A program that is built from Go modules.
+
+    sources: the folder with its go.mod and go.sum. minutes: what the build takes on two idle cores, the downloads apart.
+    package: the Go package. tags: of the build.
+    """
+
+    sources: Path
+    minutes: float
+    package: str
+    tags: str = ""
+
+    @property
+    def how_to_get(self):
+        return f"`make backends` builds it, and {self.variable}=/path/to/{self.name} names another"
+
+    def key(self):
+        """What the built file depends on."""
+        digest = hashlib.sha256(f"{self.package} {self.tags} {BUILD_OPTIONS}".encode())
+        for path in (self.sources / name for name in SOURCES):
+            digest.update(path.name.encode() + (path.read_bytes() if path.exists() else b""))
+        return digest.hexdigest()[:16]
+
+    def target(self):
+        """Where the built program is, whether or not it is there yet."""
+        return cache() / f"{self.name}-{self.key()}" / self.name
+
+    def built(self):
+        return str(self.target()) if self.target().exists() else None
+
+    def make(self, folder, run):
+        """Build it in an empty folder, and return the path of what was built. run: runs a command there."""
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(self.sources / name, folder)
+        made = folder / "bin" / self.name
+        packages = run("go", "list", "-deps", "-tags", self.tags, self.package)
+        run("go", "build", "-v", *BUILD_OPTIONS, "-tags", self.tags, "-o", made, self.package, packages=len(packages))
+        return made
+
+
+class Collector(GoProgram):
+    """The Collector: its main package is generated from a manifest, by the project's own generator."""
+
+    def make(self, folder, run):
+        manifest = self.sources / "manifest.yaml"
+        rows = manifest.read_text(encoding="utf-8").splitlines()
+        version = next(row.split()[-1] for row in rows if "otlpreceiver" in row)
+        run("go", "install", f"{COLLECTOR_BUILDER}@{version}", environment={"GOBIN": str(folder / "bin")})
+        shutil.copy(manifest, folder)
+        options = ("--skip-strict-versioning=false", "--skip-get-modules", "--skip-compilation")
+        run(folder / "bin" / "builder", "--config", "manifest.yaml", *options)
+        for path in (folder / "_build").iterdir():
+            path.replace(folder / path.name)
+        return super().make(folder, run)
+
+
+_PROMETHEUS = "github.com/prometheus/prometheus/cmd"
+BACKENDS = (
+    Collector("otelcol-torchspan", DISTRIBUTION, 5, ".", tags="grpcnotrace"),
+    GoProgram("jaeger", WRAPPERS / "jaeger", 3, "github.com/jaegertracing/jaeger/cmd/jaeger"),
+    GoProgram("prometheus", WRAPPERS / "prometheus", 2, f"{_PROMETHEUS}/prometheus", tags="netgo,remove_all_sd"),
+    GoProgram("promtool", WRAPPERS / "prometheus", 1, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
+    Program("tempo"),
+)
+BY_NAME = {each.name: each for each in BACKENDS}
+
+
+def is_address(given):
+    """Whether a variable has the address of a running program, and no path."""
+    return given.startswith(("http://", "https://"))
+
+
+def addresses(given):
+    """(address of the API, address for OTLP/HTTP) of `API` or `API,OTLP`; without the second, port 4318 of the same host."""
+    api, _, otlp = given.partition(",")
+    split = urllib.parse.urlsplit(api)
+    host = f"[{split.hostname}]" if ":" in split.hostname else split.hostname
+    return api.rstrip("/"), otlp.rstrip("/") or f"{split.scheme}://{host}:4318"
+
+
+def cache():
+    """The folder for built programs: TORCHSPAN_BACKENDS, or `torchspan/backends` in the user's folder for caches."""
+    given = os.environ.get("TORCHSPAN_BACKENDS")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(given) if given else Path(home) / "torchspan" / "backends"
+
+
+def build(program, say=print):
+    """Build a program where it is not there. say: called with each line of progress. Raises BuildError."""
+    target = program.target()
+    if target.exists():
+        return
+    if shutil.which("go") is None:
+        raise BuildError(
+            f"{program.name} is built with Go 1.26 or newer, and there is no `go` on the PATH. Install Go, or name a program: "
+            f"{program.variable}=/path/to/{program.name}"
+        )
+    say(f"{program.name}: building; about {program.minutes:g} min on two idle cores, after its downloads")
+    begun, cpu_begun = time.monotonic(), _cpu_seconds()
+    with tempfile.TemporaryDirectory(prefix="torchspan-backends-") as name:
+        made = program.make(Path(name), _Commands(program.name, name, say).run)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = target.with_suffix(f".{os.getpid()}")
+        shutil.copy(made, part)
+        part.replace(target)  # two builds at once end with one whole file
+    cpu = round(_cpu_seconds() - cpu_begun)
+    say(f"{program.name}: built in {_elapsed(begun)} ({cpu} s of processor time), {target.stat().st_size / 1e6:.0f} MB")
+
+
+class _Commands:
+    """Runs the commands of one build in its folder, with a line of progress every `PROGRESS_S` seconds."""
+
+    def __init__(self, name, folder, say):
+        self._name, self._folder, self._say = name, folder, say
+        self._begun = time.monotonic()
+        self._downloads = 0
+
+    def run(self, *command, environment=None, packages=0):
+        """Run one command to its end, and return the lines that it wrote, those on downloads apart. Raises BuildError.
+
+        packages: how many it names as it compiles them, at most; those that earlier builds compiled are not named.
+        """
+        command = list(map(str, command))
+        try:
+            process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env={**os.environ, "CGO_ENABLED": "0", **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+            )
+        except OSError as error:
+            raise BuildError(
+                f"{self._name} could not be built: `{' '.join(command)}` does not start: {error}"
+            ) from error
+        lines = []
+        reader = threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True)
+        reader.start()
+        try:
+            while reader.is_alive():
+                reader.join(PROGRESS_S)
+                if reader.is_alive():
+                    compiled = f", {len(lines)} of at most {packages} packages compiled" if packages else ""
+                    self._say(f"{self._name}: {_elapsed(self._begun)}, {self._downloads} downloads{compiled}")
+            status = process.wait()
+        finally:
+            process.kill()
+            process.wait()
+        if status:
+            said = "".join(lines[-20:])
+            raise BuildError(f"{self._name} could not be built: `{' '.join(command)}` ended with {status}:\n{said}")
+        return lines
+
+    def _read(self, output, lines):
+        with output:
+            for line in output:
+                if line.startswith("go: downloading "):
+                    self._downloads += 1
+                else:
+                    lines.append(line)
+
+
+def _elapsed(begun):
+    minutes, seconds = divmod(round(time.monotonic() - begun), 60)
+    return f"{minutes} min {seconds:02d} s"
+
+
+def _cpu_seconds():
+    """Of the children that have ended, and of theirs."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def main(arguments):
+    """Build what is asked for, or list it; the exit status is 1 where something could not be built."""
+    parser = argparse.ArgumentParser(prog="backends", description=__doc__.partition("\n")[0])
+    parser.add_argument("--list", action="store_true", help="say which programs are used, and build none")
+    parser.add_argument("names", nargs="*", metavar="name", help=", ".join(BY_NAME))
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(BY_NAME)
+    if unknown:
+        print(
+            f"backends: no such program: {', '.join(sorted(unknown))}; there are {', '.join(BY_NAME)}", file=sys.stderr
+        )
+        return 2
+    failed = False
+    for program in [BY_NAME[name] for name in options.names] or BACKENDS:
+        try:
+            if program.found() is None and isinstance(program, GoProgram) and not options.list:
+                build(program, lambda text: print(text, flush=True))
+            found = program.found()
+            print(
+                f"{program.name}: {found}" if found else f"{program.name}: not here; {program.how_to_get}", flush=True
+            )
+        except BuildError as error:
+            print(f"backends: {error}", file=sys.stderr, flush=True)
+            failed = True
+    return int(failed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
