@@ -13,7 +13,7 @@ from torchspan.observers import observable
 
 @observable
 def load():
-    raise FileNotFoundError("/home/jane/secret.pt")
+    raise FileNotFoundError("/srv/jane/secret.pt")
 
 try:
     load()
