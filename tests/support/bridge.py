@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compilations that pass by the real bridge of this process, without a library that compiles."""
 
-import gc
 import re
 from contextlib import contextmanager
 
 import torchspan.observers  # noqa: F401 - with it the bridge comes
 from torchspan import phase, semconv
-from torchspan._bridge import Bridge
+from torchspan.engine.running import RUNNING
 
 
 def _engine():
-    (bridge,) = [each for each in gc.get_objects() if type(each) is Bridge]
-    return bridge._engine
+    assert RUNNING.engine is not None, "torchspan is not instrumented"
+    return RUNNING.engine
 
 
 @contextmanager

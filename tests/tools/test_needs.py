@@ -70,6 +70,7 @@ def suite(tmp_path):
             "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
             "PYTHONPATH": os.pathsep.join([str(TESTS), str(TESTS.parent / "tools"), os.environ.get("PYTHONPATH", "")]),
             "TEST_RUN_LOG": str(log),
+            "PYTEST_ADDOPTS": "",  # more of `-v` would break the lines that are read here
             "TORCHSPAN_BACKENDS": str(tmp_path / "cache"),
             **variables,
         }
