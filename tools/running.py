@@ -69,7 +69,7 @@ class Running:
         self.output = Path(output)
         self._ready_url = ready_url
         with self.output.open("ab") as file:
-            # A session of its own: Ctrl-C in the terminal reaches it through whoever stops it, once.
+            # A session of its own: Ctrl-C in the terminal reaches the process that started it, which stops it once.
             self.process = subprocess.Popen(
                 list(map(str, command)),
                 cwd=self.output.parent,

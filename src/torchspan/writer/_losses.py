@@ -22,9 +22,9 @@ _UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program go
 class Losses:
     """Counts, for the processors of the SDK that a tracer's spans go to, torchspan's spans that did not arrive.
 
-    The SDK tells neither: a batch processor whose queue is full drops the oldest span in it, whoever ended the newest, and what
-    an exporter answers is not looked at. So the method that a batch processor calls for each span that it drops, and the method
-    `export` of each exporter, are replaced on these objects, until `close`. Both go on as before.
+    The SDK reports neither: a batch processor whose queue is full drops the oldest span in it, which may be another tracer's
+    than the newest, and it ignores what an exporter answers. So the method that a batch processor calls for each span that it
+    drops, and the method `export` of each exporter, are replaced on these objects, until `close`. Both go on as before.
     """
 
     def __init__(self) -> None:

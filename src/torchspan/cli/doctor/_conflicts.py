@@ -216,7 +216,7 @@ def _monitors(context: Context) -> Iterator[Check]:
             "conflicts.debugger",
             State.NOTE,
             "Torch-TensorRT's Debugger is installed. In a `with Debugger()` block spans are as without it, with passes and "
-            "conversions that last longer. It configures Python's logging anew when it begins and when it ends: handlers of "
+            "conversions that last longer. It configures Python's logging again when it begins and when it ends: handlers of "
             "the root logger, such as OpenTelemetry's, are gone then.",
             "A program that exports its log by OpenTelemetry should add that handler again after the block.",
         )
