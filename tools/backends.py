@@ -27,6 +27,8 @@ COLLECTOR_BUILDER = "go.opentelemetry.io/collector/cmd/builder"
 SOURCES = ("manifest.yaml", "go.mod", "go.sum")
 BUILD_OPTIONS = ("-trimpath", "-ldflags=-s -w")
 PROGRESS_S = 20
+DOWNLOAD_TRIES = 3
+RETRY_S = 5
 
 
 class BuildError(Exception):
@@ -101,7 +103,7 @@ class GoProgram(Program):
         for name in ("go.mod", "go.sum"):
             shutil.copy(self.sources / name, folder)
         made = folder / "bin" / self.name
-        packages = run("go", "list", "-deps", "-tags", self.tags, self.package)
+        packages = run("go", "list", "-deps", "-tags", self.tags, self.package, tries=DOWNLOAD_TRIES)
         run("go", "build", "-v", *BUILD_OPTIONS, "-tags", self.tags, "-o", made, self.package, packages=len(packages))
         return made
 
@@ -113,7 +115,8 @@ class Collector(GoProgram):
         manifest = self.sources / "manifest.yaml"
         rows = manifest.read_text(encoding="utf-8").splitlines()
         version = next(row.split()[-1] for row in rows if "otlpreceiver" in row)
-        run("go", "install", f"{COLLECTOR_BUILDER}@{version}", environment={"GOBIN": str(folder / "bin")})
+        builder = f"{COLLECTOR_BUILDER}@{version}"
+        run("go", "install", builder, environment={"GOBIN": str(folder / "bin")}, tries=DOWNLOAD_TRIES)
         shutil.copy(manifest, folder)
         options = ("--skip-strict-versioning=false", "--skip-get-modules", "--skip-compilation")
         run(folder / "bin" / "builder", "--config", "manifest.yaml", *options)
@@ -183,17 +186,27 @@ class _Commands:
         self._begun = time.monotonic()
         self._downloads = 0
 
-    def run(self, *command, environment=None, packages=0):
+    def run(self, *command, environment=None, packages=0, tries=1):
         """Run one command to its end, and return the lines that it wrote, those on downloads apart. Raises BuildError.
 
-        packages: how many it names as it compiles them, at most; those that earlier builds compiled are not named.
+        packages: how many it names as it compiles them, at most; those that earlier builds compiled are not named. tries: how
+        often it may fail; Go does not ask a registry again, but keeps what it has.
         """
         command = list(map(str, command))
+        for _ in range(tries - 1):
+            try:
+                return self._once(command, environment or {}, packages)
+            except BuildError as error:
+                self._say(f"{error}{self._name}: again in {RETRY_S} s")
+                time.sleep(RETRY_S)
+        return self._once(command, environment or {}, packages)
+
+    def _once(self, command, environment, packages):
         try:
             process = subprocess.Popen(
                 command,
                 cwd=self._folder,
-                env={**os.environ, "CGO_ENABLED": "0", **(environment or {})},
+                env={**os.environ, "CGO_ENABLED": "0", **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -206,6 +206,26 @@ def test_a_build_that_fails_says_the_command_and_the_end_of_its_output_and_leave
     assert not backends.cache().exists()
 
 
+def test_a_download_that_fails_is_tried_again(calls, monkeypatch, capsys):
+    monkeypatch.setattr(backends, "RETRY_S", 0)
+    unreachable = (
+        'test "$1" != list || test -e "$CALLS.again" || { touch "$CALLS.again"; echo "dial tcp: refused"; exit 1; }'
+    )
+    program(calls.parent / "bin" / "go", FAKE_GO.replace("\n", f"\n{unreachable}\n", 1))
+    assert backends.main(["jaeger"]) == 0
+    said = capsys.readouterr().out
+    assert "ended with 1:\ndial tcp: refused\njaeger: again in 0 s\n" in said
+    assert [each.split()[1] for each in commands(calls)] == ["list", "build"]
+
+
+def test_a_download_that_fails_three_times_ends_the_build(calls, monkeypatch, capsys):
+    monkeypatch.setattr(backends, "RETRY_S", 0)
+    program(calls.parent / "bin" / "go", '#!/bin/bash\necho "$PWD: go $*" >> "$CALLS"\necho refused\nexit 1\n')
+    assert backends.main(["jaeger"]) == 1
+    assert "jaeger could not be built: `go list -deps" in capsys.readouterr().err
+    assert len(commands(calls)) == 3
+
+
 def test_a_build_that_fails_keeps_no_other_program_from_being_built(calls, monkeypatch, capsys):
     program(calls.parent / "bin" / "go", FAKE_GO.replace("$FAILS", "$(grep ^module.*jaeger go.mod)"))
     assert backends.main([]) == 1
