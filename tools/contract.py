@@ -23,6 +23,7 @@ KINDS = {
     "histogram": ("Histogram", None),
     "counter": ("Sum", True),
     "observable_up_down_counter": ("Sum", False),
+    "observable_gauge": ("Gauge", None),
 }
 """Instrument -> what the SDK makes of it, and whether it is monotonic."""
 

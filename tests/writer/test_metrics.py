@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -19,6 +20,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import torchspan
 from support.engines import extend
+from support.fake_time import FakeTime
 from support.metrics import Metrics
 from support.own_failures import consequences
 from torchspan import phase, semconv
@@ -197,6 +199,20 @@ def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_end
     assert metrics.values("torch_tensorrt.build.active") == {(): 0}
 
 
+def test_the_longest_of_the_builds_that_run_is_measured_in_seconds(bridge, metrics, monkeypatch):
+    clock, longest = FakeTime(monkeypatch), "torch_tensorrt.build.longest"
+    compilation = bridge.engine.open(phase.COMPILE, {})
+    clock.advance(500)
+    with ThreadPoolExecutor(1) as other:
+        build = other.submit(bridge.engine.open, phase.BUILD_ENGINE, {}).result()
+        clock.advance(120.5)
+        assert metrics.values(longest) == {(): 620.5}
+        bridge.engine.close(compilation)
+        assert metrics.values(longest) == {(): 120.5}
+        other.submit(bridge.engine.close, build).result()
+    assert metrics.values(longest) == {(): 0}
+
+
 def test_while_instrumentation_is_suppressed_a_compilation_is_not_among_active_work(bridge, metrics):
     with suppress_instrumentation():
         event = bridge.engine.open(phase.COMPILE, {})
@@ -208,7 +224,7 @@ def test_while_instrumentation_is_suppressed_a_compilation_is_not_among_active_w
 def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics):
     with suppress_instrumentation():
         bridge.event(phase.COMPILE)
-    assert set(metrics.read()) <= {"torch_tensorrt.build.active"}
+    assert set(metrics.read()) <= {"torch_tensorrt.build.active", "torch_tensorrt.build.longest"}
 
 
 def test_failures_beside_the_program_are_counted(bridge, metrics, caplog):

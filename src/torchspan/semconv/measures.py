@@ -18,7 +18,7 @@ from torchspan.semconv._values import Enumeration
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Instrument = Literal["histogram", "counter", "observable_up_down_counter"]
+Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,22 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """A number that rises and falls and that another part of torchspan keeps; it is read when a reader collects."""
+class Running:
+    """How much long work is running; it is read when a reader collects."""
 
     instrument: ClassVar[Instrument] = "observable_up_down_counter"
     of: tuple[Phase, ...] = ()
 
 
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Level
+@dataclass(frozen=True, slots=True)
+class LongestRunning:
+    """Seconds for which the longest of the long work that is running has been; it is read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "observable_gauge"
+    of: tuple[Phase, ...] = ()
+
+
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Running | LongestRunning
 
 
 class Metric(str):

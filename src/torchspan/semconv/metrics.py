@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.semconv import opentelemetry, torch_tensorrt, torchspan
-from torchspan.semconv.measures import Count, Duration, Level, Metric, Rows, RunDuration, Size, Total
+from torchspan.semconv.measures import (
+    Count,
+    Duration,
+    LongestRunning,
+    Metric,
+    Rows,
+    RunDuration,
+    Running,
+    Size,
+    Total,
+)
 from torchspan.semconv.tensorrt import ENGINE_SIZE
 
 LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
@@ -93,7 +103,13 @@ METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
     "{build}",
     "Compilations, and engine builds outside of one, that are running.",
-    measure=Level(),
+    measure=Running(),
+)
+METRIC_BUILD_LONGEST = Metric(
+    "torch_tensorrt.build.longest",
+    "s",
+    "For how long the longest of `torch_tensorrt.build.active` has been running; 0 while there is none.",
+    measure=LongestRunning(),
 )
 METRIC_EXECUTE_DURATION = Metric(
     "torch_tensorrt.execute.duration",

@@ -33,8 +33,11 @@ VALUES_LIMIT = 50
 class Source(Protocol):
     """An object that records."""
 
-    def collected(self) -> int:
-        """Called when a reader collects: record what is still held, and return how much long work is running."""
+    def collect(self) -> None:
+        """Called when a reader collects: record what is still held."""
+
+    def running(self) -> list[float]:
+        """For how many seconds each piece of long work has been running."""
 
     def start_process(self) -> None:
         """In a forked child: what has been counted so far is the parent's."""
@@ -64,7 +67,9 @@ class Instruments:
             )
         if metric.instrument == "counter":
             return self._meter.create_counter(str(metric), **described)
-        return self._meter.create_observable_up_down_counter(str(metric), [self._observe], **described)
+        if metric.instrument == "observable_gauge":
+            return self._meter.create_observable_gauge(str(metric), [self._observe_longest], **described)
+        return self._meter.create_observable_up_down_counter(str(metric), [self._observe_running], **described)
 
     def serves(self, provider: MeterProvider) -> bool:
         """Whether the instruments are those of `provider`, or of the API's proxy from before `provider` was set."""
@@ -114,7 +119,7 @@ class Instruments:
     def export(self) -> None:
         """Export what has been measured, now and without what the program has measured."""
         for each in self._sources:
-            each.collected()
+            each.collect()
         export_scope(self._provider, semconv.SCOPE_NAME)
 
     def start_process(self) -> None:
@@ -131,9 +136,17 @@ class Instruments:
         """Stop asking `source`."""
         self._sources = [each for each in self._sources if each is not source]
 
-    def _observe(self, _options: CallbackOptions) -> Iterable[Observation]:
+    def _observe_running(self, _options: CallbackOptions) -> Iterable[Observation]:
         # The SDK asks observable instruments first and collects the others afterwards, so this is in time.
-        return [Observation(sum([each.collected() for each in self._sources]))] if self._sources else []
+        for each in self._sources:
+            each.collect()
+        return [Observation(len(self._running()))] if self._sources else []
+
+    def _observe_longest(self, _options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(max(self._running(), default=0.0))] if self._sources else []
+
+    def _running(self) -> list[float]:
+        return [elapsed_s for each in self._sources for elapsed_s in each.running()]
 
 
 _MADE: weakref.WeakSet[Instruments] = weakref.WeakSet()

@@ -78,17 +78,20 @@ class MetricWriter:
 
     def close(self) -> None:
         """Record what is held and stop reading; events that are open are still recorded when they end."""
-        self.collected()
+        self.collect()
         self._closed = True
         for each in self._engine.run_times.values():
             each.want(None)
         if self._instruments is not None:
             self._instruments.detach(self)
 
-    def collected(self) -> int:
+    def collect(self) -> None:
         """See `torchspan.writer._instruments.Source`."""
         self._engine.guard.call("collecting metrics", self._collect)
-        return len(self._active)
+
+    def running(self) -> list[float]:
+        """See `torchspan.writer._instruments.Source`."""
+        return [event.elapsed_ns() / 1e9 for event in self._active.events()]
 
     def start_process(self) -> None:
         """See `torchspan.writer._instruments.Source`."""
