@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import MeterProvider
@@ -21,7 +22,7 @@ from torchspan.adapters import Imports, Ports, Provenance, observed_functions, t
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE
+from torchspan.phase import BUILD_PHASE, PHASES, PROGRESS
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
@@ -102,7 +103,14 @@ class Bridge:
             semconv.DroppedReason.QUEUE: lambda: self._writer.losses.queue,
             semconv.DroppedReason.EXPORTER: lambda: self._writer.losses.exporter,
         }
-        self._metrics = MetricWriter(self._engine, meter_provider, active=active, dropped=dropped, default=meters)
+        progress = ProgressWriter(tracer_provider, route_of=route_of)
+        emitted: dict[str, Callable[[], int]] = {
+            **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
+            PROGRESS.name: lambda: progress.emitted,
+        }
+        self._metrics = MetricWriter(
+            self._engine, meter_provider, active=active, dropped=dropped, emitted=emitted, default=meters
+        )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         callbacks = [
             enrich_callback(),
@@ -111,7 +119,6 @@ class Bridge:
             self._metrics.callback,
         ]
         if settings.heartbeat != 0:
-            progress = ProgressWriter(tracer_provider, route_of=route_of)
             heartbeats = Heartbeats(
                 active, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
             )

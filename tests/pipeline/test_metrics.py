@@ -111,6 +111,8 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
     assert unseen == 2 * 3
     assert metrics.counts("torch_tensorrt.execute.duration") == {(): runs}
 
+    assert metrics.values("torchspan.span.emitted", "torchspan.phase") == summed(spans, phase_of, lambda _: 1)
+
     read = metrics.read()
     assert "torchspan.span.dropped" not in read
     assert "torchspan.callback.failures" not in read
@@ -131,6 +133,8 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(instrument
     kept = sum("torchspan.keep" in span.attributes for span in exporter.get_finished_spans())
     nothing = counted(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False), tmp_path / "off")
     assert nothing.pop("torchspan.span.dropped") == [([("torchspan.dropped.reason", "sampler")], kept, None)]
+    assert "torchspan.span.emitted" not in nothing
+    del everything["torchspan.span.emitted"]
     assert everything == nothing
     assert everything["torch_tensorrt.execute.duration"] == [([], None, 38)]
 
@@ -265,3 +269,33 @@ def test_results_are_the_same_bit_by_bit_while_runs_are_timed(instrument, metric
     instrument()
     assert torch.equal(module(x), expected)
     assert metrics.counts("torch_tensorrt.execute.duration") == {(): 1}
+
+
+def test_a_compilation_is_counted_by_its_outcome(instrument, metrics):
+    instrument()
+    x = models.image()
+    torch_tensorrt.compile(models.seeded(models.ConvNet), ir="dynamo", inputs=[x], min_block_size=1)
+    torch_tensorrt.compile(models.seeded(models.Fallback), ir="dynamo", inputs=[x], min_block_size=1)
+    with pytest.raises(AssertionError):
+        torch_tensorrt.compile(
+            models.seeded(models.Fallback), ir="dynamo", inputs=[x], min_block_size=1, require_full_compilation=True
+        )
+    keys = ("torch_tensorrt.compile.outcome", "error.type")
+    assert metrics.counts("torch_tensorrt.compile.duration", *keys) == {
+        ("complete", None): 1,
+        ("fallback", None): 1,
+        ("failed", "AssertionError"): 1,
+    }
+
+
+def test_a_conversion_is_timed_by_what_the_engine_cache_had(instrument, metrics, tracer, tmp_path):
+    instrument()
+    work(tracer, tmp_path)
+    keys = ("torchspan.phase", "torch_tensorrt.engine_cache.result")
+    counts = metrics.counts("torch_tensorrt.phase.duration", *keys)
+    assert {key: count for key, count in counts.items() if key[1]} == {
+        ("torch_tensorrt.convert", "miss"): 2,
+        ("torch_tensorrt.convert", "hit"): 2,
+        ("torch_tensorrt.engine_cache.lookup", "miss"): 2,
+        ("torch_tensorrt.engine_cache.lookup", "hit"): 2,
+    }

@@ -50,15 +50,21 @@ class Metrics:
 
     def values(self, name, *keys):
         """Of a counter: the values of those attributes -> the number. One key alone stands for itself."""
-        rows = {tuple(point.attributes.get(key) for key in keys): point.value for point in self.read().get(name, [])}
-        return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+        return self._added_up(name, keys, "value")
 
     def counts(self, name, *keys):
         """Of a histogram: the values of those attributes -> how many."""
-        rows = {tuple(point.attributes.get(key) for key in keys): point.count for point in self.read().get(name, [])}
-        return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+        return self._added_up(name, keys, "count")
 
     def sums(self, name, *keys):
         """Of a histogram: the values of those attributes -> the sum."""
-        rows = {tuple(point.attributes.get(key) for key in keys): point.sum for point in self.read().get(name, [])}
-        return {key[0] if len(key) == 1 else key: value for key, value in rows.items()}
+        return self._added_up(name, keys, "sum")
+
+    def _added_up(self, name, keys, what):
+        """Points that differ in other attributes are one."""
+        rows = {}
+        for point in self.read().get(name, []):
+            key = tuple(point.attributes.get(each) for each in keys)
+            key = key[0] if len(key) == 1 else key
+            rows[key] = rows.get(key, 0) + getattr(point, what)
+        return rows

@@ -86,7 +86,10 @@ def seconds(event):
 def test_a_compilations_duration_is_that_of_its_event(bridge, metrics):
     event = bridge.event(phase.COMPILE, {semconv.ENTRY_POINT: "torch.compile"})
     (point,) = metrics.read()["torch_tensorrt.compile.duration"]
-    assert point.attributes == {"torch_tensorrt.entry_point": "torch.compile"}
+    assert point.attributes == {
+        "torch_tensorrt.entry_point": "torch.compile",
+        "torch_tensorrt.compile.outcome": "complete",
+    }
     assert (point.count, point.sum) == (1, seconds(event))
 
 
@@ -113,7 +116,7 @@ def test_no_model_engine_or_shape_is_an_attribute(bridge, metrics):
         bridge.event(each, {key: value for key, value in facts.items() if each in key.on})
     told = [point.attributes for points in metrics.read().values() for point in points]
     assert told
-    assert all(attributes.keys() <= {"torchspan.phase"} for attributes in told)
+    assert all(attributes.keys() <= {"torchspan.phase", "torch_tensorrt.compile.outcome"} for attributes in told)
 
 
 def test_a_lookup_is_counted_once_though_the_conversion_around_it_knows_the_result_too(metrics):

@@ -191,5 +191,5 @@ def test_attributes_of_metrics_pass_the_gate(measured, metrics):
     fail(measured, phase.COMPILE, "jane doe")
     measured.close(measured.open(phase.COMPILE, {semconv.ENTRY_POINT: CANARY}))
     points = [point.attributes for point in metrics.read()["torch_tensorrt.compile.duration"]]
-    assert {"error.type": "?"} in points
-    assert {"torch_tensorrt.entry_point": "other"} in points
+    assert {"error.type": "?", "torch_tensorrt.compile.outcome": "failed"} in points
+    assert {"torch_tensorrt.entry_point": "other", "torch_tensorrt.compile.outcome": "complete"} in points

@@ -30,6 +30,7 @@ METRIC_COMPILE_DURATION = Metric(
     "s",
     "How long compilations took, failed ones included.",
     torch_tensorrt.ENTRY_POINT,
+    torch_tensorrt.COMPILE_OUTCOME,
     opentelemetry.ERROR_TYPE,
     torchspan.WHILE_SERVING,
     measure=Duration(of=(phase.COMPILE,)),
@@ -41,6 +42,7 @@ METRIC_PHASE_DURATION = Metric(
     "How long each phase took. Phases lie inside each other as spans do; compilations and runs have metrics of their "
     "own.",
     torchspan.PHASE,
+    torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each is not phase.COMPILE)),
     bounds=LONG_S,
@@ -127,6 +129,14 @@ METRIC_CONTEXT_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
+)
+METRIC_SPAN_EMITTED = Metric(
+    "torchspan.span.emitted",
+    "{span}",
+    "Spans of torchspan's that were sampled and have ended, by kind of work. Those that the SDK lost afterwards are in "
+    "`torchspan.span.dropped` as well.",
+    torchspan.PHASE,
+    measure=Total(),
 )
 METRIC_SPAN_DROPPED = Metric(
     "torchspan.span.dropped",

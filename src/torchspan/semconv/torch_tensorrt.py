@@ -55,6 +55,17 @@ class FallbackReason:
     """On a cache lookup only: the library passed over an entry and builds the engine."""
 
 
+class Outcome:
+    """The values of `torch_tensorrt.compile.outcome`: how a compilation ended."""
+
+    COMPLETE = "complete"
+    """All that was to run in TensorRT does."""
+    FALLBACK = "fallback"
+    """It returned, and work that was to run in TensorRT runs in PyTorch."""
+    FAILED = "failed"
+    """It raised; `error.type` is the class of the exception."""
+
+
 class CacheReason:
     """The values of `torch_tensorrt.engine_cache.reason`."""
 
@@ -357,6 +368,14 @@ FALLBACK_TOTAL_SUBGRAPHS = Attribute(
     "Pieces of the graph left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`. A piece counts for the "
     "reason of most of its operators; a graph left whole is one piece. The global partitioner makes no pieces.",
     *_SPLIT,
+)
+COMPILE_OUTCOME = Attribute(
+    "torch_tensorrt.compile.outcome",
+    "string",
+    "How the compilation ended: `complete`, `fallback` (it returned, and work that was to run in TensorRT runs in "
+    "PyTorch) or `failed` (it raised).",
+    metric=True,
+    kind=Enumeration(*_constants(Outcome)),
 )
 FALLBACK_REASON_CLASS = Attribute(
     "torch_tensorrt.fallback.reason_class",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from opentelemetry import metrics, trace
@@ -18,11 +19,14 @@ from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import HELD, RunTimes
+from torchspan.phase import COMPILE
 from torchspan.semconv import Metric
 from torchspan.semconv.measures import RunDuration
 from torchspan.writer._instruments import Instruments, instruments_of
 from torchspan.writer._measurements import measurements, metrics_of
 from torchspan.writer._otel_private import OUTSIDE
+
+_NOTHING: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 AT_ONCE = 16
 """Durations that one run records at most, where recording each takes microseconds."""
@@ -42,6 +46,7 @@ class MetricWriter:
     meter_provider: the provider to use instead of the global one.
     active: the long work that is running.
     dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
+    emitted: name of a phase -> returns how many of its spans were sampled and have ended so far.
     default: returns the provider that holds where none is given.
     """
 
@@ -52,6 +57,7 @@ class MetricWriter:
         *,
         active: ActiveWork,
         dropped: Mapping[str, Callable[[], int]],
+        emitted: Mapping[str, Callable[[], int]] = _NOTHING,
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
@@ -68,10 +74,12 @@ class MetricWriter:
         self._closed = False
         self._adds_up_at_once = True
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._counters: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = [
-            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: reason}, count) for reason, count in dropped.items()
+        totals: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = []
+        totals += [
+            (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: key}, count) for key, count in dropped.items()
         ]
-        self._counters.append((semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine)))
+        totals += [(semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()]
+        self._counters = [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
         self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
@@ -187,10 +195,18 @@ class MetricWriter:
         facts = {**event.attributes, **event.additions, semconv.PHASE: event.phase.name}
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+        if event.phase is COMPILE:
+            facts[semconv.COMPILE_OUTCOME] = _outcome(facts)
         context = _inside(event)
         for metric in metrics_of(event.phase):
             for number, described in measurements(metric.measure, event, facts):
                 instruments.write(metric, number, described, context)
+
+
+def _outcome(facts: Mapping[str, Any]) -> str:
+    if semconv.ERROR_TYPE in facts:
+        return semconv.Outcome.FAILED
+    return semconv.Outcome.FALLBACK if semconv.FALLBACK_REASON_CLASSES in facts else semconv.Outcome.COMPLETE
 
 
 def _inside(event: Event) -> Context:

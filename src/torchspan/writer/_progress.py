@@ -30,6 +30,8 @@ class ProgressWriter:
 
     def __init__(self, tracer_provider: TracerProvider | None = None, *, route_of: RouteOf | None = None) -> None:
         self._tracers = TracerSource(tracer_provider, route_of)
+        self.emitted = 0
+        """Spans that were sampled, without those that are in torchspan's own files alone."""
 
     def begin(self, event: Event) -> None:
         """Write that the work began into each file of the provider's, and to no other exporter. See `FileSpanExporter`."""
@@ -67,7 +69,9 @@ class ProgressWriter:
             phase.PROGRESS.name, context, attributes=semconv.emitted(attributes), start_time=start_ns
         )
         span.end(end_ns)
-        return span.get_span_context().trace_flags.sampled
+        is_sampled = span.get_span_context().trace_flags.sampled
+        self.emitted += is_sampled
+        return is_sampled
 
     def flush(self) -> None:
         """Write what batch processors hold for torchspan's own files; other exporters are left alone."""

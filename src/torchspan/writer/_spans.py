@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from torchspan._base.keys import STARTED_BY
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.withheld import SpanEvent
 from torchspan.engine import Attributes, Callback, Event, Occurrence
-from torchspan.phase import IMPORT
+from torchspan.phase import IMPORT, Phase
 from torchspan.writer import _kept
 from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
@@ -80,6 +81,7 @@ class SpanWriter:
         """Spans started that record, imports apart: those say nothing of what the libraries did."""
         self.unsampled = 0
         """Spans started that the sampler refused, imports apart."""
+        self._emitted_of: Counter[Phase] = Counter()
         self.losses = Losses()
         """Spans that the SDK lost after their end."""
         self.refused = 0
@@ -105,6 +107,10 @@ class SpanWriter:
         """Whether the span of an event that has started, or the one that it is counted on, goes anywhere."""
         handle = event.handle
         return isinstance(handle, SpanContext) and handle.trace_flags.sampled and self._tracers.has_processors()
+
+    def emitted_of(self, phase: Phase) -> int:
+        """Spans of the phase that were sampled and have ended."""
+        return self._emitted_of[phase]
 
     @property
     def dropped(self) -> int:
@@ -188,6 +194,8 @@ class SpanWriter:
             ids = span.get_span_context()
             with withheld.while_ending(ids.trace_id, ids.span_id, kept_back):
                 span.end(event.end_ns)
+            if ids.trace_flags.sampled and ids.is_valid:
+                self._emitted_of[event.phase] += 1
         if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
             # A program that crashes afterwards, at the first run most often, would lose what a batch processor holds.
             with contextlib.suppress(Exception):
