@@ -5,7 +5,7 @@ A module for each dashboard says what is drawn. `promql` and `traceql` write que
 name which torchspan does not emit cannot be written; `panels` makes the panels.
 """
 
-from dashboards import compiles
+from dashboards import bridge_health, compiles, runtime
 
-DASHBOARDS = {"compiles": compiles.made}
+DASHBOARDS = {"compiles": compiles.made, "runtime": runtime.made, "bridge-health": bridge_health.made}
 """Functions that make the dashboards, by the names of their files."""

@@ -1,164 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles: what compilations did, where their time went and why work runs in PyTorch."""
+"""Compiles: what compilations did, where their time went, and why work runs in PyTorch."""
 
-from grafana_foundation_sdk.builders import dashboard
-from grafana_foundation_sdk.models.dashboard import VariableOption
-
-from dashboards import panels, traceql
-from dashboards.frame import framed, with_services
-from dashboards.panels import BYTES, COUNT, SECONDS, SHARE, Query, Source, figure, in_all, over_time
-from dashboards.promql import INTERVAL, RANGE, Matches, counted, label, now, quantile
+from dashboards import traceql
+from dashboards.frame import at_least, framed, percentile, services
+from dashboards.panels import (
+    BYTES,
+    COUNT,
+    SECONDS,
+    SHARE,
+    Query,
+    Source,
+    bars,
+    figure,
+    found,
+    in_all,
+    lines,
+    percentiles,
+)
+from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
 from torchspan import phase, semconv
 
-_PERCENTILES = ("0.5", "0.95", "0.99")
-_ASKED = {semconv.CACHE_RESULT: Matches("hit|miss|rejected")}
-_FAILED = {semconv.ERROR_TYPE: Matches(".+")}
+_COMPILATIONS = measured(semconv.METRIC_COMPILE_DURATION)
+_PHASES = measured(semconv.METRIC_PHASE_DURATION)
+_SIZES = measured(semconv.METRIC_ENGINE_BUILD_SIZE)
+_LOOKUPS = measured(semconv.METRIC_CACHE_LOOKUPS)
+
+_USED = Matches("hit|miss|rejected")
 _SUCCEEDED = {semconv.ERROR_TYPE: ""}
 
 
 def made():
     """The dashboard."""
-    board = framed(
+    return framed(
         "torchspan-compiles",
         "Compiles",
         "What Torch-TensorRT compiled, how long it took, and what runs in PyTorch and why.",
+        services(f"{_COMPILATIONS.name}_count"),
+        percentile(),
+        at_least(),
         since="now-24h",
-        every="1m",
+        rows={
+            "Compilations": _outcomes(),
+            "Duration": _durations(),
+            "Engines and their cache": _engines(),
+            "Work left in PyTorch": _fallback(),
+            "Traces": _traces(),
+        },
     )
-    board = with_services(board, [semconv.METRIC_COMPILE_DURATION])
-    board.with_variable(
-        dashboard.CustomVariable("percentile").label("Percentile").values("0.5,0.9,0.95,0.99").current(_option("0.95"))
-    )
-    for title, drawn in (
-        ("Compilations", _compilations()),
-        ("Duration", _durations()),
-        ("Engines and their cache", _engines()),
-        ("Work left in PyTorch", _fallback()),
-        ("Traces", _traces()),
-    ):
-        board.with_row(dashboard.Row(title))
-        for each in drawn:
-            board.with_panel(each)
-    return board
 
 
-def _compilations():
-    metric = semconv.METRIC_COMPILE_DURATION
+def _outcomes():
+    outcome = f"{{{{{label(semconv.COMPILE_OUTCOME)}}}}}"
     yield in_all(
         "Compilations",
-        "Compilations that ended within the time range, by outcome.",
+        "Compilations that ended within the time range, by outcome: `complete`, `fallback` (work that was to run in TensorRT runs "
+        "in PyTorch) and `failed`.",
         Source.TORCHSPAN,
         COUNT,
-        Query(counted(metric, RANGE, part="count", where=_SUCCEEDED), "succeeded"),
-        Query(counted(metric, RANGE, part="count", where=_FAILED), "failed"),
+        Query(_COMPILATIONS.counted(RANGE, by=[semconv.COMPILE_OUTCOME]), outcome),
     )
-    yield over_time(
+    yield bars(
         "Compilations over time",
         "Compilations that ended in each interval, by outcome.",
         Source.TORCHSPAN,
-        COUNT,
-        Query(counted(metric, INTERVAL, part="count", where=_SUCCEEDED), "succeeded"),
-        Query(counted(metric, INTERVAL, part="count", where=_FAILED), "failed"),
-        stacked=True,
+        Query(_COMPILATIONS.counted(INTERVAL, by=[semconv.COMPILE_OUTCOME]), outcome),
         width=8,
     )
-    serving = label(semconv.SERVING_KIND)
     yield figure(
         "Compiled while serving",
         "Compilations for which a request may have waited: they began below a SERVER span, or after `torchspan.mark_ready()`. "
         "A recompilation is one of a frame that Dynamo had compiled before.",
         Source.TORCHSPAN,
         COUNT,
-        Query(counted(semconv.METRIC_WHILE_SERVING, RANGE, by=[semconv.SERVING_KIND]), f"{{{{{serving}}}}}"),
+        Query(
+            measured(semconv.METRIC_WHILE_SERVING).counted(RANGE, by=[semconv.SERVING_KIND]),
+            f"{{{{{label(semconv.SERVING_KIND)}}}}}",
+        ),
         alarming=1,
         width=4,
     )
-    yield over_time(
+    yield lines(
         "Builds in progress",
-        "Compilations, and engine builds outside of one, that run now. What a process that was killed had running stays for "
-        "five minutes, until the Collector drops its series.",
+        "Compilations, and engine builds outside of one, that are running. Those of a process that was killed stay for five minutes, "
+        "until the Collector drops its series.",
         Source.TORCHSPAN,
         COUNT,
-        Query(now(semconv.METRIC_BUILD_ACTIVE), "in progress"),
+        Query(measured(semconv.METRIC_BUILD_ACTIVE).now(), "in progress"),
         width=6,
     )
 
 
 def _durations():
-    yield over_time(
+    yield lines(
         "Duration of compilations",
-        "Percentiles of how long compilations took, failed ones included. Dots are exemplars: each leads to its trace.",
+        "Percentiles of how long compilations took, failed ones included, in each interval. A dot is an exemplar: it leads to its "
+        "trace.",
         Source.TORCHSPAN,
         SECONDS,
-        *(
-            Query(quantile(each, semconv.METRIC_COMPILE_DURATION, INTERVAL), f"p{float(each) * 100:g}", exemplars=True)
-            for each in _PERCENTILES
-        ),
+        *percentiles(_COMPILATIONS, INTERVAL),
     )
-    by_phase = f"{{{{{label(semconv.PHASE)}}}}}"
-    yield over_time(
+    of_phase = f"{{{{{label(semconv.PHASE)}}}}}"
+    yield lines(
         "Duration by phase",
-        "The chosen percentile of how long each phase took. Phases lie inside each other, as spans do.",
+        "The chosen percentile of how long each phase took, in each interval. Phases lie inside each other, as spans do.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(
-            quantile("$percentile", semconv.METRIC_PHASE_DURATION, INTERVAL, by=[semconv.PHASE]),
-            by_phase,
-            exemplars=True,
-        ),
+        Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE]), of_phase, exemplars=True),
     )
     yield in_all(
         "Time by phase",
         "Seconds that each phase took in all. Phases lie inside each other, so they do not add up to the time of compilations.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(counted(semconv.METRIC_PHASE_DURATION, RANGE, part="sum", by=[semconv.PHASE]), by_phase),
-        width=24,
+        Query(_PHASES.added_up(RANGE, by=[semconv.PHASE]), of_phase),
+        width=18,
+    )
+    yield lines(
+        "Longest build in progress",
+        "How long the longest of the compilations and engine builds that are running has been running.",
+        Source.TORCHSPAN,
+        SECONDS,
+        Query(measured(semconv.METRIC_BUILD_LONGEST).now(function="max"), "longest"),
+        width=6,
     )
 
 
 def _engines():
-    size = semconv.METRIC_ENGINE_BUILD_SIZE
     yield figure(
         "Engines",
         "Engines that were built or taken from the engine cache.",
         Source.TORCHSPAN,
         COUNT,
-        Query(counted(size, RANGE, part="count"), "engines"),
+        Query(_SIZES.counted(RANGE), "engines"),
         width=4,
     )
-    yield over_time(
-        "Size of engines",
-        "Percentiles of the bytes of engines that were built or taken from the engine cache.",
+    yield figure(
+        "Bytes of engines",
+        "Bytes of all engines that were built or taken from the engine cache.",
         Source.TORCHSPAN,
         BYTES,
-        *(Query(quantile(each, size, INTERVAL), f"p{float(each) * 100:g}", exemplars=True) for each in _PERCENTILES),
-        width=8,
-    )
-    lookups = semconv.METRIC_CACHE_LOOKUPS
-    yield figure(
-        "Cache hit ratio",
-        "Share of the engines looked for in the engine cache that were found there and used. Rejected entries count as not "
-        "found; conversions without a cache do not count.",
-        Source.TORCHSPAN,
-        SHARE,
-        Query(
-            f"{counted(lookups, RANGE, where={semconv.CACHE_RESULT: 'hit'})} / {counted(lookups, RANGE, where=_ASKED)}",
-            "hits",
-        ),
+        Query(_SIZES.added_up(RANGE), "bytes"),
         width=4,
     )
-    result, reason = label(semconv.CACHE_RESULT), label(semconv.CACHE_REASON)
+    yield lines(
+        "Size of engines",
+        "Percentiles of the size of the engines that were built or taken from the engine cache, in each interval.",
+        Source.TORCHSPAN,
+        BYTES,
+        *percentiles(_SIZES, INTERVAL),
+        width=16,
+    )
+    hits = _LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: "hit"})
+    yield figure(
+        "Cache hit ratio",
+        "Share of the engines looked for in the engine cache that were taken from it. Rejected entries count as not found; "
+        "conversions for which the cache was disabled do not count.",
+        Source.TORCHSPAN,
+        SHARE,
+        Query(f"{hits} / {_LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: _USED})}", "hits"),
+        width=4,
+    )
+    result, reason = (f"{{{{{label(each)}}}}}" for each in (semconv.CACHE_RESULT, semconv.CACHE_REASON))
     yield in_all(
         "Cache lookups",
         "Engines looked for in the engine cache, by result and, where there is one, its reason.",
         Source.TORCHSPAN,
         COUNT,
-        Query(
-            counted(lookups, RANGE, by=[semconv.CACHE_RESULT, semconv.CACHE_REASON]),
-            f"{{{{{result}}}}} {{{{{reason}}}}}",
-        ),
+        Query(_LOOKUPS.counted(RANGE, by=[semconv.CACHE_RESULT, semconv.CACHE_REASON]), f"{result} {reason}"),
         width=8,
+    )
+    of_lookups = {semconv.PHASE: phase.CACHE_LOOKUP.name}
+    yield in_all(
+        "Cost of cache lookups",
+        "Mean seconds of a look into the engine cache, by result. A hit includes giving the engine this model's weights.",
+        Source.TORCHSPAN,
+        SECONDS,
+        Query(
+            f"{_PHASES.added_up(RANGE, by=[semconv.CACHE_RESULT], where=of_lookups)} / "
+            f"{_PHASES.counted(RANGE, by=[semconv.CACHE_RESULT], where=of_lookups)}",
+            result,
+        ),
+        width=6,
+    )
+    yield lines(
+        "Duration of conversions by cache result",
+        "The chosen percentile of how long one subgraph took on its way to an engine, in each interval: what hits save, beside what "
+        "they cost.",
+        Source.TORCHSPAN,
+        SECONDS,
+        Query(
+            _PHASES.quantile(
+                "$percentile",
+                INTERVAL,
+                by=[semconv.CACHE_RESULT],
+                where={semconv.PHASE: Matches("|".join(each.name for each in phase.CONVERSIONS))},
+            ),
+            result,
+            exemplars=True,
+        ),
+        width=6,
     )
 
 
@@ -170,8 +210,8 @@ def _fallback():
         Source.TORCHSPAN,
         COUNT,
         Query(
-            counted(
-                semconv.METRIC_FALLBACK_OPERATORS, RANGE, by=[semconv.FALLBACK_REASON_CLASS], where=_SUCCEEDED
+            measured(semconv.METRIC_FALLBACK_OPERATORS).counted(
+                RANGE, by=[semconv.FALLBACK_REASON_CLASS], where=_SUCCEEDED
             ),
             reason,
         ),
@@ -182,21 +222,17 @@ def _fallback():
         "Pieces of graphs that run in PyTorch, by the class of the reason of most of their operators.",
         Source.TORCHSPAN,
         COUNT,
-        Query(counted(semconv.METRIC_FALLBACK_SUBGRAPHS, RANGE, by=[semconv.FALLBACK_REASON_CLASS]), reason),
+        Query(measured(semconv.METRIC_FALLBACK_SUBGRAPHS).counted(RANGE, by=[semconv.FALLBACK_REASON_CLASS]), reason),
         width=12,
     )
 
 
 def _traces():
-    shown = (semconv.MODEL_CLASS, semconv.ENTRY_POINT, semconv.ENGINE_COUNT, semconv.COVERAGE)
-    yield panels.spans(
+    yield found(
         "Slowest compilations",
-        "The longest of the compilations found, each with a link to its trace. Tempo finds at most 100 in the time range.",
-        f"{traceql.spans(phase.COMPILE)} {traceql.select(*shown)}",
-        sort_by="Duration",
-        limit=100,
+        "Compilations, the longest first; the span's id leads to the trace. Tempo finds at most 100 of those that took as long as is "
+        "chosen above, and not always the longest: raise the time until it finds fewer.",
+        f"{traceql.spans(phase.COMPILE, 'duration >= $at_least')} "
+        f"{traceql.shown(semconv.MODEL_CLASS, semconv.ENTRY_POINT, semconv.ENGINE_COUNT, semconv.COVERAGE)}",
+        shares=[semconv.COVERAGE],
     )
-
-
-def _option(value):
-    return VariableOption(text=value, value=value)

@@ -1,25 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the dashboards have in common: data sources and services to choose from, and links to each other."""
+"""What the dashboards have in common: data sources to choose from, further variables, and links to each other."""
 
 from grafana_foundation_sdk.builders import dashboard
 from grafana_foundation_sdk.models import dashboard as models
 
 from dashboards.panels import PROMETHEUS
-from dashboards.promql import series
 
 TAG = "torchspan"
 
 
-def framed(uid, title, description, *, since, every):
-    """A dashboard without panels. since: how far back it shows at first, `now-24h`. every: how often it is brought up to date."""
-    return (
+def framed(uid, title, description, *variables, since, rows):
+    """A dashboard. rows: title → its panels. since: how far back it shows at first, such as `now-24h`."""
+    made = (
         dashboard.Dashboard(f"torchspan: {title}")
         .uid(uid)
         .description(description)
         .tags([TAG])
         .time(since, "now")
         .timezone("browser")
-        .refresh(every)
+        .refresh("1m")
         .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .link(
             dashboard.DashboardLink("torchspan")
@@ -31,19 +30,43 @@ def framed(uid, title, description, *, since, every):
         .with_variable(dashboard.DatasourceVariable("prometheus").label("Prometheus").type("prometheus"))
         .with_variable(dashboard.DatasourceVariable("tempo").label("Tempo").type("tempo"))
     )
+    for each in variables:
+        made.with_variable(each)
+    for name, panels in rows.items():
+        made.with_row(dashboard.Row(name))
+        for each in panels:
+            made.with_panel(each)
+    return made
 
 
-def with_services(of, metrics):
-    """The dashboard with the variable `service`: the services that have one of the metrics."""
-    names = "|".join(series(each, "count" if each.instrument == "histogram" else "") for each in metrics)
-    return of.with_variable(
-        dashboard.QueryVariable("service")
-        .label("Service")
+def services(*series):
+    """The variable `service`: the names of the services that have one of the series, without their namespaces."""
+    return _chosen("service", "Service", f'label_values({{__name__=~"{"|".join(series)}"}}, job)').regex("/([^/]+)$/")
+
+
+def collectors(series):
+    """The variable `collector`: the addresses of the Collectors that have the series."""
+    return _chosen("collector", "Collector", f"label_values({series}, instance)")
+
+
+def percentile():
+    """The variable `percentile`, a share."""
+    shares = dashboard.CustomVariable("percentile").label("Percentile").values("0.5,0.9,0.95,0.99")
+    return shares.current(models.VariableOption(text="0.95", value="0.95"))
+
+
+def at_least():
+    """The variable `at_least`, a duration in TraceQL's notation."""
+    return dashboard.TextBoxVariable("at_least").label("Took at least").default_value("0s")
+
+
+def _chosen(name, title, query):
+    return (
+        dashboard.QueryVariable(name)
+        .label(title)
         .datasource(PROMETHEUS)
-        .query({"query": f'label_values({{__name__=~"{names}"}}, job)', "refId": "services", "qryType": 5})
-        .definition(f'label_values({{__name__=~"{names}"}}, job)')
-        # Without the namespace, which traces have beside the name.
-        .regex("/([^/]+)$/")
+        .query({"query": query, "refId": name, "qryType": 5})
+        .definition(query)
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(models.VariableSort.ALPHABETICAL_ASC)
         .multi(True)

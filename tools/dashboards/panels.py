@@ -13,15 +13,17 @@ from grafana_foundation_sdk.models import tempo as tempo_models
 PROMETHEUS = shapes.DataSourceRef(type_val="prometheus", uid="${prometheus}")
 TEMPO = shapes.DataSourceRef(type_val="tempo", uid="${tempo}")
 
-COUNT, SECONDS, BYTES, SHARE = "short", "s", "bytes", "percentunit"
+COUNT, SECONDS, MILLISECONDS, BYTES, SHARE, NONE = "short", "s", "ms", "bytes", "percentunit", "none"
 """Grafana's units."""
+
+_REFERENCES = "ABCDEFGH"
 
 
 class Source(Enum):
-    """Where the figures of a panel come from; the value is the last sentence of its description."""
+    """Where the figures of a panel come from; the value is the last line of its description."""
 
     TORCHSPAN = "Source: torchspan's metrics, which count everything, sampled or not."
-    SPAN_METRICS = "Source: the Collector's span metrics (metrics.yaml), which count every span that arrives there."
+    SPAN_METRICS = "Source: the Collector's span metrics (metrics.yaml), counted before tail sampling."
     TRACES = "Source: TraceQL, over the traces that Tempo has; what was sampled away is not in them."
     COLLECTOR = "Source: the Collector's own metrics."
 
@@ -35,95 +37,97 @@ class Query:
     exemplars: bool = False
 
 
-def over_time(title, description, source, unit, *queries, stacked=False, width=12):
-    """Lines over time; bars that stand on each other where `stacked`, for figures that add up."""
-    panel = _described(timeseries.Panel(), title, description, source, width, 8).unit(unit).min(0)
-    panel.legend(
-        common.VizLegendOptions()
-        .show_legend(True)
-        .display_mode(shapes.LegendDisplayMode.TABLE if len(queries) > 1 else shapes.LegendDisplayMode.LIST)
-        .placement(shapes.LegendPlacement.BOTTOM)
-        .calcs(["max"] if not stacked else [])
-    )
-    panel.tooltip(common.VizTooltipOptions().mode(shapes.TooltipDisplayMode.MULTI).sort(shapes.SortOrder.DESCENDING))
-    if stacked:
-        panel.draw_style(shapes.GraphDrawStyle.BARS).fill_opacity(80).line_width(0)
-        panel.stacking(common.StackingConfig().mode(shapes.StackingMode.NORMAL))
-    else:
-        panel.show_points(shapes.VisibilityMode.AUTO).fill_opacity(5)
-    for reference, query in zip("ABCDEFGH", queries, strict=False):
-        panel.with_target(_promql(reference, query).range().exemplar(query.exemplars))
-    return panel.datasource(PROMETHEUS)
+def percentiles(histogram, window, *, shares=("0.5", "0.95", "0.99")):
+    """A query for each percentile of a histogram, with exemplars."""
+    return [Query(histogram.quantile(each, window), f"p{float(each) * 100:g}", exemplars=True) for each in shares]
+
+
+def lines(title, description, source, unit, *queries, width=12):
+    """Lines over time."""
+    panel = _over_time(title, description, source, unit, width)
+    return _asking(panel, *(_promql(each).range().exemplar(each.exemplars) for each in queries)).datasource(PROMETHEUS)
+
+
+def bars(title, description, source, *queries, width=12):
+    """Counts over time: bars that stand on each other."""
+    panel = _over_time(title, description, source, COUNT, width)
+    panel.draw_style(shapes.GraphDrawStyle.BARS).fill_opacity(80).line_width(0)
+    panel.stacking(common.StackingConfig().mode(shapes.StackingMode.NORMAL))
+    return _asking(panel, *(_promql(each).range() for each in queries)).datasource(PROMETHEUS)
 
 
 def in_all(title, description, source, unit, *queries, width=6):
     """A bar for each series, over the whole time range."""
-    panel = _described(bargauge.Panel(), title, description, source, width, 8).unit(unit).min(0).no_value("0")
+    panel = _described(bargauge.Panel(), title, description, source, width).unit(unit).min(0).no_value("0")
     panel.orientation(shapes.VizOrientation.HORIZONTAL).display_mode(shapes.BarGaugeDisplayMode.BASIC)
-    panel.show_unfilled(False).value_mode(shapes.BarGaugeValueMode.TEXT)
-    panel.legend(
-        common.VizLegendOptions()
-        .show_legend(True)
-        .display_mode(shapes.LegendDisplayMode.LIST)
-        .placement(shapes.LegendPlacement.BOTTOM)
-        .calcs([])
-    )
+    panel.show_unfilled(False).value_mode(shapes.BarGaugeValueMode.TEXT).legend(_legend())
+    panel.color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
-    for reference, query in zip("ABCDEFGH", queries, strict=False):
-        panel.with_target(_promql(reference, query).instant())
-    return panel.datasource(PROMETHEUS)
+    return _asking(panel, *(_promql(each).instant() for each in queries)).datasource(PROMETHEUS)
 
 
 def figure(title, description, source, unit, *queries, alarming=None, width=6):
     """A large figure for each series, over the whole time range. alarming: from which figure on it is red."""
-    panel = _described(stat.Panel(), title, description, source, width, 8).unit(unit).no_value("0")
+    panel = _described(stat.Panel(), title, description, source, width).unit(unit).no_value("0")
     panel.text_mode(shapes.BigValueTextMode.VALUE_AND_NAME).graph_mode(shapes.BigValueGraphMode.NONE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
+    steps = [models.Threshold(color="blue" if alarming is None else "green")]
     if alarming is not None:
-        panel.thresholds(
-            dashboard.ThresholdsConfig()
-            .mode(models.ThresholdsMode.ABSOLUTE)
-            .steps([models.Threshold(color="green"), models.Threshold(value=alarming, color="red")])
-        )
-    for reference, query in zip("ABCDEFGH", queries, strict=False):
-        panel.with_target(_promql(reference, query).instant())
-    return panel.datasource(PROMETHEUS)
+        steps.append(models.Threshold(value=alarming, color="red"))
+    panel.thresholds(dashboard.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps))
+    return _asking(panel, *(_promql(each).instant() for each in queries)).datasource(PROMETHEUS)
 
 
-def spans(title, description, query, *, sort_by=None, width=24, limit=20):
-    """A table of spans that a TraceQL search finds; the first column is a link to the trace."""
-    panel = _described(table.Panel(), title, description, Source.TRACES, width, 9).unit("none")
-    if sort_by:
-        panel.sort_by([common.TableSortByFieldState().display_name(sort_by).desc(True)])
-    panel.with_target(
-        _traceql("A", query).table_type(tempo_models.SearchTableType.SPANS).limit(limit).spss(limit)
-    )
-    return panel.datasource(TEMPO)
+def found(title, description, query, *, shares=(), sort_by="Duration", limit=100, width=24):
+    """A table of the spans that a TraceQL search finds; the span's id is a link to its trace.
+
+    shares: attributes between 0 and 1. sort_by: a column, the largest first.
+    """
+    panel = _described(table.Panel(), title, description, Source.TRACES, width).unit(NONE)
+    panel.sort_by([common.TableSortByFieldState().display_name(sort_by).desc(True)])
+    for each in shares:
+        panel.override_by_name(str(each), [models.DynamicConfigValue(id_val="unit", value=SHARE)])
+    spans = _traceql(query).table_type(tempo_models.SearchTableType.SPANS).limit(limit).spss(limit)
+    return _asking(panel, spans).datasource(TEMPO)
 
 
-def spans_over_time(title, description, unit, query, *, width=12):
+def lines_of_spans(title, description, unit, query, *, width=12):
     """Lines over time that TraceQL computes from spans."""
-    panel = _described(timeseries.Panel(), title, description, Source.TRACES, width, 8).unit(unit).min(0)
-    panel.legend(
+    panel = _over_time(title, description, Source.TRACES, unit, width)
+    return _asking(panel, _traceql(query).metrics_query_type(tempo_models.MetricsQueryType.RANGE)).datasource(TEMPO)
+
+
+def _over_time(title, description, source, unit, width):
+    panel = _described(timeseries.Panel(), title, description, source, width).unit(unit).min(0).legend(_legend())
+    panel.show_points(shapes.VisibilityMode.AUTO).fill_opacity(5)
+    return panel.tooltip(
+        common.VizTooltipOptions().mode(shapes.TooltipDisplayMode.MULTI).sort(shapes.SortOrder.DESCENDING)
+    )
+
+
+def _described(panel, title, description, source, width):
+    return panel.title(title).description(f"{description}\n\n{source.value}").span(width).height(8)
+
+
+def _legend():
+    return (
         common.VizLegendOptions()
         .show_legend(True)
         .display_mode(shapes.LegendDisplayMode.LIST)
         .placement(shapes.LegendPlacement.BOTTOM)
         .calcs([])
     )
-    panel.tooltip(common.VizTooltipOptions().mode(shapes.TooltipDisplayMode.MULTI).sort(shapes.SortOrder.DESCENDING))
-    panel.with_target(_traceql("A", query).metrics_query_type(tempo_models.MetricsQueryType.RANGE))
-    return panel.datasource(TEMPO)
 
 
-def _described(panel, title, description, source, width, height):
-    return panel.title(title).description(f"{description}\n\n{source.value}").span(width).height(height)
+def _asking(panel, *targets):
+    for reference, target in zip(_REFERENCES, targets, strict=False):
+        panel.with_target(target.ref_id(reference))
+    return panel
 
 
-def _promql(reference, query):
+def _promql(query):
     return (
         prometheus.Dataquery()
-        .ref_id(reference)
         .datasource(PROMETHEUS)
         .editor_mode(prometheus_models.QueryEditorMode.CODE)
         .expr(query.expression)
@@ -131,11 +135,5 @@ def _promql(reference, query):
     )
 
 
-def _traceql(reference, query):
-    return (
-        tempo.Dataquery()
-        .ref_id(reference)
-        .datasource(TEMPO)
-        .query_type(tempo_models.TempoQueryType.TRACEQL)
-        .query(query)
-    )
+def _traceql(query):
+    return tempo.Dataquery().datasource(TEMPO).query_type(tempo_models.TempoQueryType.TRACEQL).query(query)

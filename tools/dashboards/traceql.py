@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """TraceQL over torchspan's spans."""
 
-SERVICE = 'resource.service.name =~ "$service"'
+SERVICES = 'resource.service.name =~ "$service"'
 """The chosen services."""
+SERVICE = "resource.service.name"
+FAILED = "status = error"
 
 
 def key(attribute):
@@ -10,22 +12,26 @@ def key(attribute):
     return f"span.{attribute}"
 
 
-def has(attribute):
-    """The condition that a span has an attribute."""
-    return f"{key(attribute)} != nil"
-
-
 def spans(phase, *conditions):
     """The spans of a phase, of the chosen services, for which the conditions hold."""
-    held = " && ".join((SERVICE, f'name = "{phase.name}"', *conditions))
+    held = " && ".join((SERVICES, f'name = "{phase.name}"', *conditions))
     return f"{{ {held} }}"
 
 
-def select(*attributes):
+def shown(*attributes):
     """The stage that shows attributes beside the spans found."""
     return f"| select({', '.join(map(key, attributes))})"
 
 
-def by(*attributes):
-    """How a function over spans is split."""
-    return f"by ({', '.join(map(key, attributes))})" if attributes else ""
+def counted(by):
+    """The stage that counts spans over time. by: rows of the table of attributes, or keys with their scope."""
+    return f"| count_over_time() {_by(by)}"
+
+
+def quantile(share, by):
+    """The stage that computes a quantile of the durations of spans over time. share: 0 to 1, or a variable."""
+    return f"| quantile_over_time(duration, {share}) {_by(by)}"
+
+
+def _by(keys):
+    return f"by ({', '.join(each if each == SERVICE else key(each) for each in keys)})"

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runtime: runs of engines and of execution contexts."""
+
+from dashboards import traceql
+from dashboards.frame import framed, percentile, services
+from dashboards.panels import (
+    COUNT,
+    SECONDS,
+    SHARE,
+    Query,
+    Source,
+    bars,
+    figure,
+    found,
+    in_all,
+    lines,
+    lines_of_spans,
+    percentiles,
+)
+from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
+from torchspan import phase, semconv
+
+_RUNS = measured(semconv.METRIC_EXECUTE_DURATION)
+_CONTEXT_RUNS = measured(semconv.METRIC_CONTEXT_DURATION)
+_FAILED = {semconv.ERROR_TYPE: Matches(".+")}
+_NAMED = (traceql.SERVICE, semconv.ENGINE_NAME)
+
+
+def made():
+    """The dashboard."""
+    return framed(
+        "torchspan-runtime",
+        "Runtime",
+        "Runs of TensorRT engines, as the host sees them: how many, how long they took, and what failed.",
+        services(f"{_RUNS.name}_count", f"{_CONTEXT_RUNS.name}_count"),
+        percentile(),
+        since="now-6h",
+        rows={"Runs": _runs(), "Engines": _by_engine(), "Errors": _errors(), "Sampling": _sampling()},
+    )
+
+
+def _runs():
+    yield bars(
+        "Runs",
+        "Runs that ended in each interval: of Torch-TensorRT's engines, and of execution contexts that programs use themselves.",
+        Source.TORCHSPAN,
+        Query(_RUNS.counted(INTERVAL), "engines"),
+        Query(_CONTEXT_RUNS.counted(INTERVAL), "execution contexts"),
+        width=8,
+    )
+    yield lines(
+        "Latency of engines",
+        "Percentiles of how long runs of Torch-TensorRT's engines took as the host sees it, in each interval. The device works on.",
+        Source.TORCHSPAN,
+        SECONDS,
+        *percentiles(_RUNS, INTERVAL),
+        width=8,
+    )
+    yield lines(
+        "Latency of execution contexts",
+        "Percentiles of how long runs of execution contexts that programs use themselves took as the host sees it, in each interval. "
+        "The device works on.",
+        Source.TORCHSPAN,
+        SECONDS,
+        *percentiles(_CONTEXT_RUNS, INTERVAL),
+        width=8,
+    )
+
+
+def _by_engine():
+    yield lines_of_spans(
+        "Latency by engine",
+        "The chosen percentile of how long runs with a span took, by service and engine. Tempo's percentiles are powers of two of a "
+        "nanosecond, or lie between two of them.",
+        SECONDS,
+        f"{traceql.spans(phase.EXECUTE)} {traceql.quantile('$percentile', _NAMED)}",
+    )
+    changed = f"{traceql.key(semconv.EXECUTE_SHAPES_CHANGED)} = true"
+    yield lines_of_spans(
+        "Shape changes",
+        "Runs with a span whose inputs had other shapes than those of the engine's last run with a span, by service and engine. An "
+        "engine with dynamic shapes may be slower at such a run.",
+        COUNT,
+        f"{traceql.spans(phase.EXECUTE, changed)} {traceql.counted(_NAMED)}",
+    )
+
+
+def _errors():
+    error = f"{{{{{label(semconv.ERROR_TYPE)}}}}}"
+    yield figure(
+        "Failed runs",
+        "Runs that raised or that TensorRT reported as failed.",
+        Source.TORCHSPAN,
+        COUNT,
+        Query(_RUNS.counted(RANGE, where=_FAILED), "engines"),
+        Query(_CONTEXT_RUNS.counted(RANGE, where=_FAILED), "execution contexts"),
+        alarming=1,
+        width=4,
+    )
+    yield in_all(
+        "Failed runs by error",
+        "Failed runs, by `error.type`: engines and execution contexts together.",
+        Source.TORCHSPAN,
+        COUNT,
+        Query(_RUNS.counted(RANGE, by=[semconv.ERROR_TYPE], where=_FAILED), f"engines: {error}"),
+        Query(_CONTEXT_RUNS.counted(RANGE, by=[semconv.ERROR_TYPE], where=_FAILED), f"execution contexts: {error}"),
+        width=8,
+    )
+    yield found(
+        "Traces of failed runs",
+        "Runs of engines that failed; the span's id leads to the trace.",
+        f"{traceql.spans(phase.EXECUTE, traceql.FAILED)} {traceql.shown(semconv.ENGINE_NAME, semconv.ERROR_TYPE)}",
+        sort_by="Start time",
+        width=12,
+    )
+
+
+def _sampling():
+    emitted = measured(semconv.METRIC_SPAN_EMITTED)
+    yield lines(
+        "Sampled share",
+        "Share of the runs that have a span, in each interval. The others are counted on the span around them, and all are in the "
+        "figures above.",
+        Source.TORCHSPAN,
+        SHARE,
+        *(
+            Query(f"{emitted.counted(INTERVAL, where={semconv.PHASE: of.name})} / {runs.counted(INTERVAL)}", name)
+            for name, of, runs in (
+                ("engines", phase.EXECUTE, _RUNS),
+                ("execution contexts", phase.RUN_CONTEXT, _CONTEXT_RUNS),
+            )
+        ),
+        width=24,
+    )
