@@ -53,6 +53,17 @@ def test_the_first_run_links_to_the_compilation_that_made_the_engine(instrument,
     assert run.parent.span_id == named(spans, "request").get_span_context().span_id
 
 
+def test_a_run_with_other_shapes_than_the_last_one_says_so(instrument, exporter, tracer):
+    instrument()
+    rows = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(4, 16), max_shape=(8, 16), dtype=torch.float32)
+    module = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[rows], min_block_size=1)
+    with tracer.start_as_current_span("request"):
+        for count in (7, 7, 3, 3, 7):
+            module(torch.ones(count, 16))
+    found = [run.attributes.get("torch_tensorrt.execute.shapes_changed") for run in runs(exporter.get_finished_spans())]
+    assert found == [None, None, True, None, True]
+
+
 def test_below_a_recording_span_runs_beyond_the_rate_are_folded_into_it(instrument, exporter, tracer, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr("torchspan.engine.rate_limits.time", types.SimpleNamespace(perf_counter=lambda: now[0]))

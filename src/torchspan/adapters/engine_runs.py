@@ -24,6 +24,7 @@ from types import FunctionType
 from typing import Any
 
 from torchspan import _dynamo_safety, semconv
+from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import FAILED
 from torchspan._base.reading import entries
 from torchspan.adapters._machinery.caller import is_called_by, outside
@@ -68,6 +69,8 @@ class EngineRuns:
         self._times = factory.engine.run_times[action.phase]
         self._sampling = ports.sampling
         self._callbacks = factory.engine.registry.interest(action.phase)
+        self._shapes = ByIdentity[list[str]]()
+        """Engine -> the shapes of the inputs of its last recorded run."""
 
     # --- what replaces it -------------------------------------------------------------------------------------
     def of_function(self, arguments: Arguments) -> Any:
@@ -533,7 +536,18 @@ class EngineRuns:
         identity = self._factory.provenance.ids.get(runner)
         if identity is not None:
             facts[semconv.ENGINE_ID] = identity
+        if self._changes_shapes(runner, facts.get(semconv.INPUT_SHAPES)):
+            facts[semconv.EXECUTE_SHAPES_CHANGED] = True
         return facts
+
+    def _changes_shapes(self, runner: Any, shapes: list[str] | None) -> bool:
+        """Whether `runner` ran with other shapes before; these are its last ones from now on."""
+        if shapes is None:
+            return False
+        before = self._shapes.get(runner)
+        if before != shapes:
+            self._shapes[runner] = shapes
+        return before is not None and before != shapes
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:

@@ -688,6 +688,13 @@ EXECUTE_FIRST = Attribute(
     phase.EXECUTE,
     at_start=True,
 )
+EXECUTE_SHAPES_CHANGED = Attribute(
+    "torch_tensorrt.execute.shapes_changed",
+    "boolean",
+    "Its presence means that the inputs have other shapes than at the last run of this engine that torchspan recorded.",
+    phase.EXECUTE,
+    at_start=True,
+)
 EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(
     phase.EXECUTE,
     count="Runs of engines below this span that have no span because of the rate limits; also on the user's spans.",
