@@ -53,6 +53,7 @@ docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_semantic_conventions.py
 	@$(BIN)/python tools/generate_privacy_page.py
 	@$(BIN)/python tools/generate_settings_table.py
+	@$(BIN)/python tools/generate_dashboards.py
 
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks

@@ -40,6 +40,7 @@ def commands(name, *, everything):
             (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
             (sys.executable, "tools/generate_privacy_page.py", "--check"),
             (sys.executable, "tools/generate_settings_table.py", "--check"),
+            (sys.executable, "tools/generate_dashboards.py", "--check"),
         ],
         "tests": [
             (*PYTHON, "coverage", "erase"),

@@ -1,11 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grafana's dashboards of torchspan, made with Grafana's Foundation SDK.
+"""Grafana's dashboards of torchspan, made with Grafana's Foundation SDK (`tools/generate_dashboards.py`).
 
 A module for each dashboard says what is drawn. `promql` and `traceql` write queries out of the rows of `torchspan.semconv`, so that a
-name which torchspan does not emit cannot be written; `panels` makes the panels.
+name which torchspan does not emit cannot be written; `panels` makes panels, and `frame` what is around them.
 """
-
-from dashboards import bridge_health, compiles, runtime
-
-DASHBOARDS = {"compiles": compiles.made, "runtime": runtime.made, "bridge-health": bridge_health.made}
-"""Functions that make the dashboards, by the names of their files."""

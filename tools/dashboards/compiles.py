@@ -151,13 +151,15 @@ def _engines():
         width=16,
     )
     hits = _LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: "hit"})
+    used = _LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: _USED})
     yield figure(
         "Cache hit ratio",
         "Share of the engines looked for in the engine cache that were taken from it. Rejected entries count as not found; "
         "conversions for which the cache was disabled do not count.",
         Source.TORCHSPAN,
         SHARE,
-        Query(f"{hits} / {_LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: _USED})}", "hits"),
+        Query(f"({hits} or 0 * {used}) / ({used} > 0)", "hits"),
+        nothing="no lookups",
         width=4,
     )
     result, reason = (f"{{{{{label(each)}}}}}" for each in (semconv.CACHE_RESULT, semconv.CACHE_REASON))
@@ -177,7 +179,7 @@ def _engines():
         SECONDS,
         Query(
             f"{_PHASES.added_up(RANGE, by=[semconv.CACHE_RESULT], where=of_lookups)} / "
-            f"{_PHASES.counted(RANGE, by=[semconv.CACHE_RESULT], where=of_lookups)}",
+            f"({_PHASES.counted(RANGE, by=[semconv.CACHE_RESULT], where=of_lookups)} > 0)",
             result,
         ),
         width=6,

@@ -57,7 +57,8 @@ def percentile():
 
 def at_least():
     """The variable `at_least`, a duration in TraceQL's notation."""
-    return dashboard.TextBoxVariable("at_least").label("Took at least").default_value("0s")
+    least = models.VariableOption(text="0s", value="0s")
+    return dashboard.TextBoxVariable("at_least").label("Took at least").default_value("0s").current(least)
 
 
 def _chosen(name, title, query):

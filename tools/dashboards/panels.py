@@ -66,9 +66,12 @@ def in_all(title, description, source, unit, *queries, width=6):
     return _asking(panel, *(_promql(each).instant() for each in queries)).datasource(PROMETHEUS)
 
 
-def figure(title, description, source, unit, *queries, alarming=None, width=6):
-    """A large figure for each series, over the whole time range. alarming: from which figure on it is red."""
-    panel = _described(stat.Panel(), title, description, source, width).unit(unit).no_value("0")
+def figure(title, description, source, unit, *queries, alarming=None, nothing="0", width=6):
+    """A large figure for each series, over the whole time range.
+
+    alarming: from which figure on it is red. nothing: what it shows where there is no series.
+    """
+    panel = _described(stat.Panel(), title, description, source, width).unit(unit).no_value(nothing)
     panel.text_mode(shapes.BigValueTextMode.VALUE_AND_NAME).graph_mode(shapes.BigValueGraphMode.NONE)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
     steps = [models.Threshold(color="blue" if alarming is None else "green")]

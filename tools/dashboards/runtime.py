@@ -124,7 +124,9 @@ def _sampling():
         Source.TORCHSPAN,
         SHARE,
         *(
-            Query(f"{emitted.counted(INTERVAL, where={semconv.PHASE: of.name})} / {runs.counted(INTERVAL)}", name)
+            Query(
+                f"{emitted.counted(INTERVAL, where={semconv.PHASE: of.name})} / ({runs.counted(INTERVAL)} > 0)", name
+            )
             for name, of, runs in (
                 ("engines", phase.EXECUTE, _RUNS),
                 ("execution contexts", phase.RUN_CONTEXT, _CONTEXT_RUNS),
