@@ -14,9 +14,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "collector-config" / "grafana" / 
 
 def documents():
     """The files, by their names: JSON with the panels numbered in their order."""
-    from grafana_foundation_sdk.cog.encoder import JSONEncoder  # noqa: PLC0415 - not on Python 3.10
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-    from dashboards import bridge_health, compiles, runtime  # noqa: PLC0415
+    from dashboards import bridge_health, compiles, runtime
 
     made = {}
     for name, module in (("compiles", compiles), ("runtime", runtime), ("bridge-health", bridge_health)):

@@ -124,9 +124,7 @@ def _tail_sampling():
         Source.COLLECTOR,
         COUNT,
         Query(
-            collector.DECIDED_BY_POLICY.counted(
-                RANGE, by=[collector.POLICY], where={collector.DECISION: "sampled"}
-            ),
+            collector.DECIDED_BY_POLICY.counted(RANGE, by=[collector.POLICY], where={collector.DECISION: "sampled"}),
             f"{{{{{collector.POLICY}}}}}",
         ),
         width=4,

@@ -40,7 +40,7 @@ def made():
         at_least(),
         since="now-24h",
         rows={
-            "Compilations": _outcomes(),
+            "Outcome": _outcomes(),
             "Duration": _durations(),
             "Engines and their cache": _engines(),
             "Work left in PyTorch": _fallback(),

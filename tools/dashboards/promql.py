@@ -12,6 +12,8 @@ RANGE = "$__range"
 """The time range of the dashboard: for one figure about all of it."""
 INTERVAL = "$__rate_interval"
 """The time between two points, long enough for two readings: for figures over time."""
+BEFORE = "1h"
+"""How far before a window the value at its beginning is looked for. A series without one there was born in the window."""
 SERVICES = 'job=~"(.+/)?$service"'
 """The chosen services. `job` is `service.name`, or `service.namespace/service.name`."""
 
@@ -91,7 +93,7 @@ def _risen(selector, window):
     which the value fell, it counts what came since.
     """
     at_end = f"last_over_time({selector}[{window}])"
-    return f"({at_end} - last_over_time({selector}[{window}] offset {window})) >= 0 or {at_end}"
+    return f"({at_end} - last_over_time({selector}[{BEFORE}] offset {window})) >= 0 or {at_end}"
 
 
 def _sum(by, inner):

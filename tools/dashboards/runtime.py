@@ -35,7 +35,7 @@ def made():
         services(f"{_RUNS.name}_count", f"{_CONTEXT_RUNS.name}_count"),
         percentile(),
         since="now-6h",
-        rows={"Runs": _runs(), "Engines": _by_engine(), "Errors": _errors(), "Sampling": _sampling()},
+        rows={"All engines": _runs(), "By engine": _by_engine(), "Errors": _errors(), "Sampling": _sampling()},
     )
 
 
@@ -124,9 +124,7 @@ def _sampling():
         Source.TORCHSPAN,
         SHARE,
         *(
-            Query(
-                f"{emitted.counted(INTERVAL, where={semconv.PHASE: of.name})} / ({runs.counted(INTERVAL)} > 0)", name
-            )
+            Query(f"{emitted.counted(INTERVAL, where={semconv.PHASE: of.name})} / ({runs.counted(INTERVAL)} > 0)", name)
             for name, of, runs in (
                 ("engines", phase.EXECUTE, _RUNS),
                 ("execution contexts", phase.RUN_CONTEXT, _CONTEXT_RUNS),
