@@ -17,7 +17,7 @@ from dashboards.panels import (
     lines,
     percentiles,
 )
-from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
+from dashboards.promql import INTERVAL, RANGE, Matches, Other, label, measured
 from torchspan import phase, semconv
 
 _COMPILATIONS = measured(semconv.METRIC_COMPILE_DURATION)
@@ -25,7 +25,9 @@ _PHASES = measured(semconv.METRIC_PHASE_DURATION)
 _SIZES = measured(semconv.METRIC_ENGINE_BUILD_SIZE)
 _LOOKUPS = measured(semconv.METRIC_CACHE_LOOKUPS)
 
+_COLORS = {"complete": "green", "fallback": "orange", "failed": "red"}
 _USED = Matches("hit|miss|rejected")
+_WORK = {semconv.PHASE: Other(phase.IMPORT.name)}
 _SUCCEEDED = {semconv.ERROR_TYPE: ""}
 
 
@@ -58,12 +60,14 @@ def _outcomes():
         Source.TORCHSPAN,
         COUNT,
         Query(_COMPILATIONS.counted(RANGE, by=[semconv.COMPILE_OUTCOME]), outcome),
+        colors=_COLORS,
     )
     yield bars(
         "Compilations over time",
         "Compilations that ended in each interval, by outcome.",
         Source.TORCHSPAN,
         Query(_COMPILATIONS.counted(INTERVAL, by=[semconv.COMPILE_OUTCOME]), outcome),
+        colors=_COLORS,
         width=8,
     )
     yield figure(
@@ -102,17 +106,19 @@ def _durations():
     of_phase = f"{{{{{label(semconv.PHASE)}}}}}"
     yield lines(
         "Duration by phase",
-        "The chosen percentile of how long each phase took, in each interval. Phases lie inside each other, as spans do.",
+        "The chosen percentile of how long each phase took, in each interval. Phases lie inside each other, as spans do. Imports are "
+        "left out.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE]), of_phase, exemplars=True),
+        Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.PHASE], where=_WORK), of_phase, exemplars=True),
     )
     yield in_all(
         "Time by phase",
-        "Seconds that each phase took in all. Phases lie inside each other, so they do not add up to the time of compilations.",
+        "Seconds that each phase took in all. Phases lie inside each other, so they do not add up to the time of compilations. Imports "
+        "are left out.",
         Source.TORCHSPAN,
         SECONDS,
-        Query(_PHASES.added_up(RANGE, by=[semconv.PHASE]), of_phase),
+        Query(_PHASES.added_up(RANGE, by=[semconv.PHASE], where=_WORK), of_phase),
         width=18,
     )
     yield lines(

@@ -48,20 +48,21 @@ def lines(title, description, source, unit, *queries, width=12):
     return _asking(panel, *(_promql(each).range().exemplar(each.exemplars) for each in queries)).datasource(PROMETHEUS)
 
 
-def bars(title, description, source, *queries, width=12):
-    """Counts over time: bars that stand on each other."""
-    panel = _over_time(title, description, source, COUNT, width)
+def bars(title, description, source, *queries, colors=None, width=12):
+    """Counts over time: bars that stand on each other, for a minute or more each. colors: of series by their names."""
+    panel = _colored(_over_time(title, description, source, COUNT, width).interval("1m"), colors)
     panel.draw_style(shapes.GraphDrawStyle.BARS).fill_opacity(80).line_width(0)
     panel.stacking(common.StackingConfig().mode(shapes.StackingMode.NORMAL))
     return _asking(panel, *(_promql(each).range() for each in queries)).datasource(PROMETHEUS)
 
 
-def in_all(title, description, source, unit, *queries, width=6):
-    """A bar for each series, over the whole time range."""
+def in_all(title, description, source, unit, *queries, colors=None, width=6):
+    """A bar for each series, over the whole time range. colors: of series by their names."""
     panel = _described(bargauge.Panel(), title, description, source, width).unit(unit).min(0).no_value("0")
     panel.orientation(shapes.VizOrientation.HORIZONTAL).display_mode(shapes.BarGaugeDisplayMode.BASIC)
     panel.show_unfilled(False).value_mode(shapes.BarGaugeValueMode.TEXT).legend(_legend())
     panel.color_scheme(dashboard.FieldColor().mode(models.FieldColorModeId.PALETTE_CLASSIC_BY_NAME))
+    _colored(panel, colors)
     panel.reduce_options(common.ReduceDataOptions().calcs(["lastNotNull"]).values(False))
     return _asking(panel, *(_promql(each).instant() for each in queries)).datasource(PROMETHEUS)
 
@@ -106,6 +107,13 @@ def _over_time(title, description, source, unit, width):
     return panel.tooltip(
         common.VizTooltipOptions().mode(shapes.TooltipDisplayMode.MULTI).sort(shapes.SortOrder.DESCENDING)
     )
+
+
+def _colored(panel, colors):
+    for name, color in (colors or {}).items():
+        fixed = {"mode": "fixed", "fixedColor": color}
+        panel.override_by_name(name, [models.DynamicConfigValue(id_val="color", value=fixed)])
+    return panel
 
 
 def _described(panel, title, description, source, width):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PromQL over series of Prometheus: torchspan's metrics by their rows, and those of the Collector by their names.
 
-`where` is a dict of labels and values: a string that the label is equal to, or a `Matches`; "" selects series without the label.
+`where` is a dict of labels and values: a string that the label is equal to, a `Matches` or an `Other`; "" selects series without the
+label.
 `by` names the labels to sum by. A label may be given as a row of `torchspan.semconv`.
 """
 
@@ -25,6 +26,13 @@ class Matches:
     """A regular expression that a label must match."""
 
     pattern: str
+
+
+@dataclass(frozen=True)
+class Other:
+    """Any value but one."""
+
+    value: str
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,10 @@ def _aggregated(function, by, inner):
 
 
 def _selected(name, chosen, where):
-    matchers = [chosen]
-    for key, value in (where or {}).items():
-        matchers.append(f'{label(key)}=~"{value.pattern}"' if isinstance(value, Matches) else f'{label(key)}="{value}"')
-    return f"{name}{{{', '.join(matchers)}}}"
+    return f"{name}{{{', '.join((chosen, *(label(key) + _matcher(value) for key, value in (where or {}).items())))}}}"
+
+
+def _matcher(value):
+    if isinstance(value, Matches):
+        return f'=~"{value.pattern}"'
+    return f'!="{value.value}"' if isinstance(value, Other) else f'="{value}"'
