@@ -64,6 +64,13 @@ def test_a_histogram_cannot_be_counted_as_a_counter():
     assert promql.measured(semconv.METRIC_BUILD_ACTIVE) == promql.Level("torch_tensorrt_build_active", promql.SERVICES)
 
 
+def test_the_readme_shows_how_counters_are_counted():
+    from dashboards import promql
+
+    text = (generate_dashboards.FOLDER.parent / "README.md").read_text("utf-8")
+    assert promql._risen("x", "R") in text
+
+
 def test_a_counter_is_what_it_rose_since_and_whole_where_it_was_born_within_the_window():
     from dashboards import promql
 
