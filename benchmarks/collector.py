@@ -128,9 +128,9 @@ class Sink(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def sink() -> Iterator[str]:
-    """The address of a backend that takes everything."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Sink)
+def sink(port: int = 0) -> Iterator[str]:
+    """The address of a backend that takes everything, on a free port or on this one."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Sink)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"
@@ -260,11 +260,17 @@ def window(spans=(100_000, 200_000, 400_000)):
 
 
 def queue(spans=100_000):
-    """Rows: the disk that the queue takes while the backend is down."""
+    """Rows: the disk that the queue takes while the backend is down, and how long it takes to send it when it is up again."""
     load = Load()
-    with collector("base.yaml") as measured:
+    (port,) = running.free_ports(1)
+    with collector("base.yaml", TORCHSPAN_OTLP_ENDPOINT=f"http://127.0.0.1:{port}") as measured:
         load.send(measured.http, spans)
         yield _on_disk("base", measured, spans)
+        begin_s = time.perf_counter()
+        with sink(port):
+            measured.wait_for("otelcol_exporter_sent_spans", spans)
+            took_s = time.perf_counter() - begin_s
+        yield Row(f"base: {spans:,} spans, backend up again", f"all sent after {took_s:.0f} s", "", NO_TARGET)
     everything = {"TORCHSPAN_KEEP_PERCENT": "100", "TORCHSPAN_DECISION_WAIT": "1s"}
     with collector("base.yaml", "sampling.yaml", **everything) as measured:
         sent = spans // 5
