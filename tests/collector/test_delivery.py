@@ -114,7 +114,8 @@ def test_what_a_backend_refuses_for_good_is_counted_and_the_log_says_why(status)
 
 
 def test_what_does_not_fit_the_queue_is_refused_and_counted():
-    small = {"exporters": {"otlp_http/backend": {"sending_queue": {"queue_size": 2}}}}
+    queue = {"sizer": "requests", "queue_size": 2, "batch": {"sizer": "items"}}
+    small = {"exporters": {"otlp_http/backend": {"sending_queue": queue}}}
     with Receiver(status=503) as backend, start(backend.url, small) as collector:
         answers = [status_of(collector, spans) for spans in traces(40)]
         refused = answers.count(503)  # an SDK tries again, and counts what it drops in the end
@@ -125,6 +126,25 @@ def test_what_does_not_fit_the_queue_is_refused_and_counted():
         assert scraped.total(own, ACCEPTED) == 40 - refused
         backend.status = 200
         backend.wait_for(lambda receiver: len(receiver.spans()) == 40 - refused)
+
+
+def test_the_queue_has_room_for_as_many_spans_as_a_variable_says_however_they_are_sent(tmp_path):
+    """Tail sampling hands each trace to the queue by itself: a limit on requests would be reached by a thousand traces."""
+    sampling = ("sampling.yaml", {"exporters": {"otlp_http/backend": {"sending_queue": {"batch": {"min_size": 1}}}}})
+    variables = {"TORCHSPAN_QUEUE_SPANS": "1500", "TORCHSPAN_DECISION_WAIT": "1s", "TORCHSPAN_KEEP_PERCENT": "100"}
+    with Receiver(status=503) as backend:
+        with start(backend.url, *sampling, data=tmp_path, **variables) as collector:
+            sent = [span for spans in traces(1400, seed=9) for span in spans]
+            otlp.send(collector.http, sent)
+            own = counts(collector, lambda found: scraped.total(found, QUEUED) >= 1300)
+            assert scraped.total(own, "otelcol_exporter_queue_capacity") == 1500
+            assert scraped.total(own, "otelcol_exporter_enqueue_failed_spans") == 0
+            otlp.send(collector.http, [span for spans in traces(400, seed=10) for span in spans])
+            counts(collector, lambda found: scraped.total(found, "otelcol_exporter_enqueue_failed_spans") > 0)
+            collector.kill()
+        backend.status = 200
+        with start(backend.url, *sampling, data=tmp_path, **variables) as collector:
+            backend.wait_for(lambda receiver: set(arrived(receiver)) >= {span.span_id.hex() for span in sent})
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

@@ -156,7 +156,8 @@ def test_a_line_that_is_no_json_is_left_out_and_the_others_arrive(start, backend
 
 
 def test_what_the_queue_has_no_room_for_is_counted(start, backend, tmp_path):
-    small = {"exporters": {"otlp_http/backend": {"sending_queue": {"queue_size": 1}}}}
+    queue = {"sizer": "requests", "queue_size": 1, "batch": {"sizer": "items"}}
+    small = {"exporters": {"otlp_http/backend": {"sending_queue": queue}}}
     tracer, provider = program(tmp_path / "traces.jsonl")
     for number in range(20):
         tracer.start_span(f"span {number}").end()

@@ -196,6 +196,18 @@ def test_a_request_whose_compilation_outlasts_the_decision_arrives_whole(start, 
     assert len({span.trace_id for span in spans}) == 1
 
 
+def test_more_traces_than_can_wait_are_dropped_without_a_decision_and_counted(start, backend):
+    too_early = "otelcol_processor_tail_sampling_sampling_trace_dropped_too_early"
+    made = otlp.Ids(8)
+    traces = [request_around(made, (RUN, 2, KEEP, {})) for _ in range(30)]
+    with start(TORCHSPAN_TRACES="20", TORCHSPAN_DECISION_WAIT="5s") as collector:
+        for spans in traces:
+            otlp.send(collector.http, spans)
+        scraped.wait_for(collector.own_metrics, lambda found: scraped.total(found, too_early) == 10)
+        backend.wait_for(lambda receiver: len(receiver.spans()) == 40)
+    assert {span.trace_id for span in backend.spans()} == {spans[0].trace_id.hex() for spans in traces[10:]}
+
+
 # --- the end of the Collector -------------------------------------------------------------------------------------
 
 
