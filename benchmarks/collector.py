@@ -4,7 +4,7 @@
 `python benchmarks/collector.py` measures all, with names of parts (`throughput`, `window`, `queue`, `latency`, `compilation`) those.
 
 The load is traces of five spans as a server sends them: a request with four runs of an engine, 500 spans a request of OTLP. What a
-Collector can do is said per core, from the processor time that it used, so that a busy machine changes the figures little.
+Collector can do is said per core, from the processor time that it used, so that a busy machine changes the figures by a third at most.
 """
 
 import argparse
@@ -23,8 +23,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
+import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -64,6 +66,13 @@ class Load:
         by_trace = [each for each in ids for _ in range(SPANS_OF_TRACE)]
         parts = [part for pair in zip(self._pieces, [*by_trace, b""], strict=True) for part in pair]
         return b"".join(parts)
+
+    def send_grpc(self, address, spans):
+        """Send so many spans by OTLP/gRPC."""
+        with grpc.insecure_channel(address) as channel:
+            export = channel.unary_unary("/opentelemetry.proto.collector.trace.v1.TraceService/Export")
+            for _ in range(spans // SPANS_OF_REQUEST):
+                export(self.request(), timeout=60)
 
     def send(self, port, spans):
         """Send so many spans by OTLP/HTTP, each request as often as it takes until it is accepted."""
@@ -217,18 +226,20 @@ def throughput(spans=200_000):
     with sink() as backend:
         for name, layers in LAYERS.items():
             with collector(*layers, TORCHSPAN_OTLP_ENDPOINT=backend) as measured:
-                yield _taken(name, load, measured, spans)
+                yield _taken(name, measured, spans, partial(load.send, measured.http))
+        with collector("base.yaml", TORCHSPAN_OTLP_ENDPOINT=backend) as measured:
+            yield _taken("base, received over gRPC", measured, spans, partial(load.send_grpc, measured.grpc))
         with (
             collector("base.yaml", TORCHSPAN_OTLP_ENDPOINT=backend) as behind,
             collector("gateway/first-tier.yaml", **second_tier(behind)) as first,
         ):
-            yield _taken("first tier, in front of one", load, first, spans)
+            yield _taken("first tier, in front of one", first, spans, partial(load.send, first.http))
 
 
-def _taken(name, load, measured, spans):
-    load.send(measured.http, SPANS_OF_REQUEST)  # connections, buffers
+def _taken(name, measured, spans, send):
+    send(SPANS_OF_REQUEST)  # connections, buffers
     before_s, begin_s = measured.processor_s(), time.perf_counter()
-    load.send(measured.http, spans)
+    send(spans)
     is_sampled = "sampling" in name
     if is_sampled:
         measured.wait_for(DECIDED, (spans + SPANS_OF_REQUEST) // SPANS_OF_TRACE)

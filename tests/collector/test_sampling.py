@@ -169,6 +169,26 @@ def test_an_error_that_arrives_after_its_trace_and_another_were_dropped_is_kept(
     assert [span.name for span in backend.spans()] == ["POST /predict"]
 
 
+def test_spans_of_a_dropped_trace_are_lost_until_another_is_dropped_and_kept_from_then_on(
+    start, backend
+):
+    """The loss of a Collector that drops nothing else meanwhile; one that keeps all (100 %) has none."""
+    made = otlp.Ids(9)
+    trace_id = made.trace()
+    compilation = otlp.make_span(made, "torch_tensorrt.compile", trace_id, attributes=KEEP)
+    progress = otlp.make_span(made, "torchspan.progress", trace_id, parent=compilation, attributes=KEEP)
+    with start(TORCHSPAN_KEEP_PERCENT="0") as collector:
+        otlp.send(collector.http, [otlp.make_span(made, "SELECT", trace_id)])
+        decided(collector, 1)
+        otlp.send(collector.http, [progress])
+        otlp.send(collector.http, [otlp.make_span(made, "SELECT", made.trace())])
+        decided(collector, 2)
+        otlp.send(collector.http, [compilation])
+        decided(collector, 3)
+        backend.wait_for(lambda receiver: receiver.spans())
+    assert [span.name for span in backend.spans()] == ["torch_tensorrt.compile"]
+
+
 def test_a_request_whose_compilation_outlasts_the_decision_arrives_whole(start, backend):
     """The real bridge: its progress spans are there when the trace is decided, long before any other span of it."""
     with start(TORCHSPAN_KEEP_PERCENT="0") as collector:
