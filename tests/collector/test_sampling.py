@@ -169,9 +169,7 @@ def test_an_error_that_arrives_after_its_trace_and_another_were_dropped_is_kept(
     assert [span.name for span in backend.spans()] == ["POST /predict"]
 
 
-def test_spans_of_a_dropped_trace_are_lost_until_another_is_dropped_and_kept_from_then_on(
-    start, backend
-):
+def test_spans_of_a_dropped_trace_are_lost_until_another_is_dropped_and_kept_from_then_on(start, backend):
     """The loss of a Collector that drops nothing else meanwhile; one that keeps all (100 %) has none."""
     made = otlp.Ids(9)
     trace_id = made.trace()
@@ -219,13 +217,12 @@ def test_a_request_whose_compilation_outlasts_the_decision_arrives_whole(start, 
 def test_more_traces_than_can_wait_are_dropped_without_a_decision_and_counted(start, backend):
     too_early = "otelcol_processor_tail_sampling_sampling_trace_dropped_too_early"
     made = otlp.Ids(8)
-    traces = [request_around(made, (RUN, 2, KEEP, {})) for _ in range(30)]
-    with start(TORCHSPAN_TRACES="20", TORCHSPAN_DECISION_WAIT="5s") as collector:
-        for spans in traces:
-            otlp.send(collector.http, spans)
+    with start(TORCHSPAN_TRACES="20") as collector:
+        otlp.send(collector.http, [span for _ in range(30) for span in request_around(made, (RUN, 2, KEEP, {}))])
         scraped.wait_for(collector.own_metrics, lambda found: scraped.total(found, too_early) == 10)
         backend.wait_for(lambda receiver: len(receiver.spans()) == 40)
-    assert {span.trace_id for span in backend.spans()} == {spans[0].trace_id.hex() for spans in traces[10:]}
+        assert kept_of(decided(collector, 20)) == 20
+    assert len({span.trace_id for span in backend.spans()}) == 20
 
 
 # --- the end of the Collector -------------------------------------------------------------------------------------
