@@ -185,6 +185,23 @@ def test_torchspan_run_in_an_injected_container_records_each_span_once(app_newer
     assert sorted(names) == ["torchspan.observed work", "torchspan.run"]
 
 
+def test_variables_that_kubernetes_sets_for_the_collectors_service_are_no_settings(app_alone, injected):
+    own = {
+        "OTEL_LOGS_EXPORTER": "none",
+        "TORCHSPAN_COLLECTOR_SERVICE_HOST": "10.0.0.1",
+        "TORCHSPAN_COLLECTOR_SERVICE_PORT_OTLP_HTTP": "4318",
+        "TORCHSPAN_COLLECTOR_PORT": "tcp://10.0.0.1:4317",
+        "TORCHSPAN_COLLECTOR_PORT_4318_TCP_PROTO": "tcp",
+    }
+    done, receiver = sent_by(app_alone, injected, **own)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    observed(receiver)
+    variables = operator_injection.variables(injected, receiver.url, own=own)
+    asked = app_alone.run("torchspan", "doctor", "--json", **variables)
+    (row,) = [each for each in json.loads(asked.stdout)["checks"] if each["name"] == "settings.unknown"]
+    assert row["state"] == "note"
+
+
 # --- what the operator's image lacks -----------------------------------------------------------------------------------
 
 
