@@ -278,6 +278,33 @@ def test_each_process_has_an_id_of_its_own_in_place_of_the_containers(app_alone,
     assert all(each["process.pid"] for each in found)
 
 
+FORKS = """
+import os
+from opentelemetry import trace
+from torchspan.observers import observable
+
+@observable()
+def work():
+    pass
+
+work()
+child = os.fork()
+if child == 0:
+    work()
+    trace.get_tracer_provider().force_flush()
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.parametrize(("kind", "ids"), [("injected", 1), ("injected_newer", 2)])
+def test_a_forked_process_has_an_id_of_its_own_where_opentelemetry_is_newer(kind, ids, app_alone, of_python, request):
+    done, receiver = sent_by(app_alone, request.getfixturevalue(kind), FORKS, **of_python)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = [span.resource["service.instance.id"] for span in receiver.spans()]
+    assert (len(found), len(set(found))) == (2, ids)
+
+
 def test_the_instrumentation_keeps_a_program_without_torchspan_from_nothing(injected, tmp_path, of_python):
     image = Environment(tmp_path / "image")
     (image.packages / "torchspan.pth").unlink()
