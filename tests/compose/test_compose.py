@@ -255,6 +255,7 @@ def test_the_programs_of_the_quick_look_run_with_its_files(tmp_path):
                 of_collector,
                 machine.at("TORCHSPAN_HEALTH_PORT", "/ready"),  # what the image asks
                 TORCHSPAN_OTLP_ENDPOINT=tempo.url,
+                TORCHSPAN_METRICS_FLUSH="500ms",
             ) as collector,
             machine.run("lgtm", program("prometheus"), of_prometheus, machine.at("PROMETHEUS_PORT", "/-/ready")),
         ):
@@ -291,6 +292,7 @@ def stack(folder, **variables):
             commands["collector"],
             machine.at("TORCHSPAN_HEALTH_PORT"),
             TORCHSPAN_DATA=data,
+            TORCHSPAN_METRICS_FLUSH="500ms",
             **variables,
         ) as collector,
     ):
