@@ -54,6 +54,7 @@ docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_privacy_page.py
 	@$(BIN)/python tools/generate_settings_table.py
 	@$(BIN)/python tools/generate_dashboards.py
+	@$(BIN)/python tools/generate_kubernetes.py
 
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks

@@ -67,6 +67,20 @@ class Program:
         """The path of the built program; None where it is not built, or cannot be."""
 
 
+class Schemas(Program):
+    """No program: a folder of schemas that tests hold resources of Kubernetes against."""
+
+    @property
+    def how_to_get(self):
+        return f"{self.variable}=/path/to/opentelemetry-operator/config/crd/bases"
+
+    def found(self):
+        given = os.environ.get(self.variable)
+        if given and not Path(given).expanduser().is_dir():
+            raise BuildError(f"{self.variable}={given} names no folder")
+        return str(Path(given).expanduser().absolute()) if given else None
+
+
 @dataclass(frozen=True)
 class GoProgram(Program):
     """A program that is built from Go modules.
@@ -132,6 +146,7 @@ BACKENDS = (
     GoProgram("prometheus", WRAPPERS / "prometheus", 2, f"{_PROMETHEUS}/prometheus", tags="netgo,remove_all_sd"),
     GoProgram("promtool", WRAPPERS / "prometheus", 1, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
     Program("tempo"),
+    Schemas("operator-crds"),
 )
 BY_NAME = {each.name: each for each in BACKENDS}
 

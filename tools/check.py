@@ -41,6 +41,7 @@ def commands(name, *, everything):
             (sys.executable, "tools/generate_privacy_page.py", "--check"),
             (sys.executable, "tools/generate_settings_table.py", "--check"),
             (sys.executable, "tools/generate_dashboards.py", "--check"),
+            (sys.executable, "tools/generate_kubernetes.py", "--check"),
         ],
         "tests": [
             (*PYTHON, "coverage", "erase"),

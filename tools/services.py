@@ -137,4 +137,5 @@ def prometheus_configuration(folder, collector_ports):
     for file, variable in (("metrics", "TORCHSPAN_METRICS_PORT"), ("own-metrics", "TORCHSPAN_SELF_PORT")):
         targets = [{"targets": [f"127.0.0.1:{collector_ports[variable]}"]}]
         (folder / f"{file}.json").write_text(json.dumps(targets), encoding="utf-8")
+    shutil.copy(CONFIGURATIONS / "prometheus" / "alerts.yaml", folder)
     return shutil.copy(LOCAL / "prometheus.yml", folder)

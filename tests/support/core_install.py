@@ -22,8 +22,8 @@ class Environment:
         self._folder = Path(folder)
         venv.create(self._folder, symlinks=True, with_pip=False)
         (self.packages,) = self._folder.glob("lib/python3.*/site-packages")
-        for name in closure(requirements):
-            _link(name, self.packages)
+        self.python = self._folder / "bin" / "python"
+        link(requirements, self.packages)
         information = Path(installed.environment(self._folder)["PYTHONPATH"].partition(os.pathsep)[0])
         (self.packages / "torchspan.pth").write_text(f"{installed.ROOT / 'src'}\n{information}\n", encoding="utf-8")
         script = self._folder / "bin" / "torchspan"
@@ -68,6 +68,12 @@ def closure(names):
             if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
                 waiting.append(requirement.name)
     return sorted(found)
+
+
+def link(names, folder):
+    """Put links to distributions that are installed here, with all that they need, into a folder."""
+    for name in closure(names):
+        _link(name, folder)
 
 
 def _link(name, packages):

@@ -73,6 +73,7 @@ def test_each_program_has_a_variable_that_names_another():
         "prometheus": "TORCHSPAN_TEST_PROMETHEUS",
         "promtool": "TORCHSPAN_TEST_PROMTOOL",
         "tempo": "TORCHSPAN_TEST_TEMPO",
+        "operator-crds": "TORCHSPAN_TEST_OPERATOR",
     }
 
 
@@ -102,6 +103,16 @@ def test_a_variable_that_names_no_program_is_an_error_and_not_a_program_that_is_
     monkeypatch.setenv("TORCHSPAN_TEST_JAEGER", given)
     with pytest.raises(backends.BuildError, match=f"TORCHSPAN_TEST_JAEGER={given} names neither a program nor an"):
         BY_NAME["jaeger"].found()
+
+
+def test_schemas_are_a_folder(tmp_path, monkeypatch):
+    schemas = BY_NAME["operator-crds"]
+    assert schemas.found() is None
+    monkeypatch.setenv("TORCHSPAN_TEST_OPERATOR", str(tmp_path))
+    assert schemas.found() == str(tmp_path)
+    monkeypatch.setenv("TORCHSPAN_TEST_OPERATOR", f"{tmp_path}/not-there")
+    with pytest.raises(backends.BuildError, match="not-there names no folder"):
+        schemas.found()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +204,10 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
         "prometheus",
         "promtool",
     ]
-    assert said.out == "tempo: not here; TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs\n"
+    assert said.out == (
+        "tempo: not here; TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs\n"
+        "operator-crds: not here; TORCHSPAN_TEST_OPERATOR=/path/to/opentelemetry-operator/config/crd/bases\n"
+    )
 
 
 def test_a_build_that_fails_says_the_command_and_the_end_of_its_output_and_leaves_nothing(calls, monkeypatch, capsys):

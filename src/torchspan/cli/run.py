@@ -22,7 +22,7 @@ from torchspan.cli._output import Output
 from torchspan.cli._scratch import scratch_folder
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 
-_NEEDED = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.json.common", "opentelemetry.instrumentation")
+_NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
 
 
 class RunCommand:

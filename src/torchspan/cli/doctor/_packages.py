@@ -133,8 +133,20 @@ def configurator(context: Context) -> Iterator[Check]:
 
 def versions(_context: Context) -> Iterator[Check]:
     """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
-    here, unmet = _versions(tuple(sys.path))
+    here, hidden, unmet = _versions(tuple(sys.path))
     name = "sdk.versions"
+    if unmet and hidden:
+        package = next((each for each in _CORE if each in hidden), min(hidden))
+        yield Check(
+            name,
+            State.WARNING,
+            f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
+            f"{package} {here[package]} comes first on the module search path and hides {hidden[package]}. Where the "
+            "OpenTelemetry Operator or PYTHONPATH puts it there, pip changes nothing: torchspan works with the one that comes first; "
+            "packages that ask for the other may not.",
+            here,
+        )
+        return
     if unmet:
         yield Check(
             name,
@@ -152,14 +164,17 @@ _CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentatio
 
 
 @functools.lru_cache(maxsize=1)
-def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
-    """The versions of OpenTelemetry's packages and torchspan's by name, and what they ask of each other and do not get."""
+def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str], list[str]]:
+    """OpenTelemetry's packages and torchspan's: name → version, name → version that it hides, and what they do not get."""
     found: dict[str, Distribution] = {}
+    hidden: dict[str, str] = {}
     for each in distributions():
         if each.name is not None and (each.name == "torchspan" or each.name.startswith("opentelemetry-")):
-            found.setdefault(each.name, each)  # of two with one name, the first on the path is imported
+            first = found.setdefault(each.name, each)  # of two with one name, the first on the path is imported
+            if each.version != first.version:
+                hidden.setdefault(each.name, each.version)
     here = {name: found[name].version for name in sorted(found)}
-    return here, [text for name in here for text in _unmet(found[name], here)]
+    return here, hidden, [text for name in here for text in _unmet(found[name], here)]
 
 
 def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:
