@@ -3,12 +3,19 @@
 
 import copy
 import json
+import re
+import time
+import urllib.parse
+import urllib.request
 
 import pytest
 import yaml
 
+import services
+from support import backends, otlp, scraped
 from support.backends import CONFIGURATIONS
 from support.dashboard_rules import complaints, panels, queries
+from support.receiver import Receiver
 
 GRAFANA = CONFIGURATIONS / "grafana"
 DASHBOARDS = {
@@ -249,3 +256,62 @@ def test_a_span_in_tempo_leads_to_the_span_metrics_of_its_service_and_name():
 def test_the_dashboards_are_read_from_where_the_folder_is_mounted():
     (provider,) = provisioned("dashboards")["providers"]
     assert (provider["type"], provider["options"]) == ("file", {"path": "/etc/grafana/torchspan"})
+
+
+# --- in a real Prometheus -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory):
+    """The address of a Prometheus, and the Collector that it has read, to which the service `eu/shop` sent three spans."""
+    folder = tmp_path_factory.mktemp("prometheus")
+    made = otlp.Ids(1)
+    spans = [otlp.make_span(made, "torch_tensorrt.compile", made.trace(), duration_ms=2000) for _ in range(3)]
+    resource = {"service.name": "shop", "service.namespace": "eu", "service.instance.id": "i1"}
+    with Receiver() as backend:
+        variables = {"TORCHSPAN_OTLP_ENDPOINT": backend.url, "TORCHSPAN_METRICS_FLUSH": "1s"}
+        with backends.collector("base.yaml", "metrics.yaml", environment=variables) as collector:
+            ports = {f"TORCHSPAN_{name.upper()}_PORT": port for name, port in collector.ports.items()}
+            with backends.prometheus(services.prometheus_configuration(folder, ports)) as prometheus:
+                otlp.send(collector.http, spans, resource=resource)
+                scraped.query(prometheus.api, 'sum(traces_span_metrics_calls_total{service_name="shop"}) == 3')
+                scraped.query(prometheus.api, "otelcol_process_uptime")
+                yield prometheus.api, collector
+
+
+def offered(api, dashboard, name, replacing=("", "")):
+    """What a variable of a dashboard lets choose from. replacing: a series in its query, and another."""
+    (variable,) = [each for each in dashboard["templating"]["list"] if each["name"] == name]
+    selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["definition"]).groups()
+    asked = urllib.parse.urlencode({"match[]": selector.replace(*replacing), "start": time.time() - 600})
+    with urllib.request.urlopen(f"{api}/api/v1/label/{label}/values?{asked}", timeout=30) as answer:
+        values = json.load(answer)["data"]
+    pattern = re.compile(variable.get("regex", "/(.*)/").strip("/"))
+    return [found[1] for each in values if (found := pattern.search(each))]
+
+
+@pytest.mark.needs("otelcol-torchspan", "prometheus")
+def test_related_metrics_of_a_span_are_those_of_its_service_and_name(read):
+    api, _ = read
+    sources = {each["uid"]: each for each in provisioned("datasources")["datasources"]}
+    found = []
+    for each in sources["tempo"]["jsonData"]["tracesToMetrics"]["queries"]:
+        query = each["query"].replace("$$", "$").replace("$__tags", 'service_name="shop"')
+        query = query.replace("${__span.name}", "torch_tensorrt.compile").replace("$__rate_interval", "5m")
+        found += [(series["metric"], float(series["value"][1])) for series in scraped.query(api, query)]
+    (calls, duration_s) = found
+    assert calls == ({"status_code": "STATUS_CODE_UNSET"}, 3)
+    assert 1 < duration_s[1] <= 2.5
+
+
+@pytest.mark.needs("otelcol-torchspan", "prometheus")
+def test_services_are_offered_without_their_namespaces(read):
+    api, _ = read
+    there = ("torchspan_span_emitted_total", "traces_span_metrics_calls_total")
+    assert offered(api, DASHBOARDS["bridge-health"], "service", there) == ["shop"]
+
+
+@pytest.mark.needs("otelcol-torchspan", "prometheus")
+def test_collectors_are_offered_by_their_addresses(read):
+    api, collector = read
+    assert offered(api, DASHBOARDS["bridge-health"], "collector") == [f"127.0.0.1:{collector.ports['self']}"]
