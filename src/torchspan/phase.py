@@ -92,8 +92,8 @@ EXPORT_CAPTURE = Phase(
 )
 EXPORT_TRACE = Phase(
     "torch.export.trace",
-    "Tracing to operators of ATen: of a non-strict export the module itself, which runs with tensors that hold no data; "
-    "of a strict one the graph that Dynamo captured.",
+    "Tracing to operators of ATen: of a non-strict export the module itself, which runs with tensors that hold no "
+    "data; of a strict one the graph that Dynamo captured.",
 )
 EXPORT_DECOMPOSE = Phase(
     "torch.export.decompose",

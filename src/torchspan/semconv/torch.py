@@ -58,7 +58,8 @@ DECOMPOSED_NAMES = Attribute(
 DECOMPOSED_COUNTS = Attribute(
     "torch.export.decomposed.operators.counts",
     "int[]",
-    "How often each of them was in the program.",
+    "Nodes of the program for each operator that its decomposition does not have any more, most frequent first (at "
+    "most 20).",
     *phase.DECOMPOSITIONS,
 )
 EXPORT_FAILED_REASON = Attribute(

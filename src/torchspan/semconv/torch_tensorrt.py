@@ -261,7 +261,11 @@ NODES_BEFORE = Attribute(
     at_start=True,
 )
 NODES_AFTER = Attribute(
-    "torch_tensorrt.graph.nodes.after", "int", "Nodes of the graph after the transformation.", *_TRANSFORMS
+    "torch_tensorrt.graph.nodes.after",
+    "int",
+    "Nodes of the graph after the transformation.",
+    *_TRANSFORMS,
+    phase.EXPORT_CAPTURE,
 )
 _TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
 INPUT_SHAPES = Attribute(
