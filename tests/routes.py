@@ -47,7 +47,8 @@ HOOKS = {
     "exporter": ("torch_tensorrt.dynamo._exporter:export",),
     # trace and lowering
     "trace": ("torch_tensorrt.dynamo._tracer:trace",),
-    "export": ("torch.export:export",),
+    "export": ("torch.export:export", "torch.export._trace:_export_to_aten_ir_make_fx"),
+    "strict export": ("torch.export._trace:_export_to_torch_ir",),
     "pre_export_lowering": (_A + "pre_export_lowering",),
     "get_decompositions": (_L + "_decompositions:get_decompositions",),
     "run_decompositions": ("torch.export:ExportedProgram.run_decompositions",),
@@ -185,7 +186,9 @@ def under(root, *parts):
     return "\n".join([root, *("  " + line for part in parts for line in part.splitlines())])
 
 
-TRACE_TREE = under("torch_tensorrt.trace", "torch.export")
+EXPORT_TREE = under("torch.export", "torch.export.trace")
+STRICT_TREE = under("torch.export", "torch.export.capture", "torch.export.trace")
+TRACE_TREE = under("torch_tensorrt.trace", EXPORT_TREE)
 LOWER_TREE = "torch_tensorrt.lower.pre_export\ntorch_tensorrt.decompose\ntorch_tensorrt.lower"
 BUILD_TREE = "torch_tensorrt.construct_network\ntensorrt.build_engine\ntensorrt.deserialize_engine"
 SETUP_TREE = under("torch_tensorrt.setup_engine", "tensorrt.deserialize_engine")
@@ -392,8 +395,8 @@ ROUTES = (
     route(
         "mutable: first call",
         run.mutable(["first"]),
-        ("mutable.compile", "export", "dynamo.compile", WHOLE, FIRST_RUN),
-        under("torch_tensorrt.compile", "torch.export", LOWER_TREE, "torch_tensorrt.partition", CONVERT_TREE)
+        ("mutable.compile", "export", "strict export", "dynamo.compile", WHOLE, FIRST_RUN),
+        under("torch_tensorrt.compile", STRICT_TREE, LOWER_TREE, "torch_tensorrt.partition", CONVERT_TREE)
         + "\n"
         + EXECUTE,
     ),
@@ -407,8 +410,8 @@ ROUTES = (
     route(
         "mutable: new shape",
         run.mutable(["first", "shape"]),
-        ("mutable.compile", "export", "dynamo.compile", WHOLE, FIRST_RUN),
-        under("torch_tensorrt.compile", "torch.export", LOWER_TREE, "torch_tensorrt.partition", CONVERT_TREE)
+        ("mutable.compile", "export", "strict export", "dynamo.compile", WHOLE, FIRST_RUN),
+        under("torch_tensorrt.compile", STRICT_TREE, LOWER_TREE, "torch_tensorrt.partition", CONVERT_TREE)
         + "\n"
         + EXECUTE,
     ),
@@ -417,7 +420,7 @@ ROUTES = (
         "mutable: load",
         run.mutable_load,
         ("mutable.load", "deserialize", "engine", "export", "deallocate"),
-        under("torch_tensorrt.load", "tensorrt.deserialize_engine", "torch.export"),
+        under("torch_tensorrt.load", "tensorrt.deserialize_engine", EXPORT_TREE),
     ),
     # --- refit
     route(
@@ -445,7 +448,7 @@ ROUTES = (
         "save retrace=True",
         run.save(retrace=True),
         ("save", "export", "forward", "execute"),  # with fake tensors: no run
-        under("torch_tensorrt.save", "torch.export"),
+        under("torch_tensorrt.save", EXPORT_TREE),
     ),
     route("save retrace=False", run.save(retrace=False), ("save", "exporter"), "torch_tensorrt.save"),
     route(
@@ -460,7 +463,7 @@ ROUTES = (
         "save aot_inductor",
         run.save(output_format="aot_inductor"),
         ("save", "export", "forward", "execute", "program.module"),
-        under("torch_tensorrt.save", "torch.export"),
+        under("torch_tensorrt.save", EXPORT_TREE),
         raises=Exception,  # InductorError: the same
         missing={"engine.execute": CPP_RUNTIME},
     ),

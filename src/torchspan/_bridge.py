@@ -18,7 +18,7 @@ from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings
-from torchspan.adapters import Imports, Ports, Provenance, observed_functions, tensorrt, torch_tensorrt
+from torchspan.adapters import Imports, Ports, Provenance, export, observed_functions, tensorrt, torch_tensorrt
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
@@ -146,6 +146,7 @@ class Bridge:
         late: the library was imported before the bridge was switched on.
         """
         if library == torch_tensorrt.LIBRARY:
+            self._undo.append(export.install(self._engine, self._provenance))
             self._undo.append(
                 torch_tensorrt.install(
                     self._engine,

@@ -85,6 +85,21 @@ SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", coll
 LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
 EXPORT = Phase("torch.export", "`torch.export.export`, by Torch-TensorRT or by the program itself.")
+EXPORT_CAPTURE = Phase(
+    "torch.export.capture",
+    "Dynamo reading the module's Python into a graph of PyTorch's functions: the first half of a strict export. "
+    "A non-strict export has none.",
+)
+EXPORT_TRACE = Phase(
+    "torch.export.trace",
+    "Tracing to operators of ATen: of a non-strict export the module itself, which runs with tensors that hold no "
+    "data; of a strict one the graph that Dynamo captured.",
+)
+EXPORT_DECOMPOSE = Phase(
+    "torch.export.decompose",
+    "`ExportedProgram.run_decompositions`, called by the program itself. Inside a compilation of Torch-TensorRT it is "
+    "`torch_tensorrt.decompose`.",
+)
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
 DECOMPOSE = Phase("torch_tensorrt.decompose", "Decomposition of the graph into the operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
@@ -160,6 +175,9 @@ ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
 
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 """Work that lowers a graph."""
+
+DECOMPOSITIONS: tuple[Phase, ...] = (DECOMPOSE, EXPORT_DECOMPOSE)
+"""Work that decomposes the operators of a graph."""
 
 CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 """Work that makes one engine."""

@@ -2,6 +2,7 @@
 """Exports by the program itself, and the compilations that link to them."""
 
 import gc
+import re
 import sys
 import types
 import weakref
@@ -13,7 +14,7 @@ import torch_tensorrt
 
 from support import models
 from support import recorded as work
-from support.tree import named, outline
+from support.tree import SECONDS, named, outline
 
 INPUT = torch.ones(2, 16)
 
@@ -30,16 +31,169 @@ def linked(span):
 def test_an_export_by_the_program_is_a_span(instrument, exporter, strict):
     instrument()
     torch.export.export(models.seeded(models.Mlp), (INPUT,), strict=strict)
-    (export,) = exporter.get_finished_spans()
-    assert export.name == "torch.export"
-    assert dict(export.attributes) == {
+    assert dict(named(exporter.get_finished_spans(), "torch.export").attributes) == {
         "torchspan.keep": True,
         "torch_tensorrt.model.class": "Mlp",
         "torch.export.strict": strict,
+        "torch_tensorrt.inputs.names": ("x",),
+        "torch_tensorrt.inputs.shapes": ("[2, 16]",),
+        "torch_tensorrt.inputs.dtypes": ("float32",),
         "torch_tensorrt.graph.nodes.count": 9,
     }
 
 
+def test_a_non_strict_export_traces_the_module_itself(instrument, exporter):
+    instrument()
+    torch.export.export(models.seeded(models.Mlp), (INPUT,), strict=False)
+    assert outline(exporter.get_finished_spans()) == ["torch.export\n  torch.export.trace"]
+
+
+def test_a_strict_export_captures_a_graph_with_dynamo_and_traces_that(instrument, exporter):
+    instrument()
+    torch.export.export(models.seeded(models.Mlp), (INPUT,), strict=True)
+    spans = exporter.get_finished_spans()
+    assert outline(spans) == ["torch.export\n  torch.export.capture\n  torch.export.trace"]
+    assert dict(named(spans, "torch.export.capture").attributes) == {
+        "torchspan.keep": True,
+        "torch_tensorrt.graph.nodes.after": 9,
+    }
+
+
+# --- what was asked, and what came out ---------------------------------------------------------------------------------
+class Takes(torch.nn.Module):
+    """Takes tensors in every way."""
+
+    def forward(self, x, pair, *, scale=None, **more):
+        return x + pair[0] + pair[1] + scale + sum(more.values())
+
+
+def asked(span):
+    """Names and shapes of the inputs of a span, one beside the other."""
+    return list(
+        zip(
+            span.attributes["torch_tensorrt.inputs.names"], span.attributes["torch_tensorrt.inputs.shapes"], strict=True
+        )
+    )
+
+
+def test_each_input_of_an_export_is_under_the_parameter_that_it_is_for(instrument, exporter):
+    instrument()
+    torch.export.export(Takes(), (INPUT, (INPUT, INPUT[0])), {"scale": INPUT[0, 0], "SECRET": INPUT})
+    assert asked(named(exporter.get_finished_spans(), "torch.export")) == [
+        ("x", "[2, 16]"),
+        ("pair", "[2, 16]"),
+        ("pair", "[16]"),
+        ("scale", "[]"),
+        ("?", "[2, 16]"),
+    ]
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_the_inputs_of_a_trace_are_there_as_they_were_asked_for(instrument, exporter, strict):
+    class Scales(torch.nn.Module):
+        def forward(self, x, scale):
+            return x * scale
+
+    instrument()
+    torch_tensorrt.dynamo.trace(
+        Scales(),
+        arg_inputs=[torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(4, 16), max_shape=(8, 16), name="x")],
+        kwarg_inputs={"scale": torch_tensorrt.Input((16,), name="SECRET")},
+        strict=strict,
+    )
+    spans = exporter.get_finished_spans()
+    trace, export = named(spans, "torch_tensorrt.trace"), named(spans, "torch.export")
+    assert trace.attributes["torch.export.strict"] is export.attributes["torch.export.strict"] is strict
+    assert asked(trace) == [("x", "[1..4..8, 16]"), ("scale", "[16]")]
+    assert asked(export) == [("x", "[4, 16]"), ("scale", "[16]")]
+    assert export.attributes["torch.export.dynamic_shapes"] == ("inputs[0].shape[0]: [1, 8]",)
+    (constraint,) = export.attributes["torch.export.range_constraints"]
+    assert re.fullmatch(r"s\d+: \[1, 8\]", constraint)
+    assert trace.attributes["torch.export.range_constraints"] == (constraint,)
+
+
+def test_a_named_dimension_is_told_by_where_it_is_and_what_shares_it(instrument, exporter):
+    class Joins(torch.nn.Module):
+        def forward(self, x, y, pair, free):
+            return torch.cat([x, x]) + y, pair[0] + 1, free * 2
+
+    dimension = torch.export.Dim("SECRET", min=2, max=8)
+    shapes = {
+        "y": {0: 2 * dimension, 1: None},
+        "x": [dimension, torch.export.Dim.STATIC],
+        "pair": [{0: torch.export.Dim.AUTO}],
+        "free": {0: torch.export.Dim.DYNAMIC(min=2), 1: torch.export.Dim("other")},
+    }
+    instrument()
+    torch.export.export(
+        Joins(), (INPUT, torch.ones(4, 16), [torch.ones(4, 16)], torch.ones(3, 5)), dynamic_shapes=shapes
+    )
+    assert named(exporter.get_finished_spans(), "torch.export").attributes["torch.export.dynamic_shapes"] == (
+        "inputs[1].shape[0]: [4, 16]",
+        "inputs[0].shape[0]: [2, 8]",
+        "inputs[0].shape[1]: static",
+        "inputs[2][0].shape[0]: auto",
+        "inputs[3].shape[0]: dynamic [2, int_oo]",
+        "inputs[3].shape[1]: [0, int_oo]",
+    )
+
+
+def test_a_dimension_that_is_used_twice_names_where_it_was_used_first(instrument, exporter):
+    class Adds(torch.nn.Module):
+        def forward(self, x, y, z):
+            return x + y, z + 1
+
+    dimension = torch.export.Dim("batch", min=1, max=8)
+    instrument()
+    torch.export.export(
+        Adds(),
+        (INPUT, INPUT, torch.ones(4, 16)),
+        dynamic_shapes=({0: dimension}, {0: dimension}, {0: 2 * dimension}),
+    )
+    assert named(exporter.get_finished_spans(), "torch.export").attributes["torch.export.dynamic_shapes"] == (
+        "inputs[0].shape[0]: [1, 8]",
+        "inputs[1].shape[0]: [1, 8], equal to inputs[0].shape[0]",
+        "inputs[2].shape[0]: [2, 16], derived from inputs[0].shape[0]",
+    )
+
+
+def test_a_decomposition_by_the_program_says_which_operators_are_gone(instrument, exporter):
+    instrument()
+    program = torch.export.export(models.seeded(models.Mlp), (INPUT,))
+    program.run_decompositions()
+    program.run_decompositions({})
+    spans = [each for each in exporter.get_finished_spans() if each.name == "torch.export.decompose"]
+    unlifted = {
+        "torchspan.steps.names": ("ExportedProgram.module",),
+        "torchspan.steps.counts": (1,),
+        "torchspan.steps.durations": SECONDS,
+    }
+    assert [dict(each.attributes) for each in spans] == [
+        {
+            **unlifted,
+            "torchspan.keep": True,
+            "torch_tensorrt.graph.nodes.before": 9,
+            "torch_tensorrt.graph.nodes.after": 11,
+            "torch.export.decomposed.operators.names": ("torch.ops.aten.linear.default",),
+            "torch.export.decomposed.operators.counts": (2,),
+        },
+        {
+            **unlifted,
+            "torchspan.keep": True,
+            "torch_tensorrt.graph.nodes.before": 9,
+            "torch_tensorrt.graph.nodes.after": 9,
+            "torch.export.decompositions.count": 0,
+        },
+    ]
+
+
+def test_within_a_compilation_it_is_the_compilers_decomposition(recorded):
+    decomposition = named(recorded(work.mlp).spans, "torch_tensorrt.decompose")
+    assert decomposition.attributes["torch.export.decompositions.count"] > 100
+    assert "torch.export.decompose" not in {span.name for span in recorded(work.mlp).spans}
+
+
+# --- exports that fail -------------------------------------------------------------------------------------------------
 class Branches(torch.nn.Module):
     """Its result depends on a condition on data."""
 
@@ -60,10 +214,9 @@ def failed_export(exporter, model, inputs, **options):
     """What the span of an export that fails says about the cause."""
     with pytest.raises(RuntimeError):
         torch.export.export(model.eval(), inputs, **options)
-    (export,) = exporter.get_finished_spans()
     return {
         key: value
-        for key, value in export.attributes.items()
+        for key, value in named(exporter.get_finished_spans(), "torch.export").attributes.items()
         if key.startswith(("code.", "torch.export.failed.", "torch.export.violated"))
     }
 
@@ -72,12 +225,20 @@ def failed_export(exporter, model, inputs, **options):
 def test_an_export_that_fails_for_a_condition_on_data_names_the_place_in_the_model(instrument, exporter, strict):
     instrument()
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    line = 1 + next(number for number, line in enumerate(lines) if "# the condition" in line)
+    where = f"at pipeline/test_export.py:{line} in forward"
     # Dynamo, in strict mode, has no operator that makes a number of the data.
-    operator = {} if strict else {"torch.export.failed.operator": "torch.ops.aten.item.default"}
+    cause = {
+        False: {
+            "torch.export.failed.operator": "torch.ops.aten.item.default",
+            "torch.export.failed.reason": f"a condition depends on the result of torch.ops.aten.item.default, {where}",
+        },
+        True: {"torch.export.failed.reason": f"Dynamo cannot trace: Data-dependent branching, {where}"},
+    }
     assert failed_export(exporter, Branches(), (INPUT,), strict=strict) == {
-        **operator,
+        **cause[strict],
         "code.file.path": "pipeline/test_export.py",
-        "code.line.number": 1 + next(number for number, line in enumerate(lines) if "# the condition" in line),
+        "code.line.number": line,
         "code.function.name": "forward",
     }
 
@@ -89,7 +250,23 @@ def test_an_export_that_fails_for_a_dynamic_dimension_names_it(instrument, expor
     dimension = torch.export.Dim("SECRET")
     shapes = {"x": {0: dimension}, "other": None} if shape is dict else [None, [dimension, None]]
     assert failed_export(exporter, Reshapes(), (INPUT, INPUT), dynamic_shapes=shapes, strict=strict) == {
-        "torch.export.violated_constraints": ("inputs[1].shape[0]: specialized to a constant",)
+        "torch.export.violated_constraints": ("inputs[1].shape[0]: specialized to a constant",),
+        "torch.export.failed.reason": "constraint violated: inputs[1].shape[0]: specialized to a constant",
+    }
+
+
+@pytest.mark.parametrize("strict", [False, True], ids=["non-strict", "strict"])
+def test_an_export_that_fails_for_a_dimension_without_a_name_tells_where_it_is(instrument, exporter, strict):
+    class Doubles(torch.nn.Module):
+        def forward(self, pair, y):
+            return torch.cat([y, y]) + pair[0]
+
+    dimension = torch.export.Dim("SECRET")
+    shapes = {"y": {0: dimension}, "pair": [{0: torch.export.Dim.DYNAMIC}]}
+    instrument()
+    assert failed_export(exporter, Doubles(), ([torch.ones(4, 16)], INPUT), dynamic_shapes=shapes, strict=strict) == {
+        "torch.export.violated_constraints": ("inputs[0][0].shape[0]: always related to inputs[1].shape[0]",),
+        "torch.export.failed.reason": "constraint violated: inputs[0][0].shape[0]: always related to inputs[1].shape[0]",
     }
 
 
@@ -108,8 +285,13 @@ def test_an_exception_of_the_models_own_is_asked_for_nothing_but_its_place(instr
 
     instrument()
     found = failed_export(exporter, Fails(), (INPUT,), strict=False)
-    assert found.pop("code.line.number") > 0
-    assert found == {"code.file.path": "pipeline/test_export.py", "code.function.name": "forward"}
+    line = found.pop("code.line.number")
+    assert line > 0
+    assert found == {
+        "code.file.path": "pipeline/test_export.py",
+        "code.function.name": "forward",
+        "torch.export.failed.reason": f"{__name__}.OwnError was raised, at pipeline/test_export.py:{line} in forward",
+    }
     assert not [record for record in caplog.records if record.name == "torchspan"]
 
 
@@ -121,10 +303,49 @@ def test_an_export_that_fails_for_dimensions_that_must_be_equal_names_both(instr
     instrument()
     shapes = {"x": {0: torch.export.Dim("one")}, "y": {0: torch.export.Dim("two")}}
     assert failed_export(exporter, Adds(), (INPUT, INPUT + 1), dynamic_shapes=shapes) == {
-        "torch.export.violated_constraints": ("inputs[1].shape[0]: always equal to inputs[0].shape[0]",)
+        "torch.export.violated_constraints": ("inputs[1].shape[0]: always equal to inputs[0].shape[0]",),
+        "torch.export.failed.reason": "constraint violated: inputs[1].shape[0]: always equal to inputs[0].shape[0]",
     }
 
 
+def test_a_trace_that_fails_has_the_reason_of_its_export(instrument, exporter):
+    instrument()
+    with pytest.raises(RuntimeError):
+        torch_tensorrt.dynamo.trace(Branches().eval(), arg_inputs=(INPUT,))
+    spans = exporter.get_finished_spans()
+    reason = named(spans, "torch_tensorrt.trace").attributes["torch.export.failed.reason"]
+    assert reason.startswith(
+        "a condition depends on the result of torch.ops.aten.item.default, at pipeline/test_export"
+    )
+    assert named(spans, "torch.export").attributes["torch.export.failed.reason"] == reason
+
+
+def test_an_export_that_is_refused_says_for_which_of_pytorchs_reasons(instrument, exporter):
+    instrument()
+    shapes = {"SECRET": {0: torch.export.Dim("SECRET")}}
+    found = failed_export(exporter, models.seeded(models.Mlp), (INPUT,), dynamic_shapes=shapes)
+    assert found["torch.export.failed.reason"].startswith("refused: invalid_input")
+    assert "SECRET" not in str(found)
+
+
+def test_an_export_that_fails_for_an_operator_without_a_kernel_for_fake_tensors_names_it(instrument, exporter):
+    with torch.library._scoped_library("torchspan_tests_export", "FRAGMENT") as library:
+        library.define("unfaked(Tensor x) -> Tensor")
+        library.impl("unfaked", torch.clone, "CPU")
+
+        class Uses(torch.nn.Module):
+            def forward(self, x):
+                return torch.ops.torchspan_tests_export.unfaked(x)
+
+        instrument()
+        found = failed_export(exporter, Uses(), (INPUT,))
+    reason = (
+        "no kernel for tensors without data: torch.ops.torchspan_tests_export.unfaked.default, at pipeline/test_export"
+    )
+    assert found["torch.export.failed.reason"].startswith(reason)
+
+
+# --- links -------------------------------------------------------------------------------------------------------------
 def test_the_compilation_of_an_exported_program_links_to_the_export(instrument, exporter):
     instrument()
     compiled(torch.export.export(models.seeded(models.Mlp), (INPUT,)))
@@ -237,7 +458,7 @@ def test_a_name_that_the_program_took_before_is_replaced_and_put_back(instrument
     monkeypatch.setitem(sys.modules, program.__name__, program)
     instrumentor = instrument()
     program.export_it(models.seeded(models.Mlp), (INPUT,))
-    assert outline(exporter.get_finished_spans()) == ["torch.export"]
+    assert outline(exporter.get_finished_spans()) == ["torch.export\n  torch.export.trace"]
     instrumentor.uninstrument()
     holders = (torch.export.export, program.export_it, torch_tensorrt.dynamo._tracer.export)
     assert all(each is original for each in holders)

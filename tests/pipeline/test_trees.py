@@ -48,6 +48,22 @@ def graph(before, after):
     return {"torch_tensorrt.graph.nodes.before": before, "torch_tensorrt.graph.nodes.after": after}
 
 
+TRACED = S("torch.export.trace", KEEP)
+"""The one part that a non-strict export has."""
+
+
+def decomposition(before, after, names=(), counts=()):
+    """What a decomposition by Torch-TensorRT's table did; `names`: the operators that are gone."""
+    gone = {"torch.export.decomposed.operators.names": names, "torch.export.decomposed.operators.counts": counts}
+    return {
+        **KEEP,
+        **STEPS,
+        **graph(before, after),
+        "torch.export.decompositions.count": POSITIVE,
+        **(gone if names else {}),
+    }
+
+
 def engine(
     name="_run_on_acc_0", profiles=0, *, layers, inputs=1, outputs=1, shapes, dtypes, operators, converters=NAMES
 ):
@@ -147,7 +163,11 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
     attention = "torch.ops.aten.scaled_dot_product_attention.default"
     newest = (tuple(supported), tuple(supported.values()), in_any_order(*supported, attention))
     names, counts, converters = by_version({(2, 11): (NAMES, COUNTS, NAMES), (2, 14): newest})
-    inputs = {"torch_tensorrt.inputs.shapes": ("[2, 16]",), "torch_tensorrt.inputs.dtypes": ("int64",)}
+    inputs = {
+        "torch_tensorrt.inputs.names": ("input_ids",),
+        "torch_tensorrt.inputs.shapes": ("[2, 16]",),
+        "torch_tensorrt.inputs.dtypes": ("int64",),
+    }
     exported = {
         **KEEP,
         "torch_tensorrt.model.class": "BertModel",
@@ -164,7 +184,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
         S(
             "request",
             {},
-            S("torch_tensorrt.trace", {**exported, **inputs}, S("torch.export", exported)),
+            S("torch_tensorrt.trace", {**exported, **inputs}, S("torch.export", {**exported, **inputs}, TRACED)),
             S(
                 "torch_tensorrt.compile",
                 {
@@ -180,7 +200,7 @@ def test_bert_traced_and_compiled_under_a_request(instrument, exporter, tracer):
                     "torch_tensorrt.engines.size": POSITIVE,
                 },
                 S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(nodes, nodes)}),
-                S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(nodes, decomposed)}),
+                S("torch_tensorrt.decompose", decomposition(nodes, decomposed, NAMES, COUNTS)),
                 S("torch_tensorrt.lower", {**KEEP, **graph(decomposed + 1, lowered)}),
                 S(
                     "torch_tensorrt.partition",
@@ -226,7 +246,11 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
         {(2, 11): (17, 19, 17, 7, 24), (2, 12): (17, 19, 17, 7, 11), (2, 14): (17, 19, 17, 7, 10)}
     )
     names, counts, converters = by_version({(2, 11): (NAMES, COUNTS, NAMES), (2, 14): CONV_NET})
-    shapes = {"torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
+    shapes = {
+        "torch_tensorrt.inputs.names": ("x",),
+        "torch_tensorrt.inputs.shapes": ("[2, 3, 16, 16]",),
+        "torch_tensorrt.inputs.dtypes": ("float32",),
+    }
     exported = {
         **KEEP,
         "torch_tensorrt.model.class": "ConvNet",
@@ -254,9 +278,22 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
-            S("torch_tensorrt.trace", {**exported, **shapes}, S("torch.export", exported)),
+            S("torch_tensorrt.trace", {**exported, **shapes}, S("torch.export", {**exported, **shapes}, TRACED)),
             S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(nodes, nodes)}),
-            S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(nodes, decomposed)}),
+            S(
+                "torch_tensorrt.decompose",
+                decomposition(
+                    nodes,
+                    decomposed,
+                    (
+                        "torch.ops.aten.batch_norm.default",
+                        "torch.ops.aten.conv2d.default",
+                        "torch.ops.aten.flatten.using_ints",
+                        "torch.ops.aten.max_pool2d.default",
+                    ),
+                    (1, 1, 1, 1),
+                ),
+            ),
             S("torch_tensorrt.lower", {**KEEP, **graph(decomposed + 1, lowered)}),
             S(
                 "torch_tensorrt.partition",
@@ -378,7 +415,11 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
         "torch_tensorrt.graph.nodes.count": 9,
         "torch.export.range_constraints": one_dimension,
     }
-    shapes = {"torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",), "torch_tensorrt.inputs.dtypes": ("float32",)}
+    shapes = {
+        "torch_tensorrt.inputs.names": ("x",),
+        "torch_tensorrt.inputs.shapes": ("[1..4..8, 16]",),
+        "torch_tensorrt.inputs.dtypes": ("float32",),
+    }
     counted = {
         "torch_tensorrt.operators.total": 3,
         "torch_tensorrt.operators.supported": 3,
@@ -401,9 +442,22 @@ def test_dynamic_shapes_show_their_ranges(instrument, exporter):
                 "torch_tensorrt.engines.count": 1,
                 "torch_tensorrt.engines.size": POSITIVE,
             },
-            S("torch_tensorrt.trace", {**exported, **shapes}, S("torch.export", exported)),
+            S(
+                "torch_tensorrt.trace",
+                {**exported, **shapes},
+                S(
+                    "torch.export",
+                    {
+                        **exported,
+                        **shapes,
+                        "torch_tensorrt.inputs.shapes": ("[4, 16]",),
+                        "torch.export.dynamic_shapes": ("inputs[0].shape[0]: [1, 8]",),
+                    },
+                    TRACED,
+                ),
+            ),
             S("torch_tensorrt.lower.pre_export", {**KEEP, **graph(9, 9)}),
-            S("torch_tensorrt.decompose", {**KEEP, **STEPS, **graph(9, 9)}),
+            S("torch_tensorrt.decompose", decomposition(9, 9)),
             S("torch_tensorrt.lower", {**KEEP, **graph(10, 9)}),
             S(
                 "torch_tensorrt.partition",
@@ -503,6 +557,7 @@ def test_at_detail_stages_there_is_no_span_for_a_pass(recorded):
                 "torch_tensorrt.compile",
                 "  torch_tensorrt.trace",
                 "    torch.export",
+                "      torch.export.trace",
                 "  torch_tensorrt.lower.pre_export",
                 "  torch_tensorrt.decompose",
                 "  torch_tensorrt.lower",

@@ -74,6 +74,9 @@ forward.input.value                 text
 forward.output.name                 name
 export.dim.name                     word
 export.dim.violated                 word
+export.parameter.name               identifier  torch_tensorrt.inputs.names
+export.input.name                   name
+export.keyword.name                 name
 export.argument.missing             name
 export.dynamic_shapes.key           name
 export.strict.exception             text
@@ -94,8 +97,8 @@ compile.input.object.dtype          text
 compile.input.object.repr           text
 compile.input.raises                text
 compile.kwarg_input.name            name
-operator.custom.namespace           name        torch_tensorrt.fallback.operators.names torch_tensorrt.unsupported.operators.names torch.export.failed.operator
-operator.custom.name                name        torch_tensorrt.fallback.operators.names torch_tensorrt.unsupported.operators.names torch.export.failed.operator
+operator.custom.namespace           name        torch_tensorrt.fallback.operators.names torch_tensorrt.unsupported.operators.names torch.export.failed.operator torch.export.failed.reason
+operator.custom.name                name        torch_tensorrt.fallback.operators.names torch_tensorrt.unsupported.operators.names torch.export.failed.operator torch.export.failed.reason
 operator.custom.argument.name       name
 operator.custom.argument.string     text
 operator.custom.fake.raises         text

@@ -9,9 +9,10 @@ import torch
 
 from torchspan import phase, semconv
 from torchspan.semconv import _table
+from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._operators import Arguments, OnnxOperator, Operator, Validators
 from torchspan.semconv._places import Place
-from torchspan.semconv._sizes import DataType, SettingValue, Shape, Violation
+from torchspan.semconv._sizes import DataType, SettingValue, Shape
 from torchspan.semconv._values import (
     CompileId,
     Digest,
@@ -29,7 +30,9 @@ KINDS = (
     CompileId(),
     DataType(),
     Digest(),
+    DynamicDimension(),
     Enumeration("hit", "miss"),
+    ExportFailure(),
     Identifier(),
     OnnxOperator(),
     Operator(),
@@ -304,6 +307,81 @@ def test_a_violation_stays(text):
 
 def test_a_violation_with_a_name_in_it_is_a_question_mark():
     assert Violation().reduced("inputs[alice].shape[1]: specialized to a constant") == "?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inputs[0].shape[1]: [1, 8]",
+        "inputs[2][0].shape[1]: [0, int_oo]",
+        "inputs[0].shape[0]: 4",
+        "inputs[0].shape[0]: auto",
+        "inputs[0].shape[0]: dynamic [2, 8]",
+        "inputs[1].shape[0]: [1, 8], equal to inputs[0].shape[0]",
+        "inputs[1].shape[0]: [2, 16], derived from inputs[0].shape[0]",
+    ],
+)
+def test_a_dynamic_dimension_stays(text):
+    assert DynamicDimension().reduced(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "inputs[alice].shape[1]: [1, 8]",
+        "inputs[0].shape[1]: alice",
+        "inputs[0].shape[1]: [1, 8], equal to alice",
+        "alice: [1, 8]",
+    ],
+)
+def test_a_dynamic_dimension_with_a_name_in_it_is_a_question_mark(text):
+    assert DynamicDimension().reduced(text) == "?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "constraint violated: inputs[0].shape[0]: specialized to a constant",
+        "constraint violated: inputs[0].shape[0]: specialized to a constant and others",
+        "a condition depends on data",
+        "a condition depends on the result of torch.ops.aten.item.default, at <string>:12 in forward",
+        "no kernel for tensors without data: torch.ops.aten.relu.default, at <string>:1 in <module>",
+        "the result of torch.ops.aten.item.default depends on data",
+        "the shape of the result of torch.ops.aten.nonzero.default depends on data",
+        "refused: invalid_input",
+        "LookupError was raised, at <string>:12 in Model.<locals>.forward",
+    ],
+)
+def test_a_failure_of_an_export_stays(text):
+    assert ExportFailure().reduced(text) == text
+    assert ExportFailure().accepts(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "reduced"),
+    [
+        ("the export of alice failed", "?"),
+        ("constraint violated: alice: specialized to a constant", "constraint violated: ?"),
+        ("a condition depends on the result of torch.ops.alice.op", "a condition depends on the result of ?"),
+        ("Dynamo cannot trace: unsupported alice-4711", "Dynamo cannot trace: unsupported ?"),
+        ("refused: alice", "refused: other"),
+        ("sk-live-4711 was raised", "? was raised"),
+        (
+            "LookupError was raised, at /srv/alice smith/net.py:12 in forward",
+            "LookupError was raised, at ?:12 in forward",
+        ),
+        ("LookupError was raised, at <string>:12 in jane-doe", "LookupError was raised, at <string>:12 in ?"),
+        ("LookupError was raised, at alice", "?"),
+    ],
+)
+def test_of_a_failure_of_an_export_the_programs_words_become_question_marks(text, reduced):
+    assert ExportFailure().reduced(text) == reduced
+    assert ExportFailure().accepts(reduced)
+
+
+def test_the_file_in_a_failure_of_an_export_is_a_place():
+    text = f"a condition depends on data, at {__file__}:12 in forward"
+    assert ExportFailure().reduced(text) == "a condition depends on data, at semconv/test_values.py:12 in forward"
 
 
 # --- names of spans ------------------------------------------------------------------------------------------------

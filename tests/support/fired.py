@@ -3,7 +3,7 @@
 
 from torchspan import adapters
 from torchspan._base.patching import Patches
-from torchspan.adapters import tensorrt, torch_tensorrt
+from torchspan.adapters import export, tensorrt, torch_tensorrt
 from torchspan.probes import Watch
 
 
@@ -19,7 +19,7 @@ class Fired:
 
         Not those that leave the calls of another library to its rows: they look at who calls, which would be us.
         """
-        for adapter in (torch_tensorrt, tensorrt):
+        for adapter in (torch_tensorrt, export, tensorrt):
             self._monkeypatch.setattr(adapter, "apply_probes", self._recording_probes(adapter.apply_probes))
 
     def _recording_probes(self, apply_probes):

@@ -11,10 +11,19 @@ from torchspan.observers._official import missing, official
 
 __all__ = [
     "export",
+    "export_capture",
+    "export_decompose",
+    "export_trace",
 ]
 
 export: CallableObservers = official("torch.export", phase.EXPORT)
 """`torch.export.export`, by Torch-TensorRT or by the program itself."""
+export_capture: CallableObservers = official("torch.export_capture", phase.EXPORT_CAPTURE)
+"""Dynamo reading the module's Python, in a strict export."""
+export_trace: CallableObservers = official("torch.export_trace", phase.EXPORT_TRACE)
+"""Tracing to operators of ATen, in either mode."""
+export_decompose: CallableObservers = official("torch.export_decompose", phase.EXPORT_DECOMPOSE)
+"""`ExportedProgram.run_decompositions`, by the program itself."""
 
 if not TYPE_CHECKING:  # a type checker knows the names
 

@@ -46,7 +46,8 @@ class Record:
     """The call is an event of `phase`.
 
     start, end: describe the call, and its result. failed: describes a call that raised; it keeps nothing of the exception.
-    within: the call is recorded only inside an event of one of these phases (a method of torch that others call as well).
+    within: the call is of that phase only inside an event of one of these (a method of torch that others call as well).
+    elsewhere: the phase of a call that is not; None: it is not recorded.
     links_to: selects the object that the call works on; the event links to the one that made it, if that was seen.
     remembers_result: the result is remembered with the event, for the links of events that use it.
     creates: the call makes an object that runs later. shares: facts that an outer event carries too.
@@ -59,6 +60,7 @@ class Record:
     end: DescribeEnd | None = None
     failed: DescribeFailure | None = None
     within: tuple[Phase, ...] = ()
+    elsewhere: Phase | None = None
     links_to: Select | None = None
     remembers_result: bool = False
     creates: Creates | None = None
@@ -152,7 +154,9 @@ Action = Record | Annotate | Step | Tally | Run | Tap | Watch
 def phases_of(action: Action) -> tuple[Phase, ...]:
     """The phases that an action opens, or that receive what it finds."""
     match action:
-        case Record() | Run():
+        case Record(elsewhere=elsewhere):
+            return (action.phase,) if elsewhere is None else (action.phase, elsewhere)
+        case Run():
             return (action.phase,)
         case Annotate() | Tally():
             return action.phases

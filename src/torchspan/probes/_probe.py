@@ -21,7 +21,7 @@ SUPPORTED: tuple[Version, Version] = ((2, 11), (2, 14))
 class Probe:
     """Where torchspan hooks, and what it does there.
 
-    library: import name of the library, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
+    library: import name of the library, `torch`, `torch_tensorrt` or `tensorrt` (which means TensorRT-RTX as well).
     target: what is hooked. action: what is done there.
     why: the reason for the hook, shown by `torchspan probes`.
     since, until: versions of the library, both included, that have the target.

@@ -20,6 +20,7 @@ from torchspan.semconv import torchspan as _torchspan
 from torchspan.semconv._emitted import Gate as Gate
 from torchspan.semconv._emitted import identifier as identifier
 from torchspan.semconv._emitted import span_name as span_name
+from torchspan.semconv._export import ExportFailure as ExportFailure
 from torchspan.semconv._table import Attribute as Attribute
 from torchspan.semconv._table import AttributeType as AttributeType
 from torchspan.semconv._table import rows as _rows

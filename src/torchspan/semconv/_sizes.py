@@ -60,21 +60,6 @@ class DataType(Enumeration):
         )
 
 
-class Violation(Formed):
-    """A dynamic dimension for which an export failed, and how."""
-
-    title = "violation"
-    leaves = (
-        "A dimension by the position of its input, with one of three kinds of violation (`inputs[0].shape[1]: "
-        f"specialized to a constant`). Anything else is `{UNKNOWN}`."
-    )
-    _DIMENSION = r"(?:inputs\[\d{1,4}\]\.shape\[\d{1,4}\]|\?)"
-    form = (
-        rf"{_DIMENSION}: (?:specialized to a constant|not all values of its range are valid"
-        rf"|always equal to {_DIMENSION})"
-    )
-
-
 class SettingValue(Formed):
     """The value of a setting, where it is a number or one of a library's own words."""
 

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._operators import Operator
-from torchspan.semconv._sizes import Shape, Violation
+from torchspan.semconv._sizes import Shape
 from torchspan.semconv._table import Attribute
 from torchspan.semconv._values import CompileId, RunId, Version
 
@@ -30,6 +31,46 @@ RANGE_CONSTRAINTS = Attribute(
     phase.TRACE,
     phase.EXPORT,
     kind=Shape(),
+)
+DYNAMIC_SHAPES = Attribute(
+    "torch.export.dynamic_shapes",
+    "string[]",
+    "Dimensions that the export was asked to keep dynamic: the argument by its position among the parameters of "
+    "`forward`, and the range or the hint, `inputs[0].shape[1]: [1, 8]` (at most 20).",
+    phase.EXPORT,
+    at_start=True,
+    kind=DynamicDimension(),
+)
+DECOMPOSITIONS_COUNT = Attribute(
+    "torch.export.decompositions.count",
+    "int",
+    "Operators for which the caller gave a decomposition; absent where PyTorch's own table was used.",
+    *phase.DECOMPOSITIONS,
+    at_start=True,
+)
+DECOMPOSED_NAMES = Attribute(
+    "torch.export.decomposed.operators.names",
+    "string[]",
+    "Operators of the program that its decomposition does not have any more, most frequent first (at most 20).",
+    *phase.DECOMPOSITIONS,
+    kind=Operator(),
+)
+DECOMPOSED_COUNTS = Attribute(
+    "torch.export.decomposed.operators.counts",
+    "int[]",
+    "Nodes of the program for each operator that its decomposition does not have any more, most frequent first (at "
+    "most 20).",
+    *phase.DECOMPOSITIONS,
+)
+EXPORT_FAILED_REASON = Attribute(
+    "torch.export.failed.reason",
+    "string",
+    "Why an export failed, to be read: the violated constraint, the operator or what Dynamo cannot trace, and the line "
+    "of the program (`a condition depends on the result of torch.ops.aten.item.default, at models/net.py:12 in "
+    "forward`).",
+    phase.EXPORT,
+    phase.TRACE,
+    kind=ExportFailure(),
 )
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",

@@ -252,7 +252,7 @@ ENGINES_SIZE = Attribute(
 NODES_COUNT = Attribute(
     "torch_tensorrt.graph.nodes.count", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT
 )
-_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.LOWER, phase.PASS)
+_TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
 NODES_BEFORE = Attribute(
     "torch_tensorrt.graph.nodes.before",
     "int",
@@ -261,9 +261,13 @@ NODES_BEFORE = Attribute(
     at_start=True,
 )
 NODES_AFTER = Attribute(
-    "torch_tensorrt.graph.nodes.after", "int", "Nodes of the graph after the transformation.", *_TRANSFORMS
+    "torch_tensorrt.graph.nodes.after",
+    "int",
+    "Nodes of the graph after the transformation.",
+    *_TRANSFORMS,
+    phase.EXPORT_CAPTURE,
 )
-_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.CONVERT, phase.EXECUTE)
+_TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVERT, phase.EXECUTE)
 INPUT_SHAPES = Attribute(
     "torch_tensorrt.inputs.shapes",
     "string[]",
@@ -279,6 +283,15 @@ INPUT_DTYPES = Attribute(
     *_TAKES_INPUTS,
     at_start=True,
     kind=DataType(),
+)
+INPUT_NAMES = Attribute(
+    "torch_tensorrt.inputs.names",
+    "string[]",
+    "The parameter of `forward` that each input is for, `?` where it is for none that has a name (at most 20).",
+    phase.TRACE,
+    phase.EXPORT,
+    at_start=True,
+    kind=Identifier(),
 )
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",

@@ -203,7 +203,15 @@ def _exports(place):
         def forward(self, x):
             return x * 2
 
+    parameter, keyword = place("export.parameter.name"), place("export.keyword.name")
+    scope = {}
+    exec(f"def forward(self, {parameter}, **more):\n    return {parameter} + more[{keyword!r}]", scope)
+    named = type("Named", (torch.nn.Module,), {"forward": scope["forward"]})()
     x = torch.ones(2, 4)
+    torch.export.export(named, (x,), {keyword: x})
+    torch.export.export(torch.nn.Linear(4, 4), (x,)).run_decompositions()
+    given = torch_tensorrt.Input((2, 4), name=place("export.input.name"))
+    torch_tensorrt.dynamo.trace(named, arg_inputs=[given], kwarg_inputs={keyword: torch_tensorrt.Input((2, 4))})
     violated = torch.export.Dim(place("export.dim.violated"), min=1, max=8)
     export("export.dim.violated", Fixed(), (x,), dynamic_shapes=({0: violated},))
     dim = torch.export.Dim(place("export.dim.name"), min=1, max=8)

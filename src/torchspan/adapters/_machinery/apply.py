@@ -36,17 +36,21 @@ Wrap = Callable[[Probe, Any], Any]
 """Given a probe and the original: what takes its place."""
 
 
+def _no_run(target: Target, _action: Run, _original: Any) -> Any:
+    raise TypeError(f"{target} runs an engine, and its adapter has no wrapper for that: pass `run` to Wrappers")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrappers:
     """What makes the wrappers of one library's probes: the factory, and the adapter's own by name.
 
-    around: for `Record.around`. taps: for `Tap.handler`. run: for `Run`.
+    around: for `Record.around`. taps: for `Tap.handler`. run: for `Run`, of a library that runs engines.
     """
 
     factory: WrapperFactory
     around: Mapping[str, Callable[[Target, Record, Any], Any]] = field(default_factory=dict)
     taps: Mapping[str, Callable[[Target, Any], Any]] = field(default_factory=dict)
-    run: Callable[[Target, Run, Any], Any]
+    run: Callable[[Target, Run, Any], Any] = _no_run
 
     def __call__(self, probe: Probe, original: Any) -> Any:
         """What takes the place of `original`."""

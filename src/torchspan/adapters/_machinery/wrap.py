@@ -65,17 +65,22 @@ class WrapperFactory:
     def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
         """Open the event of a call; None where there is nothing to observe."""
         engine = self.engine
-        if not engine.active or (action.within and self._around(action.within) is None):
+        if not engine.active:
             return None
-        opening = engine.guard.call(f"opening the event of {target}", self._opening, target, action, call, original)
+        is_within = not action.within or self._around(action.within) is not None
+        phase = action.phase if is_within else action.elsewhere
+        if phase is None:
+            return None
+        name = f"opening the event of {target}"
+        opening = engine.guard.call(name, self._opening, target, action, phase, call, original)
         if opening is None:
             return None
         facts, links = opening
         observed = Observed(original, call.args, call.kwargs)
-        return engine.open(action.phase, facts, links=links, observed=observed)
+        return engine.open(phase, facts, links=links, observed=observed)
 
-    def _opening(self, target: Target, action: Record, call: Call, original: Any) -> Opening:
-        facts = {**self.fixed_facts(action.phase), **self._described(target, action.start, call)}
+    def _opening(self, target: Target, action: Record, phase: Phase, call: Call, original: Any) -> Opening:
+        facts = {**self.fixed_facts(phase), **self._described(target, action.start, call)}
         if getattr(original, "__torchspan_stand_in__", False):
             facts[semconv.STAND_IN] = True
         if action.links_to is None:

@@ -21,7 +21,6 @@ from torchspan.probes.describe._values import (
     inputs,
     known,
     model_class,
-    node_count,
     operator_name,
 )
 from torchspan.semconv import FallbackReason
@@ -221,26 +220,6 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     }
 
 
-def trace(call: Call) -> Facts:
-    """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`; non-strict unless asked (its documentation)."""
-    shapes, dtypes = inputs(call.get("inputs"), call.get("arg_inputs"), call.get("kwarg_inputs"))
-    return known(
-        {
-            semconv.MODEL_CLASS: model_class(call.get("mod")),
-            semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
-            semconv.INPUT_SHAPES: shapes,
-            semconv.INPUT_DTYPES: dtypes,
-        }
-    )
-
-
-def export(call: Call) -> Facts:
-    """`torch.export.export(mod, args, ..., strict=)`."""
-    return known(
-        {semconv.MODEL_CLASS: model_class(call.get("mod")), semconv.STRICT: reading.switch(call.get("strict"))}
-    )
-
-
 def program_given(name: str) -> Callable[[Call], Any]:
     """A function that picks the argument `name` where it is an ExportedProgram, and None otherwise."""
 
@@ -250,14 +229,3 @@ def program_given(name: str) -> Callable[[Call], Any]:
         return given if kind is not None and issubclass(type(given), kind) else None
 
     return pick
-
-
-def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """Size of an exported program, and its dynamic dimensions."""
-    if not reading.is_of_library(type(result)):
-        return known({semconv.NODES_COUNT: node_count(result)})
-    ranges = [
-        f"{symbol}: [{bounds.lower}, {bounds.upper}]"
-        for symbol, bounds in reading.pairs(result.range_constraints)[:LIST_LIMIT]
-    ]
-    return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})

@@ -8,8 +8,6 @@ violation, and which dimension of which input it is about.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from types import FunctionType
 from typing import Any
 
 from torchspan import semconv
@@ -20,13 +18,16 @@ from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe._values import LIST_LIMIT, known, operator_name
+from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
+from torchspan.semconv import ExportFailure
 
 Facts = dict[str, Any]
 
 _SEARCHED = 20_000
 """Characters of a message that are searched."""
 
-_DIMENSION = r"(?P<{0}>\w+)(?: = L\[\S+\])?"
+_DIMENSION = r"(?P<{0}>\w+|L\[\S+\])(?: = L\[\S+\])?"
+"""A dimension by its name, or by where it is in the arguments."""
 _VIOLATIONS = (
     # torch/fx/experimental/symbolic_shapes.py, since 2.1
     (
@@ -45,6 +46,13 @@ _VIOLATIONS = (
         re.compile(rf"The values of {_DIMENSION.format('one')} and {_DIMENSION.format('other')} must always be equal"),
         "always equal to",
     ),
+    (
+        re.compile(
+            rf"The values of {_DIMENSION.format('one')} must always be related to "
+            rf"the values of {_DIMENSION.format('other')} by"
+        ),
+        "always related to",
+    ),
 )
 _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 """In the graph that comes with the exception: an operator whose result is a number that depends on data."""
@@ -55,10 +63,46 @@ def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if found is None else found.facts()
+    cause = f"{semconv.class_name(type(error))}{ExportFailure.RAISED}"
     if reading.is_of_library(type(error)):
-        facts[semconv.EXPORT_FAILED_OPERATOR] = _operator(error)
-        facts[semconv.VIOLATED_CONSTRAINTS] = _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT] or None
-    return known(facts)
+        operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT]
+        facts[semconv.EXPORT_FAILED_OPERATOR] = operator
+        facts[semconv.VIOLATED_CONSTRAINTS] = violated or None
+        cause = _violation(violated) or _about_operator(error, operator) or _refusal(error) or cause
+    where = "" if found is None else f", at {found.file}:{found.line} in {found.function}"
+    return known({**facts, semconv.EXPORT_FAILED_REASON: cause + where})
+
+
+def _violation(violated: list[str]) -> str | None:
+    if not violated:
+        return None
+    return f"{ExportFailure.VIOLATED}{violated[0]}{ExportFailure.MORE if len(violated) > 1 else ''}"
+
+
+def _about_operator(error: BaseException, operator: str | None) -> str | None:
+    kind = reading.class_name(type(error))
+    if kind == "GuardOnDataDependentSymNode":
+        return ExportFailure.CONDITION if operator is None else f"{ExportFailure.CONDITION_ON}{operator}"
+    if operator is None:
+        return None
+    depends = _DEPENDS.get(kind)
+    return f"{ExportFailure.NO_KERNEL}{operator}" if depends is None else f"{depends}{operator}{ExportFailure.DEPENDS}"
+
+
+_DEPENDS = {
+    "DataDependentOutputException": ExportFailure.RESULT_OF,
+    "DynamicOutputShapeException": ExportFailure.SHAPE_OF,
+}
+"""Exceptions about an operator that has a kernel (torch/_subclasses/fake_tensor.py)."""
+
+
+def _refusal(error: BaseException) -> str | None:
+    """What Dynamo says it cannot trace, or for which of its reasons PyTorch refuses the program (torch/_dynamo/exc.py)."""
+    not_traced = reading.text(attribute(error, "gb_type"))
+    if not_traced:
+        return f"{ExportFailure.NOT_TRACED}{not_traced}"
+    refused = reading.text(attribute(attribute(error, "error_type"), "name"))
+    return None if refused is None else f"{ExportFailure.REFUSED}{refused.lower()}"
 
 
 def _operator(error: BaseException) -> str | None:
@@ -74,39 +118,11 @@ def _operator(error: BaseException) -> str | None:
 def _violated(message: str, call: Call) -> list[str]:
     if "Constraints violated" not in message:
         return []
-    names = dict(_dimensions(call))
+    names = named_dimensions(call)
     found = {}
     for pattern, kind in _VIOLATIONS:
         for each in pattern.finditer(message):
-            words = [names.get(name, "?") for name in each.groups()]
+            words = [names.get(name) or of_source(name, call) or "?" for name in each.groups()]
             text = f"{words[0]}: {' '.join([kind, *words[1:]])}"
             found[text] = each.start()
     return sorted(found, key=lambda text: found[text])
-
-
-def _dimensions(call: Call) -> Iterator[tuple[str, str]]:
-    """Name of a dynamic dimension -> where it is, `inputs[0].shape[1]`."""
-    shapes = call.get("dynamic_shapes")
-    parameters = _parameters(call.get("mod"))
-    for position, (name, shape) in enumerate(_numbered(shapes)):
-        index = parameters.get(name, position) if type(name) is str else position
-        for number, size in _numbered(shape):
-            dimension = reading.text(attribute(size, "__name__"))
-            if dimension is not None and type(number) is int:
-                yield dimension, f"inputs[{index}].shape[{number}]"
-
-
-def _numbered(value: Any) -> list[tuple[Any, Any]]:
-    """The entries of a dictionary by their keys, or of a list or tuple by their positions."""
-    if reading.is_a(value, (list, tuple)):
-        return list(enumerate(reading.entries(value) or ()))
-    return reading.pairs(value)
-
-
-def _parameters(model: Any) -> dict[str, int]:
-    forward = reading.unwrapped(reading.method(type(model), "forward"))
-    if type(forward) is not FunctionType:
-        return {}
-    code = forward.__code__
-    names = code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount]
-    return {name: index for index, name in enumerate(names)}

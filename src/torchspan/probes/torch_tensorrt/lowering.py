@@ -7,26 +7,14 @@ from torchspan import phase
 from torchspan.probes._actions import Record, Step
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
-from torchspan.probes.describe import compilation, export_failure, lowering
+from torchspan.probes.describe import export, lowering
 from torchspan.probes.torch_tensorrt._row import row
 
 _TRACE_AND_LOWER = (
     row(
         target=Function("torch_tensorrt.dynamo._tracer:trace"),
-        action=Record(phase.TRACE, start=compilation.trace, end=compilation.exported, remembers_result=True),
+        action=Record(phase.TRACE, start=export.trace, end=export.exported, remembers_result=True),
         why="from module to exported program",
-    ),
-    row(
-        target=Function("torch.export:export"),
-        action=Record(
-            phase.EXPORT,
-            start=compilation.export,
-            end=compilation.exported,
-            failed=export_failure.export,
-            remembers_result=True,
-        ),
-        why="from module to exported program, under any name: trace has its own, so may the "
-        "program; the compilation of the program links to it",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:pre_export_lowering"),
@@ -37,16 +25,6 @@ _TRACE_AND_LOWER = (
         target=Function("torch_tensorrt.dynamo.lowering._decompositions:get_decompositions"),
         action=Step(),
         why="collects the decomposition table; part of the time before decomposing",
-    ),
-    row(
-        target=Method("torch.export:ExportedProgram.run_decompositions"),
-        action=Record(phase.DECOMPOSE, start=lowering.graph_in, end=lowering.graph_out, within=phase.LOWERING),
-        why="decomposition, often the longest part before the build; a method of torch, so only where graphs are lowered",
-    ),
-    row(
-        target=Method("torch.export:ExportedProgram.module"),
-        action=Step(),
-        why="unlifting the exported program into a graph module",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),

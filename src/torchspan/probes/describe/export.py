@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a module to an exported program, and its decomposition: what was asked, and what came out."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
+from torchspan._base.scratch import Scratch
+from torchspan.probes._call import Call
+from torchspan.probes.describe import dynamic_shapes, lowering
+from torchspan.probes.describe._values import (
+    LIST_LIMIT,
+    UNKNOWN,
+    calls,
+    inputs,
+    known,
+    leaves,
+    model_class,
+    node_count,
+    operator_name,
+)
+
+Facts = dict[str, Any]
+
+
+# --- what was asked --------------------------------------------------------------------------------------------------
+def trace(call: Call) -> Facts:
+    """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`; non-strict unless asked (its documentation)."""
+    given, keywords = (call.get("inputs"), call.get("arg_inputs")), call.get("kwarg_inputs")
+    shapes, dtypes = inputs(*given, keywords)
+    return known(
+        {
+            semconv.MODEL_CLASS: model_class(call.get("mod")),
+            semconv.STRICT: reading.switch(call.kwargs.get("strict", False)),
+            semconv.INPUT_NAMES: _names(call.get("mod"), given[0] if given[1] is None else given[1], keywords),
+            semconv.INPUT_SHAPES: shapes,
+            semconv.INPUT_DTYPES: dtypes,
+        }
+    )
+
+
+def export(call: Call) -> Facts:
+    """`torch.export.export(mod, args, kwargs, dynamic_shapes=, strict=)`."""
+    given, keywords = call.get("args"), call.get("kwargs")
+    shapes, dtypes = inputs(given, keywords)
+    return known(
+        {
+            semconv.MODEL_CLASS: model_class(call.get("mod")),
+            semconv.STRICT: reading.switch(call.get("strict")),
+            semconv.INPUT_NAMES: _names(call.get("mod"), given, keywords),
+            semconv.INPUT_SHAPES: shapes,
+            semconv.INPUT_DTYPES: dtypes,
+            semconv.DYNAMIC_SHAPES: dynamic_shapes.asked(call),
+        }
+    )
+
+
+def decompose(call: Call) -> Facts:
+    """`ExportedProgram.run_decompositions(self, decomp_table)`."""
+    table = call.get("decomp_table")
+    return known({**lowering.graph_in(call), semconv.DECOMPOSITIONS_COUNT: len(table) if type(table) is dict else None})
+
+
+def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
+    """The parameter of `forward` for each tensor of the arguments, in the order of `inputs`; None where none is known.
+
+    A text that the program passes as a name (a key, `Input.name`) stays unless it is the name of a parameter.
+    """
+    parameters = dynamic_shapes.parameters(model)
+    by_position = itertools.zip_longest(reading.entries(positional) or (), parameters, fillvalue=UNKNOWN)
+    given = len(reading.entries(positional) or ())
+    named = [(name, value) for value, name in itertools.islice(by_position, given)]
+    found = [
+        own if own in parameters else name if name in parameters else UNKNOWN
+        for name, value in (*named, *reading.pairs(keywords))
+        for own in (reading.text(attribute(leaf, "name")) for leaf in leaves(value))
+    ]
+    return found[:LIST_LIMIT] if any(each != UNKNOWN for each in found) else None
+
+
+# --- what came out ---------------------------------------------------------------------------------------------------
+def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
+    """Size of an exported program, and its dynamic dimensions."""
+    if not reading.is_of_library(type(result)):
+        return known({semconv.NODES_COUNT: node_count(result)})
+    ranges = [
+        f"{symbol}: [{bounds.lower}, {bounds.upper}]"
+        for symbol, bounds in reading.pairs(result.range_constraints)[:LIST_LIMIT]
+    ]
+    return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
+
+
+def decomposed(call: Call, result: Any, scratch: Scratch) -> Facts:
+    """Size of the new program, and the operators that the old one had and the new one has not."""
+    left = {id(node.target) for node in calls(result)}
+    gone: dict[int, tuple[Any, int]] = {}
+    for node in calls(call.get("self")):
+        if id(node.target) not in left:
+            target, count = gone.get(id(node.target), (node.target, 0))
+            gone[id(node.target)] = target, count + 1
+    counts = sorted(
+        ((operator_name(target), count) for target, count in gone.values()), key=lambda row: (-row[1], row[0])
+    )
+    facts = lowering.graph_out(call, result, scratch)
+    if counts:
+        facts[semconv.DECOMPOSED_NAMES] = [name for name, _ in counts[:LIST_LIMIT]]
+        facts[semconv.DECOMPOSED_COUNTS] = [count for _, count in counts[:LIST_LIMIT]]
+    return facts

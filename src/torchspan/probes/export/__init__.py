@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hook points of torch.export: the export itself, its parts in either mode, and what is done with the program."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torchspan import phase, semconv
+from torchspan.probes._actions import Record, Shares, Step
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Function, Method
+from torchspan.probes.describe import export, export_failure, lowering
+
+_row = partial(Probe, library="torch")
+
+PROBES: tuple[Probe, ...] = (
+    _row(
+        target=Function("torch.export:export"),
+        action=Record(
+            phase.EXPORT,
+            start=export.export,
+            end=export.exported,
+            failed=export_failure.export,
+            remembers_result=True,
+            shares=Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,)),
+        ),
+        why="from module to exported program, under any name: trace has its own, so may the "
+        "program; the compilation of the program links to it",
+    ),
+    _row(
+        target=Function("torch.export._trace:_export_to_torch_ir"),
+        action=Record(phase.EXPORT_CAPTURE, end=lowering.graph_out, within=(phase.EXPORT,)),
+        why="a strict export's time in Dynamo, which is most of it",
+    ),
+    _row(
+        target=Function("torch.export._trace:_export_to_aten_ir_make_fx"),
+        action=Record(phase.EXPORT_TRACE, within=(phase.EXPORT,)),
+        why="tracing to operators, in either mode: Dynamo reports nothing of a non-strict export",
+    ),
+    _row(
+        target=Method("torch.export:ExportedProgram.run_decompositions"),
+        action=Record(
+            phase.DECOMPOSE,
+            start=export.decompose,
+            end=export.decomposed,
+            within=phase.LOWERING,
+            elsewhere=phase.EXPORT_DECOMPOSE,
+        ),
+        why="decomposition, often the longest part before the build, and by the program itself",
+    ),
+    _row(
+        target=Method("torch.export:ExportedProgram.module"),
+        action=Step(),
+        why="unlifting the exported program into a graph module",
+    ),
+)
+"""Every row. torch 2.11 to 2.14 have all of them."""

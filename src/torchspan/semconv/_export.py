@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinds of text about exports: what was asked of dynamic dimensions, which were violated, and why an export failed."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from torchspan.semconv._operators import Operator
+from torchspan.semconv._places import Place
+from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, Text
+
+_DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
+_RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"
+
+
+class DynamicDimension(Formed):
+    """A dimension of an input, and what the program asked of it."""
+
+    title = "dynamic dimension"
+    leaves = (
+        "A dimension by the position of its input, with a range of sizes, a size or one of `auto`, `dynamic` and "
+        "`static`; a dimension that shares its symbol names the other one (`inputs[1].shape[0]: [1, 8], equal to "
+        f"inputs[0].shape[0]`). Anything else is `{UNKNOWN}`."
+    )
+    form = (
+        rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
+        rf"(?:, (?:equal to|derived from) {_DIMENSION})?"
+    )
+
+
+class Violation(Formed):
+    """A dynamic dimension for which an export failed, and how."""
+
+    title = "violation"
+    leaves = (
+        "A dimension by the position of its input, with one of four kinds of violation (`inputs[0].shape[1]: "
+        f"specialized to a constant`). Anything else is `{UNKNOWN}`."
+    )
+    _EITHER = rf"(?:{_DIMENSION}|\?)"
+    form = (
+        rf"{_EITHER}: (?:specialized to a constant|not all values of its range are valid"
+        rf"|always (?:equal|related) to {_EITHER})"
+    )
+
+
+class _Cause(NamedTuple):
+    """A sentence with one part that varies, of a kind of its own."""
+
+    before: str
+    varies: Kind
+    after: str = ""
+
+    def reduced(self, text: str) -> str | None:
+        """The sentence as it may leave the process; None where `text` is another one."""
+        if not (text.startswith(self.before) and text.endswith(self.after)):
+            return None
+        part = text[len(self.before) : len(text) - len(self.after)]
+        return f"{self.before}{self.varies.reduced(part)}{self.after}" if part else None
+
+    def accepts(self, text: str) -> bool:
+        """Whether `text` is this sentence with a part that its kind accepts."""
+        part = text[len(self.before) : len(text) - len(self.after)]
+        return text == f"{self.before}{part}{self.after}" and part != "" and self.varies.accepts(part)
+
+
+REFUSALS = (
+    "dynamic_control_flow", "anti_pattern", "standard_library", "constraint_violation", "dynamic_dim", "invalid_input",
+    "invalid_output", "unsupported_aliased_mutated_dynamic_inputs",
+)  # fmt: skip
+"""Why PyTorch refuses a program or a call (`torch._dynamo.exc.UserErrorType`)."""
+
+
+class ExportFailure(Kind):
+    """Why an export failed: a sentence, followed by a place in the program."""
+
+    title = "failure of an export"
+    leaves = (
+        "One of a few sentences of torchspan's about a violated dimension, an operator, what Dynamo cannot trace (a "
+        "template, as of a message), what PyTorch refuses (one of its own words) or an exception by its class, and the "
+        "place in the program: a place, the number of the line and the name of the function. Anything else is "
+        f"`{UNKNOWN}`."
+    )
+    VIOLATED = "constraint violated: "
+    MORE = " and others"
+    CONDITION = "a condition depends on data"
+    CONDITION_ON = "a condition depends on the result of "
+    NO_KERNEL = "no kernel for tensors without data: "
+    RESULT_OF, SHAPE_OF, DEPENDS = "the result of ", "the shape of the result of ", " depends on data"
+    NOT_TRACED = "Dynamo cannot trace: "
+    REFUSED = "refused: "
+    RAISED = " was raised"
+    _CAUSES = (
+        _Cause(VIOLATED, Violation(), MORE),
+        _Cause(VIOLATED, Violation()),
+        _Cause(CONDITION_ON, Operator()),
+        _Cause(NO_KERNEL, Operator()),
+        _Cause(RESULT_OF, Operator(), DEPENDS),
+        _Cause(SHAPE_OF, Operator(), DEPENDS),
+        _Cause(NOT_TRACED, Text()),
+        _Cause(REFUSED, Enumeration(*REFUSALS)),
+        _Cause("", Identifier(), RAISED),
+    )
+    _PLACE = re.compile(r", at (?P<file>[^\n]+):(?P<line>\d{1,9}) in (?P<function>\S{1,128})")
+
+    def accepts(self, text: str) -> bool:
+        """See `Kind`."""
+        cause, place = self._split(text)
+        return text == UNKNOWN or (
+            (cause == self.CONDITION or any(each.accepts(cause) for each in self._CAUSES))
+            and (place is None or (Place().accepts(place["file"]) and Identifier().accepts(place["function"])))
+        )
+
+    def reduced(self, text: str) -> str:
+        """See `Kind`."""
+        cause, place = self._split(text)
+        found = cause if cause == self.CONDITION else self._cause(cause)
+        if found is None:
+            return UNKNOWN
+        if place is None:
+            return found
+        file, function = Place().reduced(place["file"]), Identifier().reduced(place["function"])
+        return f"{found}, at {file}:{place['line']} in {function}"
+
+    def _cause(self, text: str) -> str | None:
+        return next((found for each in self._CAUSES if (found := each.reduced(text)) is not None), None)
+
+    def _split(self, text: str) -> tuple[str, re.Match[str] | None]:
+        """The sentence, and the place behind it."""
+        cause = text.partition(", at ")[0]
+        place = self._PLACE.fullmatch(text, len(cause))
+        return (text, None) if place is None else (cause, place)
