@@ -24,10 +24,14 @@ STEPS = ("good", "cached", "fallback", "failing")
 
 good: a compilation with the engine cache, then three runs below a SERVER span `POST /predict` of the program, the last with
 another shape, and one that raises because of its shape. cached: the same model again, whose engine comes from the
-cache, below such a SERVER span, and a run. fallback: a model with an operator that has no converter, and two runs. failing: a
-compilation that raises for such an operator, below a span `job` of the program.
+cache, below such a SERVER span, and a run. fallback: a model with an operator that has no converter, and two runs of its two
+engines, the second of which no span is around; then two runs of an execution context of the program's own below a SERVER span,
+and one that raises. failing: a compilation that raises for such an operator, below a span `job` of the program.
 """
+FAULTS = {"KNOWN_COMPILES_FAULTS": "1"}
+"""Variables of a process in which an exporter loses the spans `torch_tensorrt.partition`, and one callback raises for each compilation."""
 TRACES, METRICS = "spans.jsonl", "metrics.jsonl"
+_PAUSING = "pausing"
 WAIT_S = 240
 """For a step, the start included. Generous: machines that test are busy."""
 
@@ -79,9 +83,15 @@ class KnownProcess:
     _lines: list = field(default_factory=list, repr=False)
     _came: threading.Condition = field(default_factory=threading.Condition, repr=False)
 
-    def do(self, step):
-        """Have a step done; returns its result, after its spans and metrics were handed to the exporters."""
-        result = self._answer_to(step)
+    def do(self, step, *, while_it_builds=None):
+        """Have a step done; returns its result. while_it_builds: called while the builder of each engine waits for it.
+
+        What was measured so far has been exported when `while_it_builds` is called.
+        """
+        result = self._answer_to(step if while_it_builds is None else f"{step} {_PAUSING}")
+        while result == _PAUSING:
+            while_it_builds()
+            result = self._answer_to("go on")
         self.results.append(result)
         return result
 
@@ -158,18 +168,18 @@ def process(folder, environment, *, cache=None):
         started.stdout.close()
 
 
-def one_process(folder, environment, steps=STEPS, *, after_each=lambda _known: None):
+def one_process(folder, environment, steps=STEPS, *, after_each=lambda: None, while_it_builds=None):
     """Do the steps in one process that lives on; what it emitted. Exports before the first, between them and at the end.
 
-    after_each: called with the process after each export.
+    after_each: called after each export. while_it_builds: see `KnownProcess.do`, for the first step.
     """
     with process(folder, environment) as known:
         known.export()
-        after_each(known)
+        after_each()
         for step in steps:
-            known.do(step)
+            known.do(step, while_it_builds=while_it_builds if step == steps[0] else None)
             known.export()
-            after_each(known)
+            after_each()
         assert known.end() == 0, known.said()
     return [known.emitted]
 
@@ -199,10 +209,19 @@ def main(folder, cache):
     sys.stdout = sys.stderr  # what libraries print is no answer
     spans, metrics = _start(Path(folder))
     work = _Work(cache)
+
+    def answer(value):
+        print(json.dumps(value), file=answers, flush=True)
+
+    def pause(_record):
+        metrics.force_flush()
+        answer(_PAUSING)
+        sys.stdin.readline()
+
     for line in sys.stdin:
-        step = line.strip()
-        answer = _export(spans, metrics) if step == "export" else getattr(work, step)()
-        print(json.dumps(answer), file=answers, flush=True)
+        step, *options = line.split()
+        with _calling(pause) if options else contextlib.nullcontext():
+            answer(_export(spans, metrics) if step == "export" else getattr(work, step)())
     metrics.shutdown()
     spans.shutdown()
 
@@ -216,7 +235,8 @@ def _start(folder):
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
 
-    from torchspan import TorchspanInstrumentor
+    from torchspan import TorchspanInstrumentor, phase
+    from torchspan.callbacks import RecordFunctionCallback, add_global_callback
 
     if os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL") == "grpc":
         from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
@@ -234,6 +254,11 @@ def _start(folder):
             write(TRACES, encode_spans(spans))
             return SpanExportResult.SUCCESS
 
+    class LosesPartitions(SpanExporter):
+        def export(self, spans):
+            lost = any(each.name == "torch_tensorrt.partition" for each in spans)
+            return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
+
     class MetricsToFileToo(OTLPMetricExporter):
         def export(self, metrics_data, *arguments, **options):
             write(METRICS, encode_metrics(metrics_data))
@@ -242,11 +267,27 @@ def _start(folder):
     spans = TracerProvider(shutdown_on_exit=False)
     spans.add_span_processor(SimpleSpanProcessor(SpansToFile()))
     spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    if os.environ.get("KNOWN_COMPILES_FAULTS"):
+        spans.add_span_processor(SimpleSpanProcessor(LosesPartitions()))
+        add_global_callback(RecordFunctionCallback(lambda _record: 1 / 0, scopes={phase.COMPILE}))
     trace.set_tracer_provider(spans)
     measured = MeterProvider([PeriodicExportingMetricReader(MetricsToFileToo())], shutdown_on_exit=False)
     metrics.set_meter_provider(measured)
     TorchspanInstrumentor().instrument(without_gpu=True)
     return spans, measured
+
+
+@contextlib.contextmanager
+def _calling(function):
+    """Call the function where each engine begins to be built."""
+    from torchspan import phase
+    from torchspan.callbacks import RecordFunctionCallback, add_global_callback, remove_callback
+
+    handle = add_global_callback(RecordFunctionCallback(function, scopes={phase.BUILD_ENGINE}))
+    try:
+        yield
+    finally:
+        remove_callback(handle)
 
 
 def _export(spans, metrics):
@@ -290,7 +331,8 @@ class _Work:
 
     def fallback(self):
         module = self._compile(self._models.Fallback, self._models.image())
-        return [_numbers(module(self._models.image())) for _ in range(2)]
+        results = [_numbers(module(self._models.image())) for _ in range(2)]
+        return [*results, *self._runs_of_a_context(module)]
 
     def failing(self):
         with self._tracer.start_as_current_span("job"):
@@ -299,6 +341,24 @@ class _Work:
             except AssertionError as error:
                 return [type(error).__name__]
         raise RuntimeError("it compiled")
+
+    def _runs_of_a_context(self, module):
+        """As a program does that uses TensorRT without Torch-TensorRT."""
+        trt = sys.modules["tensorrt_rtx"]
+        plan = next(each.serialized_engine for each in module.modules() if hasattr(each, "serialized_engine"))
+        engine = trt.Runtime(trt.Logger(trt.Logger.ERROR)).deserialize_cuda_engine(plan)
+        context, unbound = engine.create_execution_context(), engine.create_execution_context()
+        tensors = (self._models.image(), self._torch.zeros(2, 8, 14, 14))
+        for index, tensor in enumerate(tensors):
+            context.set_tensor_address(engine.get_tensor_name(index), tensor.data_ptr())
+        with self._request():
+            results = [context.execute_async_v3(0) for _ in range(2)]
+        with self._request():
+            try:
+                unbound.execute_async_v3(0)
+            except Exception as error:
+                return [*results, type(error).__name__]
+        raise RuntimeError("it ran")
 
     def _request(self):
         return self._tracer.start_as_current_span("POST /predict", kind=self._trace.SpanKind.SERVER)

@@ -1,0 +1,474 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every query of every panel, in the real programs, against the figure computed from the spans that were emitted.
+
+The known set of compilations runs twice: in one process that lives on, the service `one`, and in four that end after one step
+each, the service `four`. Both send to one Collector, which a Prometheus reads.
+"""
+
+import bisect
+import re
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import pytest
+
+from support import backends, figures, known_compiles, otlp, panels, scraped
+from support.figures import Exactly, InBucket, Levels, added_up, counted, grouped, labels, named
+from support.receiver import Receiver
+from torchspan.semconv import metrics
+
+pytestmark = pytest.mark.needs("otelcol-torchspan", "prometheus")
+
+COMPILE, CONVERT, LOOKUP = "torch_tensorrt.compile", "torch_tensorrt.convert", "torch_tensorrt.engine_cache.lookup"
+RUN, CONTEXT_RUN = "torch_tensorrt.execute", "tensorrt.execute"
+UNSEEN = 2
+"""Runs of engines that have no span: the second ones of the step `fallback`, for each time that it is done."""
+SLOW_RUN_S = 0.25
+SERVICES = ("one", "four")
+
+
+@dataclass
+class Known:
+    """What was emitted, and where it can be asked for.
+
+    emitted: service -> what its processes emitted. instance: the Collector, as a label. building: when Prometheus had read
+    that the first engine is being built. end: when it had read everything.
+    """
+
+    prometheus: panels.Prometheus
+    instance: str
+    emitted: dict = field(default_factory=dict)
+    start: float = field(default_factory=time.time)
+    building: float = 0.0
+    end: float = 0.0
+    _figures: dict = field(default_factory=dict)
+
+    @property
+    def window(self):
+        return panels.seconds(self.end - self.start)
+
+    def of(self, service):
+        """What is to be compared for one service; the Collector's own figures are about all."""
+        if service not in self._figures:
+            own = self.prometheus.series('{job="collector"}', self.end)
+            everything = [each for of_service in self.emitted.values() for each in of_service]
+            self._figures[service] = Figures(self.emitted[service], everything, own)
+        return self._figures[service]
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory):
+    variables = {
+        "TORCHSPAN_METRICS_FLUSH": "200ms",
+        "TORCHSPAN_DECISION_WAIT": "1s",
+        "TORCHSPAN_KEEP_PERCENT": "0",
+        "TORCHSPAN_SLOW_RUN": f"{SLOW_RUN_S}s",
+    }
+    with Receiver() as backend:
+        variables["TORCHSPAN_OTLP_ENDPOINT"] = backend.url
+        with backends.collector("base.yaml", "metrics.yaml", "sampling.yaml", environment=variables) as collector:
+            with backends.prometheus(reading({"spans": collector.metrics, "collector": collector.own_metrics})) as api:
+                known = Known(panels.Prometheus(api.api), _host(collector.own_metrics))
+
+                def read():
+                    wait_until_read(known.prometheus, time.time())
+
+                def read_while_it_builds():
+                    read()
+                    known.building = time.time()
+
+                for service, run in zip(
+                    SERVICES, (known_compiles.one_process, known_compiles.process_each), strict=True
+                ):
+                    folder = tmp_path_factory.mktemp(service)
+                    environment = exporting_to(collector, service)
+                    options = {"after_each": read, "while_it_builds": read_while_it_builds} if service == "one" else {}
+                    known.emitted[service] = run(folder, environment, **options)
+                kept = len([span for trace in decided(all_spans(known))[True] for span in trace])
+                backend.wait_for(lambda receiver: len(receiver.spans()) >= kept)
+                traces = len(figures.by_trace(all_spans(known)))
+                scraped.wait_for(
+                    collector.own_metrics,
+                    lambda found: scraped.total(found, f"{SAMPLING}_global_count_traces_sampled") == traces,
+                )
+                read()
+                known.end = time.time()
+                yield known
+
+
+def reading(addresses):
+    """A configuration of Prometheus. addresses: job -> what it reads each second."""
+    return {
+        "global": {"scrape_interval": "1s"},
+        "scrape_configs": [
+            {"job_name": job, "honor_labels": True, "static_configs": [{"targets": [_host(each)]}]}
+            for job, each in addresses.items()
+        ],
+    }
+
+
+def _host(address):
+    return address.split("/")[2]
+
+
+def wait_until_read(prometheus, since):
+    """Until Prometheus has read every target after a time."""
+
+    def is_read():
+        found = prometheus.now("timestamp(up)", time.time())
+        return found and min(found.values()) > since
+
+    otlp.wait_until(is_read)
+
+
+def exporting_to(collector, service):
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": collector.http,
+        "OTEL_SERVICE_NAME": service,
+        "OTEL_BSP_SCHEDULE_DELAY": "3600000",  # the spans of a trace arrive together
+        **known_compiles.FAULTS,
+    }
+
+
+def all_spans(known):
+    return figures.spans_of([each for of_service in known.emitted.values() for each in of_service])
+
+
+# --- what tail sampling decides -------------------------------------------------------------------------------------
+
+SAMPLING = "otelcol_processor_tail_sampling"
+
+
+def votes(trace):
+    """The policies of sampling.yaml that keep the spans of a trace."""
+    policies = {
+        "keep": any(span.attributes.get("torchspan.keep") for span in trace),
+        "errors": any(span.is_error for span in trace),
+        "exceptions": any(span.has_exception for span in trace),
+        "fallback": any("torch_tensorrt.fallback.reason_classes" in span.attributes for span in trace),
+        "slow-runs": any(span.duration_s > SLOW_RUN_S for span in named(trace, RUN, CONTEXT_RUN)),
+    }
+    return {name for name, is_kept in policies.items() if is_kept}
+
+
+def decided(spans):
+    """Whether it is kept -> traces."""
+    return grouped(figures.by_trace(spans), lambda trace: bool(votes(trace)), lambda trace: trace)
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+class Figures:
+    """What was emitted, as the panels sum it up.
+
+    emitted, everything: of the chosen service, and of all. own: what Prometheus read of the Collector: name, labels, value.
+    """
+
+    def __init__(self, emitted, everything, own):
+        self.emitted, self._own = emitted, own
+        self.spans, self.all_spans = figures.spans_of(emitted), figures.spans_of(everything)
+        self.own = [span for span in self.spans if span.is_torchspan]
+        self.compilations = named(self.spans, COMPILE)
+        self.conversions = named(self.spans, CONVERT)
+        self.lookups = named(self.spans, LOOKUP)
+        self.runs, self.context_runs = named(self.spans, RUN), named(self.spans, CONTEXT_RUN)
+
+    def outcomes(self):
+        return Exactly(counted(self.compilations, lambda span: labels(torch_tensorrt_compile_outcome=outcome(span))))
+
+    def while_serving(self):
+        serving = [span for span in self.compilations if span.attributes.get("torchspan.while_serving")]
+        return Exactly(counted(serving, of(torchspan_serving_kind="torchspan.serving.kind")))
+
+    def compile_quantile(self, share):
+        return InBucket(share, grouped(self.compilations, of()), metrics.LONG_S)
+
+    def phases(self):
+        others = (COMPILE, RUN, CONTEXT_RUN, "torchspan.import", "torchspan.progress")
+        return [span for span in self.own if span.name not in others]
+
+    def phase_quantile(self, share):
+        return InBucket(share, grouped(self.phases(), of_phase), metrics.LONG_S)
+
+    def phase_sums(self):
+        return Exactly(added_up(self.phases(), of_phase, lambda span: span.duration_s))
+
+    def engines(self):
+        return Exactly(counted(self.conversions_with_size(), of()))
+
+    def engine_bytes(self):
+        return Exactly(added_up(self.conversions_with_size(), of(), size))
+
+    def engine_quantile(self, share):
+        return InBucket(share, grouped(self.conversions_with_size(), of(), size), metrics.SIZES)
+
+    def conversions_with_size(self):
+        return [span for span in self.conversions if size(span) is not None]
+
+    def hit_ratio(self):
+        results = counted(self.conversions, lambda span: span.attributes["torch_tensorrt.engine_cache.result"])
+        return Levels({labels(): results["hit"] / (results["hit"] + results["miss"] + results["rejected"])})
+
+    def lookups_by_result(self):
+        return Exactly(
+            counted(
+                self.conversions,
+                of(
+                    torch_tensorrt_engine_cache_result="torch_tensorrt.engine_cache.result",
+                    torch_tensorrt_engine_cache_reason="torch_tensorrt.engine_cache.reason",
+                ),
+            )
+        )
+
+    def lookup_cost(self):
+        costs = grouped(self.lookups, of_result)
+        return Levels({key: sum(values) / len(values) for key, values in costs.items()})
+
+    def conversion_quantile(self, share):
+        return InBucket(share, grouped(self.conversions, of_result), metrics.LONG_S)
+
+    def fallback(self, what):
+        totals = defaultdict(int)
+        for span in self.compilations:
+            reasons = span.attributes.get("torch_tensorrt.fallback.totals.reasons", ())
+            numbers = span.attributes.get(f"torch_tensorrt.fallback.totals.{what}", ())
+            for reason, number in zip(reasons, numbers, strict=True):
+                totals[labels(torch_tensorrt_fallback_reason_class=reason)] += number
+        return Exactly(totals)
+
+    def run_counts(self):
+        return Exactly({labels(): len(self.runs) + UNSEEN})
+
+    def context_run_counts(self):
+        return Exactly({labels(): len(self.context_runs)})
+
+    def run_quantile(self, share):
+        """Runs without a span are in the metric alone: what is left of its buckets when those with a span are taken away."""
+        counts = figures.bucket_counts(self.emitted, RUN + ".duration")
+        for span in self.runs:
+            counts[bisect.bisect_left(metrics.SHORT_S, span.duration_s)] -= 1
+        assert min(counts) >= 0
+        assert sum(counts) == UNSEEN
+        return InBucket(share, grouped(self.runs, of()), metrics.SHORT_S, {labels(): counts})
+
+    def context_run_quantile(self, share):
+        return InBucket(share, grouped(self.context_runs, of()), metrics.SHORT_S)
+
+    def failed(self, name, key=lambda _span: labels()):
+        return Exactly(counted([span for span in named(self.spans, name) if span.is_error], key))
+
+    def sampled_share(self, name, unseen=0):
+        spans = len(named(self.spans, name))
+        return Levels({labels(): spans / (spans + unseen)})
+
+    def emitted_by_phase(self):
+        return Exactly(counted(self.own, of_phase))
+
+    def emitted_by_name(self):
+        return Exactly(counted(self.own, lambda span: labels(span_name=span.name)))
+
+    def dropped(self):
+        return Exactly(
+            {labels(torchspan_dropped_reason="exporter"): len(named(self.spans, "torch_tensorrt.partition"))}
+        )
+
+    def failures(self):
+        """A callback that raises is disabled at the third time."""
+        return Exactly({labels(): sum(min(3, len(named(figures.spans_of([each]), COMPILE))) for each in self.emitted)})
+
+    # --- of the Collector ---
+
+    def accepted(self):
+        return Exactly({self._instance(): len(self.all_spans)})
+
+    def sent(self):
+        spans = sum(map(len, decided(self.all_spans)[True]))
+        return Exactly({labels(exporter="otlp_http/backend"): spans})
+
+    def level(self, name, *by):
+        """What the Collector says of itself, summed by labels."""
+        sums = defaultdict(float)
+        for _, pairs, value in self.read(name):
+            sums[frozenset(pair for pair in pairs if pair[0] in by)] += value
+        return sums
+
+    def queues(self):
+        sizes, capacities = (
+            self.level(f"otelcol_exporter_queue_{each}", "exporter", "instance") for each in ("size", "capacity")
+        )
+        return Levels({key: sizes[key] / capacity for key, capacity in capacities.items()})
+
+    def rounds(self, share):
+        """Of the rounds of decisions, which the Collector alone sees."""
+        below = {
+            float(dict(pairs)["le"]): value
+            for _, pairs, value in self.read(f"{SAMPLING}_sampling_decision_timer_latency_bucket")
+        }
+        bounds = sorted(below)
+        counts = [below[upper] - below.get(lower, 0) for lower, upper in zip([None, *bounds], bounds, strict=False)]
+        return InBucket(share, {}, bounds[:-1], {labels(): counts})
+
+    def read(self, name):
+        return [each for each in self._own if each[0] == name]
+
+    def _instance(self):
+        (instance,) = {dict(pairs)["instance"] for _, pairs, _ in self._own}
+        return labels(instance=instance)
+
+    def decisions(self):
+        traces = decided(self.all_spans)
+        return Exactly(
+            {labels(decision="sampled"): len(traces[True]), labels(decision="not_sampled"): len(traces[False])}
+        )
+
+    def policies(self):
+        voted = [name for trace in figures.by_trace(self.all_spans) for name in votes(trace)]
+        return Exactly(counted(voted, lambda name: labels(policy=name)))
+
+
+def of(**keys):
+    """A function of a span: the labels for attributes of it."""
+    return lambda span: labels(**{label: span.attributes.get(key) for label, key in keys.items()})
+
+
+of_result = of(torch_tensorrt_engine_cache_result="torch_tensorrt.engine_cache.result")
+of_error = of(error_type="error.type")
+
+
+def of_phase(span):
+    return labels(torchspan_phase=span.phase)
+
+
+def size(span):
+    return span.attributes.get("tensorrt.engine.size")
+
+
+def outcome(span):
+    if span.is_error:
+        return "failed"
+    return "fallback" if "torch_tensorrt.fallback.reason_classes" in span.attributes else "complete"
+
+
+NONE = Exactly({})
+
+EXPECTED = {
+    ("compiles", "Compilations", "A"): Figures.outcomes,
+    ("compiles", "Compilations over time", "A"): Figures.outcomes,
+    ("compiles", "Compiled while serving", "A"): Figures.while_serving,
+    ("compiles", "Builds in progress", "A"): lambda _known: Levels({}),
+    ("compiles", "Longest build in progress", "A"): lambda _known: Levels({}),
+    ("compiles", "Duration of compilations", "A"): lambda known: known.compile_quantile(0.5),
+    ("compiles", "Duration of compilations", "B"): lambda known: known.compile_quantile(0.95),
+    ("compiles", "Duration of compilations", "C"): lambda known: known.compile_quantile(0.99),
+    ("compiles", "Duration by phase", "A"): lambda known: known.phase_quantile(PERCENTILE),
+    ("compiles", "Time by phase", "A"): Figures.phase_sums,
+    ("compiles", "Engines", "A"): Figures.engines,
+    ("compiles", "Bytes of engines", "A"): Figures.engine_bytes,
+    ("compiles", "Size of engines", "A"): lambda known: known.engine_quantile(0.5),
+    ("compiles", "Size of engines", "B"): lambda known: known.engine_quantile(0.95),
+    ("compiles", "Size of engines", "C"): lambda known: known.engine_quantile(0.99),
+    ("compiles", "Cache hit ratio", "A"): Figures.hit_ratio,
+    ("compiles", "Cache lookups", "A"): Figures.lookups_by_result,
+    ("compiles", "Cost of cache lookups", "A"): Figures.lookup_cost,
+    ("compiles", "Duration of conversions by cache result", "A"): lambda known: known.conversion_quantile(PERCENTILE),
+    ("compiles", "Operators in PyTorch", "A"): lambda known: known.fallback("operators"),
+    ("compiles", "Subgraphs in PyTorch", "A"): lambda known: known.fallback("subgraphs"),
+    ("runtime", "Runs", "A"): Figures.run_counts,
+    ("runtime", "Runs", "B"): Figures.context_run_counts,
+    ("runtime", "Latency of engines", "A"): lambda known: known.run_quantile(0.5),
+    ("runtime", "Latency of engines", "B"): lambda known: known.run_quantile(0.95),
+    ("runtime", "Latency of engines", "C"): lambda known: known.run_quantile(0.99),
+    ("runtime", "Latency of execution contexts", "A"): lambda known: known.context_run_quantile(0.5),
+    ("runtime", "Latency of execution contexts", "B"): lambda known: known.context_run_quantile(0.95),
+    ("runtime", "Latency of execution contexts", "C"): lambda known: known.context_run_quantile(0.99),
+    ("runtime", "Failed runs", "A"): lambda known: known.failed(RUN),
+    ("runtime", "Failed runs", "B"): lambda known: known.failed(CONTEXT_RUN),
+    ("runtime", "Failed runs by error", "A"): lambda known: known.failed(RUN, of_error),
+    ("runtime", "Failed runs by error", "B"): lambda known: known.failed(CONTEXT_RUN, of_error),
+    ("runtime", "Sampled share", "A"): lambda known: known.sampled_share(RUN, UNSEEN),
+    ("runtime", "Sampled share", "B"): lambda known: known.sampled_share(CONTEXT_RUN),
+    ("bridge-health", "Spans emitted", "A"): Figures.emitted_by_phase,
+    ("bridge-health", "Spans dropped", "A"): Figures.dropped,
+    ("bridge-health", "Callback failures", "A"): Figures.failures,
+    ("bridge-health", "Spans that reached the Collector", "A"): Figures.emitted_by_name,
+    ("bridge-health", "Spans received", "A"): Figures.accepted,
+    ("bridge-health", "Spans received", "B"): lambda _known: NONE,
+    ("bridge-health", "Spans sent", "A"): Figures.sent,
+    ("bridge-health", "Spans sent", "B"): lambda _known: NONE,
+    ("bridge-health", "Spans sent", "C"): lambda _known: NONE,
+    ("bridge-health", "Queues", "A"): Figures.queues,
+    ("bridge-health", "Memory", "A"): lambda known: Levels(known.level("otelcol_process_memory_rss", "instance")),
+    ("bridge-health", "Traces decided", "A"): Figures.decisions,
+    ("bridge-health", "Traces kept by policy", "A"): Figures.policies,
+    ("bridge-health", "Lost decisions", "A"): lambda _known: NONE,
+    ("bridge-health", "Lost decisions", "B"): lambda _known: NONE,
+    ("bridge-health", "Traces waiting for their decision", "A"): lambda _known: Levels({}),
+    ("bridge-health", "Late spans", "A"): lambda _known: NONE,
+    ("bridge-health", "Time of decisions", "A"): lambda known: known.rounds(0.5),
+    ("bridge-health", "Time of decisions", "B"): lambda known: known.rounds(0.95),
+    ("bridge-health", "Time of decisions", "C"): lambda known: known.rounds(0.99),
+}
+"""(dashboard, panel, query) -> the figures that it must show. A query that is not here fails a test."""
+
+PERCENTILE = 0.9
+CHOSEN = {"percentile": str(PERCENTILE), "collector": ".*", "at_least": "0s"}
+TARGETS = panels.targets("prometheus")
+
+
+def ids(targets):
+    return [str(target) for target in targets]
+
+
+def test_every_query_has_a_figure_that_it_is_held_against():
+    assert {target.key for target in TARGETS} == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", TARGETS, ids=str)
+def test_a_query_shows_what_was_emitted(known, target, service):
+    query = panels.filled_in(target.text, **CHOSEN, service=service, __range=known.window, __rate_interval=known.window)
+    EXPECTED[target.key](known.of(service)).check(known.prometheus.now(query, known.end))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", [each for each in TARGETS if each.over_time], ids=str)
+def test_intervals_side_by_side_add_up_to_what_was_emitted(known, target, service):
+    step = 5
+    intervals = int((known.end - known.start) / step) + 1
+    query = panels.filled_in(target.text, **CHOSEN, service=service, __rate_interval=f"{step}s")
+    answer = known.prometheus.over_time(query, start=known.end - intervals * step, end=known.end, step=step)
+    EXPECTED[target.key](known.of(service)).check_added_up(answer)
+
+
+def test_a_build_is_shown_while_it_runs(known):
+    (compilation,) = [span for span in known.of("one").compilations if span.start_s < known.building < span.end_s]
+
+    def shown(title):
+        (target,) = [each for each in TARGETS if each.title == title]
+        return known.prometheus.now(panels.filled_in(target.text, **CHOSEN, service="one"), known.building)
+
+    assert shown("Builds in progress") == {labels(): 1}
+    (longest,) = shown("Longest build in progress").values()
+    assert 0 < longest < known.building - compilation.start_s
+
+
+def test_increase_would_not_count_what_a_series_is_born_with(known):
+    compilations = 'torch_tensorrt_compile_duration_seconds_count{job="four"}'
+    assert known.prometheus.now(f"sum(increase({compilations}[{known.window}]))", known.end) == {labels(): 0}
+
+
+@pytest.mark.parametrize(("dashboard", "name"), panels.variables(), ids=str)
+def test_a_variable_offers_what_there_is(known, dashboard, name):
+    label, series = re.fullmatch(r"label_values\((.+), (\w+)\)", panels.variables()[dashboard, name]).groups()[::-1]
+    offered = set(known.prometheus.label_values(label, series))
+    assert offered == ({known.instance} if name == "collector" else set(SERVICES))
+
+
+def test_exemplars_of_a_panel_lead_to_traces_of_compilations(known):
+    (target,) = [each for each in TARGETS if each.key == ("compiles", "Duration of compilations", "A")]
+    query = panels.filled_in(target.text, **CHOSEN, service="one", __rate_interval=known.window)
+    found = known.prometheus.exemplars(query, start=known.start, end=known.end)
+    assert found
+    assert found <= {span.trace_id for span in known.of("one").compilations}
