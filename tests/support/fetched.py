@@ -46,6 +46,11 @@ def spans(messages):
     return [span for _, _, span in _parts(messages)]
 
 
+def trace_ids(messages):
+    """The ids of their traces, hexadecimal."""
+    return list(_span_ids(messages))
+
+
 def whole(fetch, backend, messages):
     """What `fetch` finds for each trace of some messages, once it has every span of it; AssertionError where it never has."""
     return [_whole_trace(fetch, backend, trace_id, spans) for trace_id, spans in _span_ids(messages).items()]
