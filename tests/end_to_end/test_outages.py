@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import running
 from support import backends, fetched, hostile_endpoints, models, otlp, scraped
 from support.metrics import Metrics
 from support.receiver import Receiver
@@ -60,14 +61,17 @@ def failing_work():
 
 
 class Program:
-    """This process as a program with torchspan, whose spans go to some exporters, each by a batch processor of its own."""
+    """This process as a program with torchspan, whose spans go to some exporters, each by a batch processor of its own.
 
-    def __init__(self, *exporters):
+    delay_s: for which a processor collects spans, where it is not flushed.
+    """
+
+    def __init__(self, *exporters, delay_s=0.1):
         self.ended, self.measured = InMemorySpanExporter(), Metrics()
         self.provider = TracerProvider(resource=Resource({"service.name": "app"}), shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.ended))
         for each in exporters:
-            self.provider.add_span_processor(BatchSpanProcessor(each, schedule_delay_millis=100))
+            self.provider.add_span_processor(BatchSpanProcessor(each, schedule_delay_millis=1000 * delay_s))
 
     def __enter__(self):
         TorchspanInstrumentor().instrument(
@@ -99,8 +103,8 @@ def over_http(url):
     return HttpSpanExporter(endpoint=f"{url}/v1/traces", timeout=1)
 
 
-def over_grpc(target):
-    return GrpcSpanExporter(endpoint=target, insecure=True, timeout=1)
+def over_grpc(port, timeout=1):
+    return GrpcSpanExporter(endpoint=f"127.0.0.1:{port}", insecure=True, timeout=timeout)
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +149,7 @@ def bad_endpoints(stack):
     ]
     return [
         *(over_http(f"http://127.0.0.1:{each}") for each in http),
-        *(over_grpc(f"127.0.0.1:{each}") for each in grpc),
+        *(over_grpc(each) for each in grpc),
     ]
 
 
@@ -177,7 +181,7 @@ BACKENDS = {
 def test_a_compilation_is_in_jaeger_once_the_backend_that_failed_is_well(kind, expected):
     with contextlib.ExitStack() as stack:
         with BACKENDS[kind]() as backend:
-            port = backend.port if backend else hostile_endpoints.closed_port()
+            port = backend.port if backend else running.free_ports(1)[0]
             collector = stack.enter_context(start(f"http://127.0.0.1:{port}"))
             with Program(over_http(collector.http)) as program:
                 emitted, result = program.emitted_by(work)
@@ -232,15 +236,14 @@ class Killed:
     """
 
     def __init__(self, data):
-        jaeger_port, http_port = hostile_endpoints.closed_port(), hostile_endpoints.closed_port()
-        jaeger_url, url = (f"http://127.0.0.1:{port}" for port in (jaeger_port, http_port))
+        jaeger_port, grpc_port = running.free_ports(2)
 
         def start_here():
-            variables = {"TORCHSPAN_HTTP_PORT": str(http_port), "TORCHSPAN_KEEP_PERCENT": "100"}
-            return start(jaeger_url, "sampling.yaml", data=data, TORCHSPAN_DECISION_WAIT="4s", **variables)
+            variables = {"TORCHSPAN_GRPC_PORT": str(grpc_port), "TORCHSPAN_KEEP_PERCENT": "100"}
+            url = f"http://127.0.0.1:{jaeger_port}"
+            return start(url, "sampling.yaml", data=data, TORCHSPAN_DECISION_WAIT="3s", **variables)
 
-        patient = HttpSpanExporter(endpoint=f"{url}/v1/traces", timeout=60)
-        with Program(patient) as program:
+        with Program(over_grpc(grpc_port, timeout=60), delay_s=3600) as program:
             with start_here() as collector:
                 self.decided, first = program.emitted_by(work)
                 assert program.provider.force_flush()
@@ -248,6 +251,7 @@ class Killed:
                 scraped.wait_for(collector.own_metrics, lambda found: scraped.total(found, DECISIONS) == traces)
                 self.undecided, second = program.emitted_by(failing_work)
                 assert program.provider.force_flush()
+                accepted(collector, len(otlp.plain(program.messages())))
                 collector.kill()
             self.away, third = program.emitted_by(work)
             with start_here(), backends.jaeger(JAEGER_OTLP_PORT=jaeger_port) as jaeger:

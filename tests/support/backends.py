@@ -110,6 +110,8 @@ def jaeger(**ports):
     """A Jaeger that keeps traces in memory, or the one whose address was given. ports: JAEGER_OTLP_PORT and so on."""
     used = program("jaeger")
     if backends.is_address(used):
+        if ports:
+            raise LookupError("the test starts jaeger on a port of its own: TORCHSPAN_TEST_JAEGER takes a path")
         yield Backend(*backends.addresses(used))
         return
     variables = {name: str(port) for name, port in ports.items()}
