@@ -2,6 +2,7 @@
 """The known set of real compilations, sent by OTLP over gRPC and over HTTP through one Collector to one backend."""
 
 import contextlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +21,16 @@ TO_FILE = {
 
 @dataclass(frozen=True)
 class Sent:
-    """What two processes sent. emitted: protocol -> what that process handed to its exporters. backend: where it went."""
+    """What two processes sent. emitted: protocol -> what that process handed to its exporters. backend: where it went.
+
+    begun_s: when the first was started, in seconds since 1970.
+    """
 
     backend: backends.Backend
     collector: backends.Collector
     file: Path
     emitted: dict[str, known_compiles.Emitted]
+    begun_s: int
 
     def messages(self, protocol):
         return self.emitted[protocol].trace_messages()
@@ -60,14 +65,14 @@ def send_known_set(tmp_path_factory):
     @contextlib.contextmanager
     def send(backend):
         folder = tmp_path_factory.mktemp("known")
-        file = folder / "traces.jsonl"
+        file, begun_s = folder / "traces.jsonl", int(time.time())
         environment = {"TORCHSPAN_OTLP_ENDPOINT": backend.otlp, "TORCHSPAN_TEST_FILE": str(file)}
         with backends.collector("base.yaml", TO_FILE, environment=environment) as collector:
             with ThreadPoolExecutor() as both:
                 emitted = dict(
                     zip(PROTOCOLS, both.map(lambda each: _run(each, folder, collector), PROTOCOLS), strict=True)
                 )
-            sent = Sent(backend, collector, file, emitted)
+            sent = Sent(backend, collector, file, emitted, begun_s)
             for protocol in PROTOCOLS:
                 expected = len(sent.emitted[protocol].spans())
                 otlp.wait_until(lambda p=protocol, n=expected: len(otlp.plain(sent.in_file(p))) == n)
@@ -79,7 +84,7 @@ def send_known_set(tmp_path_factory):
 def _run(protocol, folder, collector):
     environment = {
         "OTEL_SERVICE_NAME": service_name(protocol),
-        "TORCHSPAN_HEARTBEAT": "0.2",  # so that there are progress spans, too
+        "OTEL_BSP_SCHEDULE_DELAY": "3600000",  # the spans of a step are sent together, also where it takes long
         "OTEL_EXPORTER_OTLP_PROTOCOL": {"grpc": "grpc", "http": "http/protobuf"}[protocol],
         "OTEL_EXPORTER_OTLP_ENDPOINT": {"grpc": f"http://{collector.grpc}", "http": collector.http}[protocol],
     }

@@ -56,3 +56,10 @@ def test_jaegers_search_by_service_finds_those_traces_and_no_others(sent, protoc
     asked = urllib.parse.urlencode({"service": f"known-{protocol}", "limit": 100})
     found = fetched.get_json(f"{sent.backend.api}/api/traces?{asked}")["data"]
     assert {trace["traceID"] for trace in found} == {span.trace_id.hex() for span in sent.emitted[protocol].spans()}
+
+
+def test_of_a_span_with_every_part_jaeger_loses_what_is_known_and_nothing_else(sent):
+    message = otlp.with_every_part()
+    otlp.post(sent.collector.http, message)
+    found = fetched.in_any_order(fetched.whole(fetched.from_jaeger, sent.backend, [message]))
+    assert otlp.plain(found) == otlp.plain(fetched.as_kept_by_jaeger(sent.backend, [message]))

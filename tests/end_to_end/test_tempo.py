@@ -14,7 +14,7 @@ import pytest
 
 from support import backends, fetched, otlp, receiver
 
-pytestmark = pytest.mark.needs("otelcol-torchspan", "tempo")
+needs_tempo = pytest.mark.needs("otelcol-torchspan", "tempo")
 each_protocol = pytest.mark.parametrize("protocol", ["grpc", "http"])
 
 PAGE = (Path(__file__).parents[2] / "docs" / "traceql.md").read_text(encoding="utf-8")
@@ -28,6 +28,7 @@ def sent(send_known_set):
         yield sent
 
 
+@needs_tempo
 @each_protocol
 def test_tempo_gives_back_every_span_as_it_was_emitted(sent, protocol):
     emitted = sent.messages(protocol)
@@ -35,10 +36,19 @@ def test_tempo_gives_back_every_span_as_it_was_emitted(sent, protocol):
     assert otlp.plain(fetched.as_kept_by_tempo(found)) == otlp.plain(fetched.as_kept_by_tempo(emitted))
 
 
+@needs_tempo
 @each_protocol
 def test_tempo_has_each_span_once(sent, protocol):
     found = fetched.spans(fetched.whole(fetched.from_tempo, sent.backend, sent.messages(protocol)))
     assert len(found) == len({span.span_id for span in found})
+
+
+@needs_tempo
+def test_of_a_span_with_every_part_tempo_loses_what_is_known_and_nothing_else(sent):
+    message = otlp.with_every_part(start_ns=(sent.begun_s - 3600) * 1_000_000_000)  # which no search below looks for
+    otlp.post(sent.collector.http, message)
+    found = fetched.whole(fetched.from_tempo, sent.backend, [message])
+    assert otlp.plain(fetched.as_kept_by_tempo(found)) == otlp.plain(fetched.as_kept_by_tempo([message]))
 
 
 # --- the page of searches -----------------------------------------------------------------------------------------
@@ -67,34 +77,23 @@ class Seen:
     def is_compilation(self):
         return self.name == COMPILE
 
-    def below_compilation(self):
-        return any(each.is_compilation() for each in self.around())
+    def is_phase(self):
+        return self.name.startswith(("torch_tensorrt.", "tensorrt.")) or self.name == "torch.export"
 
 
 @pytest.fixture(scope="module")
-def killed(sent):
-    """What has arrived of a process that was killed while it compiled: the id of its one span."""
-    made = otlp.Ids(31)
-    progress = otlp.make_span(made, "torchspan.progress", made.trace())
-    progress.parent_span_id = made.span()
-    progress.start_time_unix_nano = progress.end_time_unix_nano = time.time_ns()
-    otlp.send(sent.collector.http, [progress], resource={"service.name": "killed"})
-    return progress.span_id.hex()
-
-
-@pytest.fixture(scope="module")
-def seen(sent, killed):
+def seen(sent):
     """Every span of both processes, once a search finds them all."""
     by_id = {}
     spans = [span for protocol in sent.emitted for span in sent.emitted[protocol].spans()]
     by_id.update((span.span_id.hex(), Seen(span, by_id)) for span in spans)
-    otlp.wait_until(lambda: search(sent, "{ }").keys() >= {*by_id, killed})
+    otlp.wait_until(lambda: search(sent, "{ }").keys() >= by_id.keys())
     return list(by_id.values())
 
 
 def search(sent, query):
-    """span id -> its attributes in the answer, as Tempo shows them, over the traces of a day."""
-    asked = {"q": query, "limit": 1000, "spss": 100, "since": "24h"}
+    """span id -> its attributes in the answer, as Tempo shows them, over the traces since the set began."""
+    asked = {"q": query, "limit": 1000, "spss": 100, **since(sent)}
     traces = fetched.get_json(f"{sent.backend.api}/api/search?{urllib.parse.urlencode(asked)}").get("traces", [])
     return {
         span["spanID"]: {each["key"]: each["value"] for each in span.get("attributes", [])}
@@ -104,9 +103,14 @@ def search(sent, query):
     }
 
 
+def since(sent):
+    """A time range, because a Tempo that was given may have more than this set."""
+    return {"start": sent.begun_s, "end": int(time.time()) + 1}
+
+
 def measure(sent, query):
-    """What a metrics query says of a day: the value of its labels, the only one or as a tuple -> the figure."""
-    asked = urllib.parse.urlencode({"q": query, "since": "24h"})
+    """What a metrics query says of the time since the set began: the value of its labels, the only one or as a tuple -> the figure."""
+    asked = urllib.parse.urlencode({"q": query, **since(sent)})
     series = fetched.get_json(f"{sent.backend.api}/api/metrics/query?{asked}")["series"]
     labels = [tuple(next(iter(each["value"].values())) for each in row["labels"]) for row in series]
     return {key[0] if len(key) == 1 else key: row["value"] for key, row in zip(labels, series, strict=True)}
@@ -150,6 +154,7 @@ def adapted(query):
     return query
 
 
+@needs_tempo
 @pytest.mark.parametrize("heading", FOUND)
 def test_a_search_of_the_page_finds_those_spans_and_no_others(sent, seen, heading):
     expected = {span.id for span in seen if FOUND[heading](span)}
@@ -157,17 +162,48 @@ def test_a_search_of_the_page_finds_those_spans_and_no_others(sent, seen, headin
     assert search(sent, adapted(QUERIES[heading])).keys() == expected
 
 
+@needs_tempo
 def test_the_search_for_requests_that_waited_finds_the_spans_of_the_requests(sent, seen):
     expected = {each.id for span in seen if span.is_compilation() for each in span.around() if each.is_server}
     assert len(expected) == 2
     assert search(sent, QUERIES["Requests that waited for a compilation"]).keys() == expected
 
 
-def test_the_search_for_compilations_that_have_not_ended_finds_what_is_left_of_a_killed_one(sent, seen, killed):
-    assert any(span.name == "torchspan.progress" for span in seen)
-    assert search(sent, QUERIES["Compilations that have not ended"]).keys() == {killed}
+@pytest.fixture(scope="module")
+def in_pieces(sent):
+    """A request around a compilation whose heartbeat came to Tempo earlier: names → span ids."""
+    made = otlp.Ids(31)
+    trace_id = made.trace()
+    request = otlp.make_span(made, "POST /slow", trace_id)
+    request.kind = request.SPAN_KIND_SERVER
+    compilation = otlp.make_span(made, "torch_tensorrt.load", trace_id, parent=request)
+    elapsed = {"torchspan.progress.elapsed": 2.0, "torchspan.progress.running": "tensorrt.build_engine"}
+    progress = otlp.make_span(made, "torchspan.progress", trace_id, parent=compilation, attributes=elapsed)
+    spans = [request, compilation, progress]
+    for piece in ([progress], [compilation], [request]):
+        for span in piece:
+            span.start_time_unix_nano = span.end_time_unix_nano = time.time_ns()
+        otlp.send(sent.collector.http, piece)
+        otlp.wait_until(lambda p=piece: search(sent, f'{{ name = "{p[0].name}" }}').keys() >= {p[0].span_id.hex()})
+    return {span.name: span.span_id.hex() for span in spans}
 
 
+@needs_tempo
+def test_the_search_for_what_is_compiling_now_finds_heartbeats_before_their_work(sent, in_pieces):
+    found = search(sent, QUERIES["What is compiling now"])
+    assert found[in_pieces["torchspan.progress"]] == {
+        "torchspan.progress.elapsed": {"doubleValue": 2},
+        "torchspan.progress.running": {"stringValue": "tensorrt.build_engine"},
+    }
+
+
+@needs_tempo
+def test_a_search_that_relates_spans_does_not_see_those_that_came_in_another_piece(sent, in_pieces):
+    assert search(sent, '{ name = "torch_tensorrt.load" }').keys() == {in_pieces["torch_tensorrt.load"]}
+    assert search(sent, '{ name = "POST /slow" } >> { name = "torch_tensorrt.load" }') == {}
+
+
+@needs_tempo
 def test_the_search_for_runs_of_a_compilation_finds_those_that_link_to_it(sent, seen):
     compiled = next(span.trace_id for span in seen if span.is_compilation() and not span.around())
     expected = {span.id for span in seen if span.name == RUN and compiled in span.links}
@@ -175,6 +211,7 @@ def test_the_search_for_runs_of_a_compilation_finds_those_that_link_to_it(sent, 
     assert search(sent, QUERIES["Runs of the engines of a compilation"].replace("0" * 32, compiled)).keys() == expected
 
 
+@needs_tempo
 def test_the_search_for_fallback_shows_the_operators_their_counts_and_reasons(sent, seen):
     shown = {json.dumps(each, sort_keys=True) for each in search(sent, QUERIES["Which operators fell back"]).values()}
     assert [json.loads(each) for each in shown] == [
@@ -216,12 +253,13 @@ MEASURED = {
     },
     "Time in each phase": lambda spans: {
         name: sum(span.seconds for span in each)
-        for name, each in by([span for span in spans if span.below_compilation()], lambda span: span.name).items()
+        for name, each in by([span for span in spans if span.is_phase()], lambda span: span.name).items()
     },
     "Errors by class": lambda spans: Counter(span.attributes.get("error.type", "nil") for span in spans if span.failed),
 }
 
 
+@needs_tempo
 @pytest.mark.parametrize("heading", MEASURED)
 def test_a_figure_of_the_page_is_the_one_of_the_spans(sent, seen, heading):
     assert measure(sent, QUERIES[heading]) == pytest.approx(MEASURED[heading](seen))
@@ -230,7 +268,7 @@ def test_a_figure_of_the_page_is_the_one_of_the_spans(sent, seen, heading):
 def test_every_query_of_the_page_is_tested_above():
     others = {
         "Requests that waited for a compilation",
-        "Compilations that have not ended",
+        "What is compiling now",
         "Runs of the engines of a compilation",
     }
     assert QUERIES.keys() == FOUND.keys() | MEASURED.keys() | others

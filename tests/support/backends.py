@@ -142,7 +142,7 @@ def tempo():
     if backends.is_address(used):
         yield Backend(*backends.addresses(used))
         return
-    with _folder("tempo") as folder, _run(services.Tempo, folder) as (started, of):
+    with _folder("tempo") as folder, _run(services.Tempo, folder, TEMPO_TRACE_IDLE="1s") as (started, of):
         yield Backend(f"http://127.0.0.1:{of['TEMPO_API_PORT']}", f"http://127.0.0.1:{of['TEMPO_OTLP_PORT']}", started)
 
 

@@ -91,12 +91,12 @@ def in_any_order(messages):
 
 
 def as_kept_by_tempo(messages):
-    """The same messages without the flags of spans and links, which Tempo has until it writes the trace into a block."""
+    """The same messages without what Tempo loses: addresses of schemas, and in its blocks the flags of spans and links."""
     copies = in_any_order(messages)
-    for span in spans(copies):
-        span.flags = 0
-        for link in span.links:
-            link.flags = 0
+    for of_resource, of_scope, span in _parts(copies):
+        of_resource.schema_url = of_scope.schema_url = ""
+        for holder in (span, *span.links):
+            holder.flags = 0
     return copies
 
 
