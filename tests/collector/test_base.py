@@ -7,7 +7,6 @@ import pytest
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
@@ -28,53 +27,12 @@ def a_trace(seed=1, **fields):
     return [root, otlp.make_span(made, "tensorrt.build_engine", trace_id, parent=root)]
 
 
-def everything():
-    """A trace with each part that a span may have."""
-    made = otlp.Ids(2)
-    trace_id = made.trace()
-    root = otlp.make_span(
-        made,
-        "tensorrt.build_engine",
-        trace_id,
-        duration_ms=0.000001,
-        attributes={
-            "text": "Krol ☃",
-            "empty": "",
-            "yes": True,
-            "large": 2**62,
-            "negative": -1,
-            "double": 0.1,
-            "whole": 3.0,
-            "texts": ["a", "b"],
-            "none": [],
-            "numbers": [1, 2],
-        },
-        status=otlp.ERROR,
-        trace_state="ot=th:c,vendor=1",
-        flags=0x301,
-        dropped_attributes_count=3,
-        dropped_events_count=2,
-        dropped_links_count=1,
-    )
-    root.status.message = "an error"
-    root.events.add(name="exception", time_unix_nano=otlp.START_NS, attributes=otlp.pairs({"exception.type": "E"}))
-    root.links.add(trace_id=made.trace(), span_id=made.span(), trace_state="a=b", attributes=otlp.pairs({"c": 1}))
-    remote = otlp.make_span(made, "request", trace_id)
-    remote.parent_span_id, remote.kind = made.span(), Span.SPAN_KIND_SERVER
-    request = otlp.request([root, remote], resource={"service.name": "app", "host.name": "h", "process.pid": 7})
-    request.resource_spans[0].schema_url = "https://example.org/1"
-    request.resource_spans[0].scope_spans[0].schema_url = "https://example.org/2"
-    request.resource_spans[0].scope_spans[0].scope.version = "1.2"
-    request.resource_spans[0].scope_spans[0].scope.attributes.extend(otlp.pairs({"d": "e"}))
-    return request
-
-
 def through(backend, *layers, **environment):
     return backends.collector("base.yaml", *layers, environment={"TORCHSPAN_OTLP_ENDPOINT": backend.url, **environment})
 
 
 def test_every_part_of_a_span_arrives_as_it_was_sent():
-    sent = everything()
+    sent = otlp.with_every_part()
     with Receiver() as backend, through(backend) as collector:
         assert otlp.post(collector.http, sent) == 200
         backend.wait_for(lambda receiver: len(receiver.spans()) == 2)

@@ -110,6 +110,8 @@ def jaeger(**ports):
     """A Jaeger that keeps traces in memory, or the one whose address was given. ports: JAEGER_OTLP_PORT and so on."""
     used = program("jaeger")
     if backends.is_address(used):
+        if ports:
+            raise LookupError("the test starts jaeger on a port of its own: TORCHSPAN_TEST_JAEGER takes a path")
         yield Backend(*backends.addresses(used))
         return
     variables = {name: str(port) for name, port in ports.items()}
@@ -140,7 +142,7 @@ def tempo():
     if backends.is_address(used):
         yield Backend(*backends.addresses(used))
         return
-    with _folder("tempo") as folder, _run(services.Tempo, folder) as (started, of):
+    with _folder("tempo") as folder, _run(services.Tempo, folder, TEMPO_TRACE_IDLE="1s") as (started, of):
         yield Backend(f"http://127.0.0.1:{of['TEMPO_API_PORT']}", f"http://127.0.0.1:{of['TEMPO_OTLP_PORT']}", started)
 
 

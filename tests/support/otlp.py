@@ -72,6 +72,50 @@ def request(spans, *, resource=None, scope="torchspan"):
     return made
 
 
+def with_every_part(start_ns=START_NS):
+    """A request with each part that a span may have, on two spans of one trace."""
+    made = Ids(2)
+    trace_id = made.trace()
+    root = make_span(
+        made,
+        "tensorrt.build_engine",
+        trace_id,
+        duration_ms=0.000001,
+        attributes={
+            "text": "Krol ☃",
+            "empty": "",
+            "yes": True,
+            "large": 2**62,
+            "negative": -1,
+            "double": 0.1,
+            "whole": 3.0,
+            "texts": ["a", "b"],
+            "none": [],
+            "numbers": [1, 2],
+        },
+        status=ERROR,
+        trace_state="ot=th:c,vendor=1",
+        flags=0x301,
+        dropped_attributes_count=3,
+        dropped_events_count=2,
+        dropped_links_count=1,
+    )
+    root.status.message = "an error"
+    root.events.add(name="exception", time_unix_nano=start_ns, attributes=pairs({"exception.type": "E"}))
+    root.links.add(trace_id=made.trace(), span_id=made.span(), trace_state="a=b", attributes=pairs({"c": 1}))
+    remote = make_span(made, "request", trace_id)
+    remote.parent_span_id, remote.kind = made.span(), Span.SPAN_KIND_SERVER
+    for span in (root, remote):
+        span.start_time_unix_nano += start_ns - START_NS
+        span.end_time_unix_nano += start_ns - START_NS
+    message = request([root, remote], resource={"service.name": "app", "host.name": "h", "process.pid": 7})
+    message.resource_spans[0].schema_url = "https://example.org/1"
+    message.resource_spans[0].scope_spans[0].schema_url = "https://example.org/2"
+    message.resource_spans[0].scope_spans[0].scope.version = "1.2"
+    message.resource_spans[0].scope_spans[0].scope.attributes.extend(pairs({"d": "e"}))
+    return message
+
+
 def post(url, message, *, path="/v1/traces", context: ssl.SSLContext | None = None):
     """Send a message by OTLP/HTTP; raises urllib.error.HTTPError where it is refused."""
     asked = urllib.request.Request(
@@ -89,7 +133,13 @@ def send(url, spans, **options):
 def plain(messages):
     """Every span of some messages with its resource and scope, as text that can be compared, by span id."""
     return {
-        span.span_id.hex(): (str(of_resource.resource), of_resource.schema_url, str(of_scope.scope), _whole(span))
+        span.span_id.hex(): (
+            str(of_resource.resource),
+            of_resource.schema_url,
+            str(of_scope.scope),
+            of_scope.schema_url,
+            _whole(span),
+        )
         for message in messages
         for of_resource in message.resource_spans
         for of_scope in of_resource.scope_spans
