@@ -296,6 +296,27 @@ def test_the_first_tier_names_each_pod_of_the_second():
     }
 
 
+def test_prometheus_reads_the_pods_of_both_tiers_as_the_readme_says():
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^   ```yaml\n(.*?)^   ```", text, re.MULTILINE | re.DOTALL)
+    jobs = {each["job_name"]: each for each in yaml.safe_load(block)["scrape_configs"]}
+    first, second = (
+        f"{RESOURCES[f'{each}-tier.yaml']['metadata']['name']}-collector-headless.{NAMESPACE}.svc"
+        for each in ("first", "second")
+    )
+    found = ports(RESOURCES["second-tier.yaml"]["spec"]["config"])
+    assert {name: job["dns_sd_configs"] for name, job in jobs.items()} == {
+        "spans": [{"names": [second], "type": "A", "port": found["prometheus"]}],
+        "collector": [{"names": [first, second], "type": "A", "port": found["metrics"]}],
+    }
+    connector = RESOURCES["second-tier.yaml"]["spec"]["config"]["connectors"]["span_metrics"]
+    assert connector["metrics_flush_interval"].endswith(f":-{jobs['spans']['scrape_interval']}}}")
+    local = yaml.safe_load((backends.CONFIGURATIONS / "local" / "prometheus.yml").read_text(encoding="utf-8"))
+    assert [(each["job_name"], each.get("honor_labels")) for each in local["scrape_configs"]] == [
+        (name, job.get("honor_labels")) for name, job in jobs.items()
+    ]
+
+
 def test_pods_ask_for_the_instrumentation_by_its_name():
     found = RESOURCES["instrumentation.yaml"]["metadata"]
     pods = RESOURCES["program.yaml"]["spec"]["template"]
