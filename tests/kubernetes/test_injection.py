@@ -185,6 +185,19 @@ def test_torchspan_run_in_an_injected_container_records_each_span_once(app_newer
     assert sorted(names) == ["torchspan.observed work", "torchspan.run"]
 
 
+def test_opentelemetry_instrument_in_an_injected_container_records_each_span_once(app_newer, injected, tmp_path):
+    (tmp_path / "app.py").write_text(OBSERVED, encoding="utf-8")
+    program = f"""
+import sys
+from opentelemetry.instrumentation.auto_instrumentation import run
+sys.argv[1:] = [sys.executable, {str(tmp_path / "app.py")!r}]
+run()
+"""
+    done, receiver = sent_by(app_newer, injected, program, OTEL_LOGS_EXPORTER="none")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+    observed(receiver)
+
+
 def test_variables_that_kubernetes_sets_for_the_collectors_service_are_no_settings(app_alone, injected):
     own = {
         "OTEL_LOGS_EXPORTER": "none",
