@@ -184,6 +184,7 @@ def test_every_link_leads_somewhere():
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         *ROOT.glob("docs/*.md"),
+        *ROOT.glob("collector-config/**/README.md"),
         ROOT / "examples/README.md",
     ]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
