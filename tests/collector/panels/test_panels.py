@@ -6,6 +6,8 @@ each, the service `four`. Both send to one Collector, which a Prometheus reads.
 """
 
 import bisect
+import contextlib
+import itertools
 import re
 import time
 from collections import defaultdict
@@ -48,12 +50,14 @@ class Known:
     def window(self):
         return panels.seconds(self.end - self.start)
 
+    def processes(self):
+        return [each for of_service in self.emitted.values() for each in of_service]
+
     def of(self, service):
         """What is to be compared for one service; the Collector's own figures are about all."""
         if service not in self._figures:
             own = self.prometheus.series('{job="collector"}', self.end)
-            everything = [each for of_service in self.emitted.values() for each in of_service]
-            self._figures[service] = Figures(self.emitted[service], everything, own)
+            self._figures[service] = Figures(self.emitted[service], self.processes(), own)
         return self._figures[service]
 
 
@@ -132,7 +136,7 @@ def exporting_to(collector, service):
 
 
 def all_spans(known):
-    return figures.spans_of([each for of_service in known.emitted.values() for each in of_service])
+    return figures.spans_of(known.processes())
 
 
 # --- what tail sampling decides -------------------------------------------------------------------------------------
@@ -472,3 +476,72 @@ def test_exemplars_of_a_panel_lead_to_traces_of_compilations(known):
     found = known.prometheus.exemplars(query, start=known.start, end=known.end)
     assert found
     assert found <= {span.trace_id for span in known.of("one").compilations}
+
+
+# --- behind two Collectors ------------------------------------------------------------------------------------------
+
+ABOUT_PROGRAMS = [each for each in TARGETS if "otelcol_" not in each.text]
+QUICK = {"TORCHSPAN_METRICS_FLUSH": "200ms"}
+
+
+@contextlib.contextmanager
+def two_tiers():
+    """A Collector that hands on to two others, which a Prometheus reads. Yields where to send, and the Prometheus."""
+    with contextlib.ExitStack() as held:
+        second = [
+            held.enter_context(backends.collector("base.yaml", "metrics.yaml", environment=QUICK)) for _ in range(2)
+        ]
+        hosts = ", ".join(each.grpc for each in second)
+        first = held.enter_context(
+            backends.collector(
+                "gateway/first-tier.yaml",
+                environment={"TORCHSPAN_SECOND_TIER": f"{{static: {{hostnames: [{hosts}]}}}}"},
+            )
+        )
+        config = reading({f"second tier {number}": each.metrics for number, each in enumerate(second)})
+        yield [first], held.enter_context(backends.prometheus(config))
+
+
+@contextlib.contextmanager
+def two_that_push():
+    """Two Collectors side by side, which push to a Prometheus."""
+    config = {"storage": {"tsdb": {"out_of_order_time_window": "30m"}}}  # one may be later than the other
+    with contextlib.ExitStack() as held:
+        prometheus = held.enter_context(backends.prometheus(config, "--web.enable-otlp-receiver"))
+        environment = {**QUICK, "TORCHSPAN_METRICS_ENDPOINT": prometheus.otlp}
+        layers = ("base.yaml", "metrics.yaml", "push-metrics.yaml")
+        yield (
+            [held.enter_context(backends.collector(*layers, environment=environment)) for _ in range(2)],
+            prometheus,
+        )
+
+
+@pytest.fixture(scope="module", params=[two_tiers, two_that_push], ids=lambda each: each.__name__.replace("_", " "))
+def known_behind_two(known, request):
+    """What was emitted, sent once more, in turn to the Collectors that programs send to."""
+    with request.param() as (collectors, backend):
+        again = Known(panels.Prometheus(backend.api), known.instance, known.emitted)
+        turns = itertools.cycle(collectors)
+        for each in again.processes():
+            for message in each.trace_messages():
+                otlp.post(next(turns).http, message)
+            for message in each.metric_messages():
+                otlp.post(next(turns).http, message, path="/v1/metrics")
+        spans = all_spans(known)
+        own = sum(span.is_torchspan for span in spans)
+
+        def total(series):
+            return sum(again.prometheus.now(f"sum({series})", time.time()).values())
+
+        otlp.wait_until(lambda: total("last_over_time(traces_span_metrics_calls_total[1h])") == len(spans))
+        otlp.wait_until(lambda: total("last_over_time(torchspan_span_emitted_total[1h])") == own)
+        again.start, again.end = known.start, time.time()
+        yield again
+
+
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", ABOUT_PROGRAMS, ids=str)
+def test_behind_two_collectors_a_process_counts_once(known_behind_two, target, service):
+    known = known_behind_two
+    query = panels.filled_in(target.text, **CHOSEN, service=service, __range=known.window, __rate_interval=known.window)
+    EXPECTED[target.key](known.of(service)).check(known.prometheus.now(query, known.end))
