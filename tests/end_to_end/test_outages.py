@@ -63,15 +63,15 @@ def failing_work():
 class Program:
     """This process as a program with torchspan, whose spans go to some exporters, each by a batch processor of its own.
 
-    delay_s: for which a processor collects spans, where it is not flushed.
+    delay_s: for which a processor collects spans, where it is not flushed. queue: options of its queue.
     """
 
-    def __init__(self, *exporters, delay_s=0.1):
+    def __init__(self, *exporters, delay_s=0.1, **queue):
         self.ended, self.measured = InMemorySpanExporter(), Metrics()
         self.provider = TracerProvider(resource=Resource({"service.name": "app"}), shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.ended))
         for each in exporters:
-            self.provider.add_span_processor(BatchSpanProcessor(each, schedule_delay_millis=1000 * delay_s))
+            self.provider.add_span_processor(BatchSpanProcessor(each, schedule_delay_millis=1000 * delay_s, **queue))
 
     def __enter__(self):
         TorchspanInstrumentor().instrument(
@@ -99,11 +99,11 @@ class Program:
         return self.measured.values("torchspan.span.dropped", "torchspan.dropped.reason")
 
 
-def over_http(url):
-    return HttpSpanExporter(endpoint=f"{url}/v1/traces", timeout=1)
+def over_http(url, timeout=60):
+    return HttpSpanExporter(endpoint=f"{url}/v1/traces", timeout=timeout)
 
 
-def over_grpc(port, timeout=1):
+def over_grpc(port, timeout=60):
     return GrpcSpanExporter(endpoint=f"127.0.0.1:{port}", insecure=True, timeout=timeout)
 
 
@@ -148,8 +148,8 @@ def bad_endpoints(stack):
         port(hostile_endpoints.GrpcEndpoint(hangs=True)),
     ]
     return [
-        *(over_http(f"http://127.0.0.1:{each}") for each in http),
-        *(over_grpc(each) for each in grpc),
+        *(over_http(f"http://127.0.0.1:{each}", timeout=1) for each in http),
+        *(over_grpc(each, timeout=1) for each in grpc),
     ]
 
 
@@ -164,6 +164,24 @@ def test_collectors_of_every_bad_kind_change_no_result_and_each_span_that_they_l
             good.wait_for(lambda receiver: len(receiver.spans()) == len(emitted))
         assert program.dropped() == {"exporter": lost}
     assert otlp.plain(good.messages()) == emitted
+
+
+def test_what_a_full_queue_drops_beside_a_collector_that_hangs_is_counted_too(expected):
+    with (
+        hostile_endpoints.Endpoint(hangs=True) as collector,
+        Program(
+            over_http(f"http://127.0.0.1:{collector.port}", timeout=3),
+            delay_s=3600,
+            max_queue_size=4,
+            max_export_batch_size=4,
+        ) as program,
+    ):
+        assert work() == expected
+        program.provider.force_flush()
+        emitted, dropped = len(otlp.plain(program.messages())), program.dropped()
+    assert emitted > 8
+    assert dropped.keys() == {"queue", "exporter"}
+    assert sum(dropped.values()) == emitted
 
 
 # --- the backend is the part that fails ---------------------------------------------------------------------------
@@ -243,7 +261,7 @@ class Killed:
             url = f"http://127.0.0.1:{jaeger_port}"
             return start(url, "sampling.yaml", data=data, TORCHSPAN_DECISION_WAIT="3s", **variables)
 
-        with Program(over_grpc(grpc_port, timeout=60), delay_s=3600) as program:
+        with Program(over_grpc(grpc_port), delay_s=3600) as program:
             with start_here() as collector:
                 self.decided, first = program.emitted_by(work)
                 assert program.provider.force_flush()
