@@ -6,7 +6,7 @@ import torch
 
 from support.hostile import RAN, exits, hostile_class
 from torchspan.probes import PROBES, Call
-from torchspan.probes.describe import _values, compilation, export_failure
+from torchspan.probes.describe import _values, compilation, dynamic_shapes
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,7 @@ class Model(torch.nn.Module):
 def test_a_model_is_known_by_its_class():
     assert _values.model_class(Model()) == "Model"
     assert _values.node_count(Model()) is None
-    assert export_failure._parameters(Model()) == {"x": 0, "scale": 1}
+    assert dynamic_shapes.parameters(Model()) == ["x", "scale"]
 
 
 def test_a_compiled_model_hands_no_question_on():
