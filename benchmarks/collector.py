@@ -9,7 +9,6 @@ Collector can do is said per core, from the processor time that it used, so that
 
 import argparse
 import http.client
-import http.server
 import json
 import os
 import random
@@ -17,11 +16,9 @@ import re
 import statistics
 import sys
 import tempfile
-import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -30,6 +27,7 @@ import grpc
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from sink import sink
 from table import NO_TARGET, Row, write
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -119,33 +117,6 @@ def a_request(made, trace_id):
     for span in runs:
         span.links.add(trace_id=made.trace(), span_id=made.span(), flags=256)
     return [root, *runs]
-
-
-class Sink(http.server.BaseHTTPRequestHandler):
-    """A backend that takes everything and looks at nothing."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        pass
-
-
-@contextmanager
-def sink(port: int = 0) -> Iterator[str]:
-    """The address of a backend that takes everything, on a free port or on this one."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Sink)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 # --- the programs -------------------------------------------------------------------------------------------------

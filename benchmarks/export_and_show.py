@@ -13,9 +13,7 @@ import gc
 import io
 import json
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from opentelemetry.exporter.otlp.proto.http import Compression
@@ -24,6 +22,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 
 from noise import noise_of
+from sink import sink
 from table import Row, write
 from torchspan import semconv
 from torchspan.cli._terminal import Terminal
@@ -38,21 +37,6 @@ MOST_GROWTH = 1.3
 ENDINGS, SPANS, ENGINES = 30, 300, 4
 MOST_US, MOST_MS = 100, 5
 START_NS = 1_795_257_760_000_000_000
-
-
-class Receiver(BaseHTTPRequestHandler):
-    """Reads each request and answers with success."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, *_):
-        """Silent."""
 
 
 def conversions(count):
@@ -84,11 +68,15 @@ def conversions(count):
 
 def export_rows(folder):
     """The file exporter's processor time a span over that of OTLP, for each size of a batch."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    otlp = OTLPSpanExporter(f"http://127.0.0.1:{server.server_port}/v1/traces", compression=Compression.NoCompression)
-    file = FileSpanExporter(folder / "spans.jsonl")
+    with sink() as address, contextlib.ExitStack() as at_the_end:
+        otlp = OTLPSpanExporter(f"{address}/v1/traces", compression=Compression.NoCompression)
+        at_the_end.callback(otlp.shutdown)
+        file = FileSpanExporter(folder / "spans.jsonl")
+        at_the_end.callback(file.shutdown)
+        yield from _ratios(otlp, file)
+
+
+def _ratios(otlp, file):
     for batch in BATCHES:
         spans = conversions(batch)
         rounds = [(export_us(otlp, spans), export_us(file, spans)) for _ in range(EXPORTS)]
@@ -100,10 +88,6 @@ def export_rows(folder):
             f"≤ {MOST_OF_OTLP:.1f}",
             ratio <= MOST_OF_OTLP,
         )
-    otlp.shutdown()
-    file.shutdown()
-    server.shutdown()
-    server.server_close()
 
 
 def export_us(exporter, spans):
