@@ -10,6 +10,9 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
 from support.receiver import mapping
+from torchspan import phase
+
+_WITH_TARGET = [each.name for each in phase.SPANS if each.has_target]
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,7 @@ class Span:
     @property
     def phase(self):
         """Its name without a target."""
-        has_target = self.name.startswith(("torch_tensorrt.pass ", "tensorrt.build_phase "))
-        return self.name.partition(" ")[0] if has_target else self.name
+        return next((each for each in _WITH_TARGET if self.name.startswith(f"{each} ")), self.name)
 
 
 def spans_of(emitted):

@@ -113,6 +113,48 @@ class Prometheus:
             return json.load(answer)["data"]
 
 
+class Tempo:
+    """The API of a Tempo. api: its address."""
+
+    def __init__(self, api):
+        self._api = api
+
+    def found(self, query, *, start, end):
+        """Span ids -> seconds and attributes, of the spans that a search finds."""
+        answer = self._get("search", q=query, start=int(start), end=int(end), limit=100, spss=100)
+        return {
+            span["spanID"]: (int(span["durationNanos"]) / 1e9, _attributes(span["attributes"]))
+            for trace in answer["traces"]
+            for group in trace["spanSets"]
+            for span in group["spans"]
+        }
+
+    def measured(self, query, *, start, end):
+        """labels -> the value over all of the time."""
+        answer = self._get("metrics/query", q=query, start=int(start), end=int(end))
+        return {frozenset(_attributes(each["labels"]).items()): each.get("value", 0) for each in answer["series"]}
+
+    def over_time(self, query, *, start, end, step):
+        """labels -> the values of each interval that is over."""
+        answer = self._get("metrics/query_range", q=query, start=int(start), end=int(end), step=f"{step}s")
+        return {
+            frozenset(_attributes(each["labels"]).items()): [
+                sample.get("value", 0) for sample in each.get("samples", ())
+            ]
+            for each in answer["series"]
+        }
+
+    def _get(self, path, **query):
+        with urllib.request.urlopen(f"{self._api}/api/{path}?{urllib.parse.urlencode(query)}", timeout=30) as answer:
+            return json.load(answer)
+
+
+def _attributes(pairs):
+    """The attributes of an answer of Tempo's, whose numbers may be strings."""
+    values = {each["key"]: next(iter(each["value"].items())) for each in pairs}
+    return {key: int(value) if kind == "intValue" else value for key, (kind, value) in values.items()}
+
+
 def _labels(series):
     return frozenset((key, value) for key, value in series["metric"].items() if key != "__name__")
 

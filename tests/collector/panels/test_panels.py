@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from support import backends, figures, known_compiles, otlp, panels, scraped
-from support.figures import Exactly, InBucket, Levels, added_up, counted, grouped, labels, named
+from support.figures import Exactly, InBucket, Levels, PowersOfTwo, added_up, counted, grouped, labels, named
 from support.receiver import Receiver
 from torchspan.semconv import metrics
 
@@ -28,6 +28,8 @@ UNSEEN = 2
 """Runs of engines that have no span: the second ones of the step `fallback`, for each time that it is done."""
 SLOW_RUN_S = 0.25
 SERVICES = ("one", "four")
+STEP_S = 5
+"""Between the points of a panel over time."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ class Known:
         """What is to be compared for one service; the Collector's own figures are about all."""
         if service not in self._figures:
             own = self.prometheus.series('{job="collector"}', self.end)
-            self._figures[service] = Figures(self.emitted[service], self.processes(), own)
+            self._figures[service] = Figures(service, self.emitted[service], self.processes(), own)
         return self._figures[service]
 
 
@@ -167,11 +169,11 @@ def decided(spans):
 class Figures:
     """What was emitted, as the panels sum it up.
 
-    emitted, everything: of the chosen service, and of all. own: what Prometheus read of the Collector: name, labels, value.
+    service: the chosen one. emitted, everything: of the chosen service, and of all. own: what Prometheus read of the Collector: name, labels, value.
     """
 
-    def __init__(self, emitted, everything, own):
-        self.emitted, self._own = emitted, own
+    def __init__(self, service, emitted, everything, own):
+        self.service, self.emitted, self._own = service, emitted, own
         self.spans, self.all_spans = figures.spans_of(emitted), figures.spans_of(everything)
         self.own = [span for span in self.spans if span.is_torchspan]
         self.compilations = named(self.spans, COMPILE)
@@ -439,10 +441,9 @@ def test_a_query_shows_what_was_emitted(known, target, service):
 @pytest.mark.parametrize("service", SERVICES)
 @pytest.mark.parametrize("target", [each for each in TARGETS if each.over_time], ids=str)
 def test_intervals_side_by_side_add_up_to_what_was_emitted(known, target, service):
-    step = 5
-    intervals = int((known.end - known.start) / step) + 1
-    query = panels.filled_in(target.text, **CHOSEN, service=service, __rate_interval=f"{step}s")
-    answer = known.prometheus.over_time(query, start=known.end - intervals * step, end=known.end, step=step)
+    intervals = int((known.end - known.start) / STEP_S) + 1
+    query = panels.filled_in(target.text, **CHOSEN, service=service, __rate_interval=f"{STEP_S}s")
+    answer = known.prometheus.over_time(query, start=known.end - intervals * STEP_S, end=known.end, step=STEP_S)
     EXPECTED[target.key](known.of(service)).check_added_up(answer)
 
 
@@ -545,3 +546,134 @@ def test_behind_two_collectors_a_process_counts_once(known_behind_two, target, s
     known = known_behind_two
     query = panels.filled_in(target.text, **CHOSEN, service=service, __range=known.window, __rate_interval=known.window)
     EXPECTED[target.key](known.of(service)).check(known.prometheus.now(query, known.end))
+
+
+# --- Tempo ------------------------------------------------------------------------------------------------------------
+
+needs_tempo = pytest.mark.needs("tempo")
+SEARCHES = panels.targets("tempo")
+
+
+def compilations_found(known):
+    keys = (
+        "torch_tensorrt.model.class",
+        "torch_tensorrt.entry_point",
+        "torch_tensorrt.engines.count",
+        "torch_tensorrt.coverage",
+    )
+    return shown(known.compilations, *keys)
+
+
+def failed_runs_found(known):
+    failed = [span for span in known.runs if span.is_error]
+    return shown(failed, "torch_tensorrt.engine.name", "error.type")
+
+
+def shown(spans, *keys):
+    """As `panels.Tempo.found` gives spans, with these attributes of theirs."""
+    return {
+        span.span_id: (span.duration_s, {key: span.attributes[key] for key in keys if key in span.attributes})
+        for span in spans
+    }
+
+
+def of_engine(known):
+    """A function of a span: its labels where the service and the engine are named."""
+    return lambda span: frozenset(
+        {
+            ("resource.service.name", known.service),
+            ("span.torch_tensorrt.engine.name", span.attributes["torch_tensorrt.engine.name"]),
+        }
+    )
+
+
+FOUND = {
+    ("compiles", "Slowest compilations", "A"): compilations_found,
+    ("runtime", "Traces of failed runs", "A"): failed_runs_found,
+}
+"""(dashboard, panel, query) -> the spans that a search must find."""
+
+MEASURED = {
+    ("runtime", "Latency by engine", "A"): lambda known: PowersOfTwo(
+        PERCENTILE, grouped(known.runs, quantile_of_engine(known))
+    ),
+    ("runtime", "Shape changes", "A"): lambda known: Exactly(
+        counted(
+            [span for span in known.runs if span.attributes.get("torch_tensorrt.execute.shapes_changed")],
+            of_engine(known),
+        )
+    ),
+}
+"""(dashboard, panel, query) -> the figures that it must show."""
+
+
+def quantile_of_engine(known):
+    """Tempo adds which quantile it is."""
+    return lambda span: of_engine(known)(span) | {("p", PERCENTILE)}
+
+
+@pytest.fixture(scope="module")
+def searched(known):
+    """A Tempo that has everything that was emitted."""
+    with backends.tempo() as backend:
+        for each in known.processes():
+            for message in each.trace_messages():
+                otlp.post(backend.otlp, just_ended(message))
+        tempo = panels.Tempo(backend.api)
+        runs = len(named(all_spans(known), RUN))
+
+        def has_all():
+            count = f'{{ name = "{RUN}" }} | count_over_time()'
+            intervals = tempo.over_time(count, **times(known), step=STEP_S).values()  # those that are over
+            return sum(map(sum, intervals)) == sum(tempo.measured(count, **times(known)).values()) == runs
+
+        otlp.wait_until(has_all)
+        yield tempo
+
+
+def just_ended(message):
+    """A message whose spans end now: Tempo puts spans that come minutes after their end into no interval."""
+    now_ns = time.time_ns()
+    for span in (each for of in message.resource_spans for scope in of.scope_spans for each in scope.spans):
+        duration_ns = span.end_time_unix_nano - span.start_time_unix_nano
+        span.start_time_unix_nano, span.end_time_unix_nano = now_ns - duration_ns, now_ns
+    return message
+
+
+def times(known):
+    return {"start": known.start - 10, "end": time.time()}
+
+
+def asked(target, service):
+    return panels.filled_in(target.text, **CHOSEN, service=service)
+
+
+def test_every_search_has_something_that_it_is_held_against():
+    assert {target.key for target in SEARCHES} == FOUND.keys() | MEASURED.keys()
+
+
+@needs_tempo
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", [each for each in SEARCHES if each.key in FOUND], ids=str)
+def test_a_search_finds_the_spans_that_were_emitted(known, searched, target, service):
+    expected = FOUND[target.key](known.of(service))
+    found = searched.found(asked(target, service), **times(known))
+    assert found.keys() == expected.keys()
+    for span_id, (duration_s, attributes) in expected.items():
+        assert found[span_id][0] == pytest.approx(duration_s, rel=1e-6)
+        assert attributes.items() <= found[span_id][1].items()
+
+
+@needs_tempo
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", [each for each in SEARCHES if each.key in MEASURED], ids=str)
+def test_a_measured_search_shows_what_was_emitted(known, searched, target, service):
+    MEASURED[target.key](known.of(service)).check(searched.measured(asked(target, service), **times(known)))
+
+
+@needs_tempo
+@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("target", [each for each in SEARCHES if each.key in MEASURED], ids=str)
+def test_the_intervals_of_a_measured_search_add_up_to_what_was_emitted(known, searched, target, service):
+    expected = MEASURED[target.key](known.of(service))
+    expected.check_added_up(searched.over_time(asked(target, service), **times(known), step=STEP_S))
