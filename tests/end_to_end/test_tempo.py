@@ -78,7 +78,7 @@ class Seen:
         return self.name == COMPILE
 
     def is_phase(self):
-        return self.name.startswith(("torch_tensorrt.", "tensorrt.")) or self.name == "torch.export"
+        return self.name.startswith(("torch.", "torch_tensorrt.", "tensorrt."))
 
 
 @pytest.fixture(scope="module")
