@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real compilations by OTLP through the Collector to Jaeger: what comes back from its API is what the processes emitted."""
 
+import time
 import urllib.parse
 
 import pytest
@@ -53,13 +54,15 @@ def test_jaeger_has_each_span_once(sent, protocol):
 
 @each_protocol
 def test_jaegers_search_by_service_finds_those_traces_and_no_others(sent, protocol):
-    asked = urllib.parse.urlencode({"service": f"known-{protocol}", "limit": 100})
+    asked = urllib.parse.urlencode(
+        {"service": f"known-{protocol}", "limit": 100, "start": sent.begun_s * 1_000_000, "end": time.time_ns() // 1000}
+    )
     found = fetched.get_json(f"{sent.backend.api}/api/traces?{asked}")["data"]
     assert {trace["traceID"] for trace in found} == {span.trace_id.hex() for span in sent.emitted[protocol].spans()}
 
 
 def test_of_a_span_with_every_part_jaeger_loses_what_is_known_and_nothing_else(sent):
-    message = otlp.with_every_part()
+    message = otlp.with_every_part(sent.begun_s)
     otlp.post(sent.collector.http, message)
     found = fetched.in_any_order(fetched.whole(fetched.from_jaeger, sent.backend, [message]))
     assert otlp.plain(found) == otlp.plain(fetched.as_kept_by_jaeger(sent.backend, [message]))

@@ -45,7 +45,9 @@ def test_tempo_has_each_span_once(sent, protocol):
 
 @needs_tempo
 def test_of_a_span_with_every_part_tempo_loses_what_is_known_and_nothing_else(sent):
-    message = otlp.with_every_part(start_ns=(sent.begun_s - 3600) * 1_000_000_000)  # which no search below looks for
+    message = otlp.with_every_part(
+        sent.begun_s, start_ns=(sent.begun_s - 3600) * 1_000_000_000
+    )  # which no search below looks for
     otlp.post(sent.collector.http, message)
     found = fetched.whole(fetched.from_tempo, sent.backend, [message])
     assert otlp.plain(fetched.as_kept_by_tempo(found)) == otlp.plain(fetched.as_kept_by_tempo([message]))
@@ -78,7 +80,7 @@ class Seen:
         return self.name == COMPILE
 
     def is_phase(self):
-        return self.name.startswith(("torch_tensorrt.", "tensorrt.")) or self.name == "torch.export"
+        return self.name.startswith(("torch.", "torch_tensorrt.", "tensorrt."))
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +174,7 @@ def test_the_search_for_requests_that_waited_finds_the_spans_of_the_requests(sen
 @pytest.fixture(scope="module")
 def in_pieces(sent):
     """A request around work whose heartbeat came to Tempo earlier: names → span ids."""
-    made = otlp.Ids(31)
+    made = otlp.Ids(sent.begun_s + 1)
     trace_id = made.trace()
     request = otlp.make_span(made, "POST /slow", trace_id)
     request.kind = request.SPAN_KIND_SERVER
@@ -208,7 +210,26 @@ def test_the_search_for_runs_of_a_compilation_finds_those_that_link_to_it(sent, 
     compiled = next(span.trace_id for span in seen if span.is_compilation() and not span.around())
     expected = {span.id for span in seen if span.name == RUN and compiled in span.links}
     assert expected
-    assert search(sent, QUERIES["Runs of the engines of a compilation"].replace("0" * 32, compiled)).keys() == expected
+    assert search(sent, of_trace(compiled)).keys() == expected
+
+
+def of_trace(trace_id):
+    """The search for runs that link to a trace."""
+    return re.sub(
+        'traceID = ".*?"', f'traceID = "{trace_id.lstrip("0")}"', QUERIES["Runs of the engines of a compilation"]
+    )
+
+
+@needs_tempo
+def test_a_search_by_a_link_wants_the_trace_id_without_zeros_at_its_beginning(sent):
+    made, linked = otlp.Ids(sent.begun_s), b"\0" + otlp.Ids(sent.begun_s).trace()[1:]
+    run = otlp.make_span(made, RUN, made.trace())
+    run.start_time_unix_nano = run.end_time_unix_nano = (sent.begun_s - 60) * 1_000_000_000
+    run.links.add(trace_id=linked, span_id=made.span())
+    otlp.send(sent.collector.http, [run])
+    asked = {"start": sent.begun_s - 120, "end": sent.begun_s - 1}
+    otlp.wait_until(lambda: fetched.traceql(sent.backend, of_trace(linked.hex()), **asked))
+    assert fetched.traceql(sent.backend, f'{{ link:traceID = "{linked.hex()}" }}', **asked) == []
 
 
 @needs_tempo
@@ -239,7 +260,7 @@ def by(spans, key):
 MEASURED = {
     # heading: labels -> figure
     "The compilation that took longest": lambda spans: {
-        span.trace_id: span.seconds for span in [longest([each for each in spans if each.is_compilation()])]
+        span.trace_id.lstrip("0"): span.seconds for span in [longest([each for each in spans if each.is_compilation()])]
     },
     "Compilations by outcome": lambda spans: Counter(
         "error" if span.failed else "unset" for span in spans if span.is_compilation()

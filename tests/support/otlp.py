@@ -72,9 +72,9 @@ def request(spans, *, resource=None, scope="torchspan"):
     return made
 
 
-def with_every_part(start_ns=START_NS):
+def with_every_part(seed=2, *, start_ns=START_NS):
     """A request with each part that a span may have, on two spans of one trace."""
-    made = Ids(2)
+    made = Ids(seed)
     trace_id = made.trace()
     root = make_span(
         made,
