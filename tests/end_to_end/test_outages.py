@@ -196,7 +196,7 @@ BACKENDS = {
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-def test_a_compilation_is_in_jaeger_once_the_backend_that_failed_is_well(kind, expected):
+def test_a_compilation_is_in_jaeger_once_the_backend_that_failed_works_again(kind, expected):
     with contextlib.ExitStack() as stack:
         with BACKENDS[kind]() as backend:
             port = backend.port if backend else running.free_ports(1)[0]
