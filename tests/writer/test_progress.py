@@ -70,6 +70,19 @@ def test_the_span_says_what_is_running_and_for_how_long(engine, exporter, progre
         engine.close(event)
 
 
+@pytest.mark.parametrize(("sampler", "emitted"), [(ALWAYS_ON, 2), (ALWAYS_OFF, 0)])
+def test_spans_of_progress_that_are_sampled_are_counted(sampler, emitted):
+    provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
+    engine, progress = engine_writing_to(provider), ProgressWriter(provider)
+    compilation = engine.open(phase.COMPILE, {})
+    for number in (1, 2):
+        progress.report(compilation, number)
+    assert progress.emitted == emitted
+    engine.close(compilation)
+    progress.report(compilation, 3)
+    assert progress.emitted == emitted
+
+
 def test_what_is_not_known_is_not_said(engine, exporter, progress):
     build = engine.open(phase.BUILD_ENGINE, {})
     progress.report(build, 0)

@@ -133,6 +133,7 @@ def exporting_to(collector, service):
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.http,
         "OTEL_SERVICE_NAME": service,
         "OTEL_BSP_SCHEDULE_DELAY": "3600000",  # the spans of a trace arrive together
+        "TORCHSPAN_HEARTBEAT": "0.5",
         **known_compiles.FAULTS,
     }
 
@@ -425,6 +426,15 @@ TARGETS = panels.targets("prometheus")
 
 def ids(targets):
     return [str(target) for target in targets]
+
+
+def test_the_set_has_what_figures_are_about(known):
+    spans = known.of("one").spans
+    assert {"torchspan.progress", "torchspan.import", RUN, CONTEXT_RUN, LOOKUP} <= {span.name for span in spans}
+    for service in SERVICES:
+        outcomes = sorted(map(outcome, known.of(service).compilations))
+        assert outcomes == ["complete", "complete", "failed", "fallback"]
+    assert [len(known.emitted[service]) for service in SERVICES] == [1, 4]
 
 
 def test_every_query_has_a_figure_that_it_is_held_against():
