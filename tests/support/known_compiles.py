@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import threading
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,10 +61,6 @@ class Emitted:
             for of_scope in of_resource.scope_spans
             for span in of_scope.spans
         ]
-
-    def resource(self):
-        """The resource of its spans, as a message of OTLP."""
-        return self.trace_messages()[0].resource_spans[0].resource
 
     def _messages(self, name, kind):
         path = self.folder / name
@@ -193,11 +188,6 @@ def process_each(folder, environment, steps=STEPS):
             assert known.end() == 0, known.said()
         done.append(known.emitted)
     return done
-
-
-def counts(emitted):
-    """name of a span -> how many, over what some processes emitted."""
-    return Counter(span.name for each in emitted for span in each.spans())
 
 
 # --- the program ----------------------------------------------------------------------------------------------------
