@@ -18,7 +18,16 @@ from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import Counts, RunReport
 from torchspan._settings import Settings
-from torchspan.adapters import Imports, Ports, Provenance, export, observed_functions, tensorrt, torch_tensorrt
+from torchspan.adapters import (
+    Imports,
+    Ports,
+    Provenance,
+    dynamo,
+    export,
+    observed_functions,
+    tensorrt,
+    torch_tensorrt,
+)
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
@@ -160,6 +169,8 @@ class Bridge:
             if self._settings.log_correlation:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
+        if library == dynamo.LIBRARY:
+            self._undo.append(dynamo.install(self._engine))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.

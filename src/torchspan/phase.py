@@ -63,6 +63,22 @@ class Phase:
 _DETAIL, _INSIDE, _BUILD = 0.5, 0.7, 0.95
 """Shares of the budget for details, for the parts of a conversion, and for engine builds. `convert` has all of it."""
 
+COMPILE_FRAME = Phase(
+    "torch.compile_frame",
+    "One frame that `torch.compile` compiles, or gives up on: a function of the program, or what is left of it after a "
+    "graph break. The backend's work lies below it.",
+)
+COMPILE_BACKWARD = Phase(
+    "torch.compile_backward",
+    "A backward graph of `torch.compile`, compiled when it first runs, with a link to the span of its forward frame.",
+)
+COMPILE_PHASE = Phase(
+    "torch.compile_phase",
+    "One phase of Dynamo, AOTAutograd or Inductor; the target is PyTorch's own name of it. A phase of less than 1 ms "
+    "is a step of the span around it.",
+    has_target=True,
+    room=_DETAIL,
+)
 COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation, from the entry point the user called to the compiled module.",

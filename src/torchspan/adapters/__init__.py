@@ -6,7 +6,7 @@ No library is ever imported here; an adapter is installed once the program has i
 
 import sys
 
-from torchspan.adapters import export, tensorrt, torch_tensorrt
+from torchspan.adapters import dynamo, export, tensorrt, torch_tensorrt
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
@@ -17,7 +17,8 @@ from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every row of every library and what became of it with what is loaded now; imports and changes nothing."""
-    return torch_tensorrt.resolve_probes() + export.resolve_probes() + tensorrt.resolve_probes()
+    found = (dynamo, torch_tensorrt, export, tensorrt)
+    return [row for each in found for row in each.resolve_probes()]
 
 
 def versions() -> dict[str, str]:

@@ -42,6 +42,7 @@ class EventStack:
         parent_key: Hashable = None,
         target: str | None = None,
         observed: Observed | None = None,
+        links: tuple[Any, ...] = (),
         at_ns: int | None = None,
     ) -> Event | None:
         """Open an event under `key`; see `Engine.open`.
@@ -50,7 +51,13 @@ class EventStack:
         """
         with self._lock:
             event = self._engine.open(
-                phase, facts, target=target, observed=observed, at_ns=at_ns, placement=self._placement(parent_key)
+                phase,
+                facts,
+                target=target,
+                observed=observed,
+                links=links,
+                at_ns=at_ns,
+                placement=self._placement(parent_key),
             )
             self._entries.append(_Entry(key, event))
             return event

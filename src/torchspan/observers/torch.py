@@ -10,11 +10,23 @@ from torchspan.observers._observable import CallableObservers
 from torchspan.observers._official import missing, official
 
 __all__ = [
+    "compile_backward",
+    "compile_frame",
+    "compile_phase",
     "export",
     "export_capture",
     "export_decompose",
     "export_trace",
 ]
+
+compile_frame: CallableObservers = official("torch.compile_frame", phase.COMPILE_FRAME)
+"""One frame that `torch.compile` compiles, or gives up on."""
+
+compile_backward: CallableObservers = official("torch.compile_backward", phase.COMPILE_BACKWARD)
+"""A backward graph of `torch.compile`, compiled when it first runs."""
+
+compile_phase: CallableObservers = official("torch.compile_phase", phase.COMPILE_PHASE)
+"""One phase of Dynamo, AOTAutograd or Inductor, however short."""
 
 export: CallableObservers = official("torch.export", phase.EXPORT)
 """`torch.export.export`, by Torch-TensorRT or by the program itself."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where torchspan hooks, as data: one row a place, with its reason, its versions and what is done there."""
 
-from torchspan.probes import export, tensorrt, torch_tensorrt
+from torchspan.probes import dynamo, export, tensorrt, torch_tensorrt
 from torchspan.probes._actions import (
     Action,
     Annotate,
@@ -20,7 +20,7 @@ from torchspan.probes._call import RAISED, Call, signature_of
 from torchspan.probes._probe import SUPPORTED, Probe, parse_version
 from torchspan.probes._target import Constant, Function, Member, Method, Operator, Target
 
-PROBES: tuple[Probe, ...] = torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
+PROBES: tuple[Probe, ...] = dynamo.PROBES + torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
 """Every probe."""
 
 __all__ = [

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv import opentelemetry, torch_tensorrt, torchspan
+from torchspan.semconv import opentelemetry, torch, torch_tensorrt, torchspan
 from torchspan.semconv.measures import (
     Count,
     Duration,
@@ -36,15 +36,44 @@ METRIC_COMPILE_DURATION = Metric(
     measure=Duration(of=(phase.COMPILE,)),
     bounds=LONG_S,
 )
+METRIC_FRAME_DURATION = Metric(
+    "torch.compile.frame.duration",
+    "s",
+    "How long frames of `torch.compile` took, from tracing to the compiled code, those that were given up included.",
+    torch.COMPILE_OUTCOME,
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=(phase.COMPILE_FRAME,)),
+    bounds=LONG_S,
+)
+METRIC_BACKWARD_DURATION = Metric(
+    "torch.compile.backward.duration",
+    "s",
+    "How long backward graphs of `torch.compile` took that were compiled when they first ran.",
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=(phase.COMPILE_BACKWARD,)),
+    bounds=LONG_S,
+)
+METRIC_COMPILE_PHASE_DURATION = Metric(
+    "torch.compile.phase.duration",
+    "s",
+    "How long phases of Dynamo, AOTAutograd and Inductor took, those of at least 1 ms. Phases lie inside each other as "
+    "spans do.",
+    torch.COMPILE_PHASE_NAME,
+    opentelemetry.ERROR_TYPE,
+    measure=Duration(of=(phase.COMPILE_PHASE,)),
+    bounds=LONG_S,
+)
+_OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE)
+"""Phases that have a metric of their durations each."""
 METRIC_PHASE_DURATION = Metric(
     "torch_tensorrt.phase.duration",
     "s",
-    "How long each phase took. Phases lie inside each other as spans do; compilations and runs have metrics of their "
-    "own.",
+    "How long each phase took. Phases lie inside each other as spans do; compilations, phases of `torch.compile` and "
+    "runs have metrics of their own.",
     torchspan.PHASE,
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
-    measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each is not phase.COMPILE)),
+    measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each not in _OF_THEIR_OWN)),
     bounds=LONG_S,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(

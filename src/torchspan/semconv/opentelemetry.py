@@ -34,8 +34,10 @@ CODE_FUNCTION = Attribute(
     "code.function.name",
     "string",
     "On the `exception` event, the function that raised the exception. On the span of work that failed, the function "
-    "of the program in whose code the cause is, such as `forward`. On other spans, the function that is observed.",
+    "of the program in whose code the cause is, such as `forward`. On the span of a frame, the function that is "
+    "compiled. On other spans, the function that is observed.",
     phase.OBSERVED,
+    phase.COMPILE_FRAME,
     *_HAS_PLACE,
     event="exception",
     at_start=True,
@@ -45,14 +47,20 @@ CODE_FILE = Attribute(
     "code.file.path",
     "string",
     "On the `exception` event, the file that raised the exception. On the span of work that failed, the program's "
-    "file in which the cause is: where the model calls the operator that failed. From the folder on Python's import "
-    "path on; absolute with `TORCHSPAN_CAPTURE=text`.",
+    "file in which the cause is: where the model calls the operator that failed. On the span of a frame, the file of "
+    "the function that is compiled. From the folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
+    phase.COMPILE_FRAME,
     *_HAS_PLACE,
     event="exception",
     kind=Place(),
 )
 CODE_LINE = Attribute(
-    "code.line.number", "int", "The line in the file that `code.file.path` names.", *_HAS_PLACE, event="exception"
+    "code.line.number",
+    "int",
+    "The line in the file that `code.file.path` names; on the span of a frame, the function's first.",
+    phase.COMPILE_FRAME,
+    *_HAS_PLACE,
+    event="exception",
 )
 
 PROCESS_PID = Attribute(

@@ -6,9 +6,10 @@ from __future__ import annotations
 from torchspan import phase
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._operators import Operator
+from torchspan.semconv._places import Place
 from torchspan.semconv._sizes import Shape
 from torchspan.semconv._table import Attribute
-from torchspan.semconv._values import CompileId, RunId, Version
+from torchspan.semconv._values import CompileId, Enumeration, Identifier, RunId, Text, Version
 
 TORCH_VERSION = Attribute(
     "torch.version", "string", "Version of PyTorch.", *phase.ENTRIES, at_start=True, resource=True, kind=Version()
@@ -17,10 +18,117 @@ COMPILE_ID = Attribute(
     "torch.compile.id",
     "string",
     "Dynamo's compile id, `frame/recompile`.",
+    phase.COMPILE_FRAME,
+    phase.COMPILE_BACKWARD,
     phase.COMPILE,
     at_start=True,
     kind=CompileId(),
 )
+
+
+# --- frames of torch.compile ------------------------------------------------------------------------------------------
+class CompileOutcome:
+    """How the compilation of a frame ended: values of `torch.compile.outcome`."""
+
+    COMPILED = "compiled"
+    SKIPPED = "skipped"
+    LIMIT = "limit"
+    FALLEN_BACK = "fallen_back"
+    FAILED = "failed"
+
+
+COMPILE_OUTCOME = Attribute(
+    "torch.compile.outcome",
+    "string",
+    "How the frame ended. `compiled`: its graph runs compiled. `skipped`: Dynamo gave the frame up, and it runs "
+    "eagerly. `limit`: the recompile limit was reached, so that calls for which nothing was compiled run eagerly from "
+    "now on. "
+    "`fallen_back`: a failure was caught, and the frame or its graph runs eagerly. `failed`: the call raised.",
+    phase.COMPILE_FRAME,
+    kind=Enumeration(*(value for name, value in vars(CompileOutcome).items() if name.isupper())),
+)
+GUARDS_COUNT = Attribute(
+    "torch.compile.guards.count", "int", "Guards that each later call of the frame checks.", phase.COMPILE_FRAME
+)
+GRAPH_OPERATORS = Attribute(
+    "torch.compile.graph.operators", "int", "Operators in the frame's graph; 0 without a graph.", phase.COMPILE_FRAME
+)
+GRAPH_NODES = Attribute("torch.compile.graph.nodes", "int", "Nodes of the frame's graph.", phase.COMPILE_FRAME)
+GRAPH_INPUTS = Attribute("torch.compile.graph.inputs", "int", "Inputs of the frame's graph.", phase.COMPILE_FRAME)
+COMPILE_ATTEMPTS = Attribute(
+    "torch.compile.attempts",
+    "int",
+    "How often Dynamo began to trace the frame: it starts again at a graph break, for one.",
+    phase.COMPILE_FRAME,
+)
+RESTART_REASONS = Attribute(
+    "torch.compile.restart.reasons",
+    "string[]",
+    "Why Dynamo began again to trace the frame, the first line of each reason.",
+    phase.COMPILE_FRAME,
+    kind=Text(),
+)
+COMPILE_ENTRIES = Attribute(
+    "torch.compile.entries",
+    "int",
+    "How often the code of the frame had been compiled before and was still kept.",
+    phase.COMPILE_FRAME,
+)
+_CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass")
+AOTAUTOGRAD_CACHE = Attribute(
+    "torch.compile.cache.aotautograd",
+    "string",
+    "What AOTAutograd's cache of compiled graphs answered: `hit`, `miss`, or `bypass` for a graph that it does not "
+    "take.",
+    phase.COMPILE_FRAME,
+    phase.COMPILE_BACKWARD,
+    kind=_CACHE_OUTCOMES,
+)
+INDUCTOR_CACHE = Attribute(
+    "torch.compile.cache.inductor",
+    "string",
+    "What Inductor's cache of compiled graphs answered: `hit`, `miss`, or `bypass` for a graph that it does not take.",
+    phase.COMPILE_FRAME,
+    phase.COMPILE_BACKWARD,
+    kind=_CACHE_OUTCOMES,
+)
+COMPILE_FAILURE_TYPE = Attribute(
+    "torch.compile.failure.type",
+    "string",
+    "Class of the failure for which the frame is not compiled, also where the program never sees it.",
+    phase.COMPILE_FRAME,
+    kind=Identifier(),
+)
+COMPILE_FAILURE_REASON = Attribute(
+    "torch.compile.failure.reason",
+    "string",
+    "First line of what PyTorch says about the failure for which the frame is not compiled, as a template.",
+    phase.COMPILE_FRAME,
+    kind=Text(),
+)
+COMPILE_FAILURE_LINE = Attribute(
+    "torch.compile.failure.line",
+    "int",
+    "The line that the frame's failure came from, in the file that `torch.compile.failure.file` names.",
+    phase.COMPILE_FRAME,
+)
+COMPILE_FAILURE_FILE = Attribute(
+    "torch.compile.failure.file",
+    "string",
+    "The file of the program that the frame's failure came from.",
+    phase.COMPILE_FRAME,
+    kind=Place(),
+)
+COMPILE_PHASE_NAME = Attribute(
+    "torch.compile.phase.name",
+    "string",
+    "PyTorch's own name of the phase: `bytecode_tracing`, `inductor_compile`.",
+    phase.COMPILE_PHASE,
+    at_start=True,
+    kind=Identifier(),
+)
+
+# --- torch.export -----------------------------------------------------------------------------------------------------
 STRICT = Attribute(
     "torch.export.strict", "boolean", "Strict mode of torch.export.", phase.TRACE, phase.EXPORT, at_start=True
 )

@@ -133,6 +133,9 @@ def torch_compile_backend(call: Call) -> Facts:
 COMPILED: Key[bool] = Key("compiled")
 """Scratch key: set once `compile_module` has returned."""
 
+SWALLOWED: Key[str] = Key("swallowed")
+"""Scratch key: the class of a failure that the backend of `torch.compile` caught."""
+
 
 def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     """A backend that returns although `compile_module` never did caught a failure and left the graph to PyTorch.
@@ -147,11 +150,12 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
     verdicts.pop(fallback.UNCOUNTED, None)
     plan: Facts = scratch.get(fallback.PLAN, {})
+    scratch[SWALLOWED] = semconv.OTHER if failure is None else semconv.class_name(failure)
     return {
         **not_carried_out(scratch),
         **plan,
         **fallback.totals(operators + verdicts, Counter([FallbackReason.COMPILE_FAILED])),
-        semconv.ERROR_TYPE: semconv.OTHER if failure is None else semconv.class_name(failure),
+        semconv.ERROR_TYPE: scratch[SWALLOWED],
         semconv.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED],
         **NOTHING_IN_TENSORRT,
     }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Annotate, Record, Step, Watch
+from torchspan.probes._actions import Annotate, Record, Shares, Step, Watch
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import artifacts, compilation, refit
@@ -49,6 +49,7 @@ _ENTRY = (
             start=compilation.torch_compile_backend,
             end=compilation.torch_compile_result,
             failed=compilation.failed,
+            shares=Shares((phase.COMPILE_FRAME,), scratch=(compilation.SWALLOWED,)),
         ),
         why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
         "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile: frames and backward graphs with their phases, as Dynamo reports them."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from types import CodeType
+from typing import Any
+
+from torchspan import _dynamo_safety
+from torchspan._base.patching import Patches
+from torchspan._base.reading import attribute, loaded, method
+from torchspan.adapters._machinery.apply import apply_probes
+from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.dynamo.frames import Frames
+from torchspan.engine import Engine, Undo
+from torchspan.probes import Probe, Tap
+from torchspan.probes.dynamo import PROBES
+
+LIBRARY = "torch._dynamo"
+
+
+def install(engine: Engine) -> Undo:
+    """Hook into Dynamo, which has been imported. Returns the undo."""
+    patches = Patches("torch")
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches)
+    return patches.undo
+
+
+def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+    """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
+    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
+    return [resolve(probe, version, None) for probe in probes]
+
+
+def _hook(engine: Engine, patches: Patches) -> None:
+    rows = resolve_probes()
+    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
+    frames = Frames(engine, reported)
+    taps = {"dynamo:reported": frames.report, "dynamo:summarized": frames.summarize}
+    for code in _codes_of_events():
+        engine.wraps_with(code)
+    apply_probes(engine, patches, rows, partial(_tapped, engine, taps))
+
+
+def _codes_of_events() -> Iterator[CodeType]:
+    """The code in which the event of a frame, and that of the backend's phase, begins and ends: what shows in a traceback."""
+    graph = loaded("torch._dynamo.output_graph", "OutputGraph")
+    methods = [] if graph is None else [method(graph, "call_user_compiler")]
+    for function in (loaded("torch._dynamo.convert_frame", "_compile"), *methods):
+        code = attribute(function, "__code__")
+        if type(code) is CodeType:
+            yield code
+
+
+def _tapped(engine: Engine, taps: Mapping[str, Callable[[Any], None]], probe: Probe, original: Any) -> Any:
+    """The original, with its one argument handed to the handler of the row first."""
+    if not isinstance(probe.action, Tap):
+        raise TypeError(f"{probe.target} is no tap")
+    handle, name, guard = taps[probe.action.handler], f"following {probe.target}", engine.guard
+
+    @functools.wraps(original)
+    def observed(subject: Any, *args: Any, **kwargs: Any) -> Any:
+        if engine.active:
+            _dynamo_safety.undisturbed(guard.call, name, handle, subject)
+        return original(subject, *args, **kwargs)
+
+    sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
+    return observed

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Dynamo has at hand while it compiles a frame, and reports only at the end or not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
+
+from torchspan._base import reading
+from torchspan._base.reading import traceback_of
+
+_DEPTH = 16
+"""Python frames between torchspan's and the function that compiles a frame; ten in torch 2.14."""
+
+
+class Compiling(NamedTuple):
+    """What is being compiled.
+
+    code: None where this version of PyTorch does not show it. is_whole: whether a graph break is an error (`fullgraph=True`).
+    """
+
+    code: CodeType | None = None
+    is_whole: bool = False
+
+
+def compiling() -> Compiling:
+    """What the innermost call of Dynamo's `_compile` in this thread compiles."""
+    for frame in _outwards():
+        if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
+            given = frame.f_locals
+            code = given.get("code")
+            return Compiling(code if type(code) is CodeType else None, given.get("one_graph") is True)
+    return Compiling()
+
+
+def raised() -> BaseException | None:
+    """The exception with which the phase is ending that Dynamo reports; not one that the program was handling before.
+
+    The context manager that reports has it thrown in (`dynamo_timed`), so its traceback begins there.
+    """
+    error = sys.exc_info()[1]
+    entry = None if error is None else traceback_of(error)
+    if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
+        return None
+    return error if any(each is entry.tb_frame for each in _outwards()) else None
+
+
+def context() -> Any:
+    """The object that stands for what is being compiled; a backward graph has that of its forward frame."""
+    kind = reading.loaded("torch._guards", "CompileContext")
+    return None if kind is None else kind.try_get()
+
+
+def suppresses_errors() -> bool:
+    """Whether Dynamo is set to run eagerly what it fails to compile (`torch._dynamo.config.suppress_errors`)."""
+    return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
+
+
+def _outwards() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _module(frame: FrameType) -> Any:
+    return frame.f_globals.get("__name__")

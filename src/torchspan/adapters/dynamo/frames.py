@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames, backward graphs and their phases as events, from the beginnings and ends that Dynamo reports."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.by_identity import ByIdentity
+from torchspan.adapters.dynamo import compiling
+from torchspan.adapters.dynamo.compiling import Compiling
+from torchspan.engine import Audience, Below, Engine, Event, Observed, Steps, ThreadStacks
+from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
+from torchspan.probes.describe import compilation, frames
+
+SHORT_NS = 1_000_000
+"""A phase that took less has no event of its own: it is a step of what is around it."""
+
+FRAME, BACKWARD = "dynamo", "entire_backward_compile"
+_BACKEND = "backend_compile"
+"""The phase in which other libraries work: its event is open, and current, while they do."""
+_WHOLE = "entire_frame_compile"
+_ATTEMPT = "compile_attempt_"
+"""Each attempt at a frame is a phase around its phases. They say no more than that there was one."""
+_CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDUCTOR_CACHE}
+"""Phases whose end says what a cache answered, and the attribute that has it."""
+
+
+class _Open:
+    """A beginning whose end has not come. steps: phases inside that were short."""
+
+    __slots__ = ("event", "name", "steps")
+
+    def __init__(self, name: str, event: Event | None) -> None:
+        self.name = name
+        self.event = event
+        self.steps = Steps()
+
+
+class _OpenPhase(_Open):
+    """A phase that may turn out to be short: it has no event before one inside needs it, or its end comes.
+
+    heard: the event for subscribers alone.
+    """
+
+    __slots__ = ("heard", "start_ns")
+
+    def __init__(self, name: str, start_ns: int, heard: Event | None) -> None:
+        super().__init__(name, None)
+        self.start_ns = start_ns
+        self.heard = heard
+
+
+class _OpenBackend(_Open):
+    """The backend at work."""
+
+    __slots__ = ()
+
+
+class _OpenCompilation(_Open):
+    """A backward graph, or a frame. facts: gathered until its end."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, name: str, event: Event) -> None:
+        super().__init__(name, event)
+        self.facts: dict[str, Any] = {}
+
+
+class _OpenFrame(_OpenCompilation):
+    """A frame. attempts: how often Dynamo began to trace it. metrics: what Dynamo has summed up, once it has."""
+
+    __slots__ = ("attempts", "compile_id", "compiling", "metrics")
+
+    def __init__(self, event: Event, compile_id: str, compiling: Compiling) -> None:
+        super().__init__(FRAME, event)
+        self.compile_id = compile_id
+        self.compiling = compiling
+        self.attempts = 0
+        self.metrics: Any = None
+
+
+class _Unobserved(_Open):
+    """What began while nothing is observed, as inside a callback; nor is anything inside it."""
+
+    __slots__ = ()
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, None)
+
+
+_Innermost = TypeVar("_Innermost", bound=_Open)
+
+
+class _Thread(threading.local):
+    """What is open in a thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.open: list[_Open] = []
+
+
+class Frames:
+    """Makes events of what Dynamo reports; nothing outside of a frame or a backward graph is one.
+
+    A frame, a backward graph and the backend's phase are open while they go on, so what runs inside lies below them. The other
+    phases get their events when they have turned out to be long, with their own times: most are short. User callbacks and
+    observers have each phase when it begins.
+
+    reported: the function by which Dynamo reports.
+    """
+
+    def __init__(self, engine: Engine, reported: Any) -> None:
+        self._engine = engine
+        self._reported = reported
+        self._stacks = ThreadStacks(engine)
+        self._thread = _Thread()
+        self._interest = engine.registry.interest(COMPILE_PHASE)
+        self._forward: ByIdentity[Any] = ByIdentity()
+        """What stands for the event of a frame, by the object that stands for its compilation."""
+
+    def report(self, report: Mapping[str, Any]) -> None:
+        """Dynamo reports that something begins (`ph` is `B`) or ends (`E`): `name`, with `args`."""
+        name, args, kind = report["name"], report["args"], report["ph"]
+        if kind == "B":
+            self._begin(name, args, Observed(self._reported, (report,), {}))
+        elif kind == "E":
+            self._end(name, args)
+
+    def summarize(self, metrics: Any) -> None:
+        """Dynamo has summed up a frame that is open here."""
+        compile_id = reading.text(reading.attribute(metrics, "compile_id"))
+        for each in reversed(self._thread.open):
+            if isinstance(each, _OpenFrame) and each.compile_id == compile_id:
+                each.metrics = metrics
+                each.facts.update(frames.summary(metrics))
+                return
+
+    # --- beginnings -------------------------------------------------------------------------------------------
+    def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
+        open_ = self._thread.open
+        if name == FRAME:
+            open_.append(self._begin_frame(str(args.get("compile_id")), observed))
+        elif name == BACKWARD:
+            open_.append(self._begin_backward(str(args.get("compile_id")), observed))
+        elif not open_ or name == _WHOLE:
+            return
+        elif isinstance(open_[-1], _Unobserved):
+            open_.append(_Unobserved(name))
+        elif name.startswith(_ATTEMPT):
+            frame = self._innermost(_OpenFrame)
+            if frame is not None:
+                frame.attempts += 1
+        elif name == _BACKEND:
+            open_.append(self._begin_backend(observed))
+        else:
+            open_.append(self._begin_phase(name, observed))
+
+    def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
+        found, context = compiling.compiling(), compiling.context()
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code)}
+        event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
+        if event is None:
+            return _Unobserved(FRAME)
+        if context is not None:
+            self._forward[context] = event.handle
+        return _OpenFrame(event, compile_id, found)
+
+    def _begin_backward(self, compile_id: str, observed: Observed) -> _Open:
+        context = compiling.context()
+        forward = None if context is None else self._forward.get(context)
+        event = self._begin_current(
+            BACKWARD,
+            COMPILE_BACKWARD,
+            {semconv.COMPILE_ID: compile_id},
+            observed=observed,
+            links=() if forward is None else (forward,),
+        )
+        return _Unobserved(BACKWARD) if event is None else _OpenCompilation(BACKWARD, event)
+
+    def _begin_backend(self, observed: Observed) -> _Open:
+        event = self._begin_current(
+            _BACKEND, COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: _BACKEND}, target=_BACKEND, observed=observed
+        )
+        return _Unobserved(_BACKEND) if event is None else _OpenBackend(_BACKEND, event)
+
+    def _begin_current(self, name: str, phase: Phase, facts: Mapping[str, Any], **how: Any) -> Event | None:
+        stack = self._stacks.here()
+        event = stack.begin(name, phase, facts, **how)
+        if event is None:
+            stack.end(name)  # its end is not looked for there
+        return event
+
+    def _begin_phase(self, name: str, observed: Observed) -> _Open:
+        heard = None
+        if self._interest.countdown is not None:
+            heard = self._open(name, observed=observed, audience=Audience.SUBSCRIBERS)
+        return _OpenPhase(name, self._now_ns(), heard)
+
+    # --- ends -------------------------------------------------------------------------------------------------
+    def _end(self, name: str, args: Mapping[str, Any]) -> None:
+        open_ = self._thread.open
+        index = next((index for index in range(len(open_) - 1, -1, -1) if open_[index].name == name), None)
+        if index is None:
+            return
+        inside, ended = open_[index + 1 :], open_[index]
+        del open_[index + 1 :]
+        for each in reversed(inside):
+            self._abandon(each)
+        self._note_cache(name, args)
+        match ended:
+            case _OpenPhase():
+                self._end_phase(ended)
+            case _OpenBackend():
+                self._close(ended, {}, compiling.raised())
+            case _OpenFrame():
+                self._end_frame(ended)
+            case _OpenCompilation():
+                self._close(ended, ended.facts, compiling.raised())
+        open_.pop()
+
+    def _end_phase(self, phase: _OpenPhase) -> None:
+        if phase.heard is not None:
+            self._engine.close(phase.heard)
+        end_ns = self._now_ns()
+        taken_ns = end_ns - phase.start_ns
+        if phase.event is None and taken_ns < SHORT_NS:
+            around = self._thread.open[-2].steps
+            around.merge(phase.steps)
+            around.add(semconv.identifier(phase.name), max(taken_ns / 1e9 - phase.steps.seconds(), 0.0))
+            return
+        event = self._materialized(len(self._thread.open) - 1)
+        if event is not None:
+            event.steps.merge(phase.steps)
+            self._engine.close(event, at_ns=end_ns)
+
+    def _end_frame(self, frame: _OpenFrame) -> None:
+        error = compiling.raised()
+        swallowed = None if frame.event is None else frame.event.scratch.get(compilation.SWALLOWED)
+        ending = frames.Ending(
+            metrics=frame.metrics,
+            error=error,
+            swallowed=swallowed,
+            is_whole=frame.compiling.is_whole,
+            suppresses_errors=compiling.suppresses_errors(),
+        )
+        facts = {**frame.facts, **frames.ended(ending)}
+        if frame.attempts:
+            facts[semconv.COMPILE_ATTEMPTS] = frame.attempts
+        self._close(frame, facts, error if ending.reaches_the_program else None)
+
+    def _close(self, ended: _Open, facts: Mapping[str, Any], error: BaseException | None) -> None:
+        if ended.event is not None:
+            ended.event.steps.merge(ended.steps)
+        self._stacks.here().end(ended.name, facts, error=error)
+
+    def _abandon(self, left: _Open) -> None:
+        """What is around it has ended, and its own end has not come. What is on the engine's stack is closed there."""
+        if isinstance(left, _OpenPhase):
+            for event in (left.heard, left.event):
+                if event is not None:
+                    event.is_incomplete = True
+                    self._engine.close(event)
+
+    def _note_cache(self, name: str, args: Mapping[str, Any]) -> None:
+        answer = frames.cache_outcome(args) if name in _CACHES else None
+        compilation = None if answer is None else self._innermost(_OpenCompilation)
+        if compilation is not None:
+            compilation.facts[_CACHES[name]] = answer
+
+    # --- phases that turn out to be long ----------------------------------------------------------------------
+    def _materialized(self, index: int) -> Event | None:
+        """The event of what is open at `index`, which gets one now if it has none, and so does what is around it."""
+        found = self._thread.open[index]
+        if found.event is None and isinstance(found, _OpenPhase):
+            around = self._materialized(index - 1)
+            if around is not None:
+                found.event = self._open(
+                    found.name, audience=Audience.PIPELINE, placement=Below(around), at_ns=found.start_ns
+                )
+        return found.event
+
+    def _open(self, name: str, **how: Any) -> Event | None:
+        name = semconv.identifier(name)
+        return self._engine.open(COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: name}, target=name, **how)
+
+    def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
+        return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)
+
+    def _now_ns(self) -> int:
+        """By the clock of the compilation that is going on."""
+        around = self._innermost(_OpenCompilation)
+        return 0 if around is None or around.event is None else around.event.anchor.now_ns()

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of torch.compile: from what Dynamo says of them to facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import CodeType
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
+from torchspan.probes._actions import Facts
+from torchspan.probes.describe._values import known
+from torchspan.semconv.torch import CompileOutcome
+
+RESTARTS_LIMIT = 20
+"""Reasons of restarts that are listed."""
+
+
+def function(code: Any) -> Facts:
+    """The function whose code Dynamo compiles; of a resumed frame, what Dynamo calls the rest of it."""
+    if type(code) is not CodeType:
+        return {}
+    return {
+        semconv.CODE_FUNCTION: code.co_name,
+        semconv.CODE_FILE: code.co_filename,
+        semconv.CODE_LINE: code.co_firstlineno,
+    }
+
+
+def summary(metrics: Any) -> Facts:
+    """What `CompilationMetrics` says of a frame: sizes, restarts, and the failure."""
+    return known(
+        {
+            semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
+            semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
+            semconv.GRAPH_NODES: _number(metrics, "graph_node_count"),
+            semconv.GRAPH_INPUTS: _number(metrics, "graph_input_count"),
+            semconv.COMPILE_ENTRIES: _number(metrics, "cache_size"),
+            semconv.RESTART_REASONS: _restarts(metrics) or None,
+            semconv.COMPILE_FAILURE_REASON: first_line(attribute(metrics, "fail_reason")),
+            semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
+            semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
+        }
+    )
+
+
+def cache_outcome(report: Mapping[str, Any]) -> str | None:
+    """`hit`, `miss` or `bypass`: what a cache added to the end of the phase that asked it."""
+    return reading.text(report.get("cache_state"))
+
+
+def first_line(text: Any) -> str | None:
+    """The first line of a text; None for what is none."""
+    found = reading.text(text)
+    return None if found is None else found.lstrip().partition("\n")[0]
+
+
+def _number(metrics: Any, name: str) -> int | None:
+    return reading.whole_number(attribute(metrics, name))
+
+
+def _restarts(metrics: Any) -> list[str]:
+    """In alphabetical order: Dynamo keeps them as a set."""
+    given = reading.entries(attribute(metrics, "restart_reasons")) or []
+    return sorted(filter(None, map(first_line, given)))[:RESTARTS_LIMIT]
+
+
+_GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
+"""Classes of torch._dynamo.exc by which Dynamo says that it leaves the frame to Python."""
+_LIMIT = "Dynamo recompile limit exceeded"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ending:
+    """How the compilation of a frame ends.
+
+    metrics: Dynamo's summary; None for a frame inside another one's compilation, which has none of its own. error: what the
+    compilation raises. swallowed: class of a failure that the backend caught, where it is known. is_whole: whether a graph
+    break is an error. suppresses_errors: whether Dynamo runs eagerly what it fails to compile.
+    """
+
+    metrics: Any
+    error: BaseException | None
+    swallowed: str | None
+    is_whole: bool
+    suppresses_errors: bool
+
+    @property
+    def outcome(self) -> str:
+        """The value of `torch.compile.outcome`."""
+        if self.error is None:
+            if self.swallowed is not None:
+                return CompileOutcome.FALLEN_BACK
+            has_code = self.metrics is None or _number(self.metrics, "guard_count") is not None
+            return (
+                CompileOutcome.COMPILED if has_code else CompileOutcome.SKIPPED
+            )  # a function without a tensor operator
+        if self.is_whole:
+            return CompileOutcome.FAILED
+        if reading.class_name(type(self.error)) in _GAVE_UP:
+            reason = first_line(attribute(self.metrics, "fail_reason")) or ""
+            return CompileOutcome.LIMIT if reason.startswith(_LIMIT) else CompileOutcome.SKIPPED
+        return CompileOutcome.FALLEN_BACK if self.suppresses_errors else CompileOutcome.FAILED
+
+    @property
+    def reaches_the_program(self) -> bool:
+        """Whether the call of the compiled function raises."""
+        return self.outcome == CompileOutcome.FAILED
+
+
+def ended(ending: Ending) -> Facts:
+    """The outcome, and the class of the failure."""
+    failure = ending.swallowed
+    if ending.error is not None:
+        failure = semconv.class_name(type(ending.error))
+    return known({semconv.COMPILE_OUTCOME: ending.outcome, semconv.COMPILE_FAILURE_TYPE: failure})

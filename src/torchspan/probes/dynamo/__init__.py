@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report of themselves.
+
+The first two are functions that PyTorch keeps as places to override (torch/_utils_internal.py) and looks up by name at each call.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from torchspan.probes._actions import Tap
+from torchspan.probes._probe import Probe
+from torchspan.probes._target import Function
+
+row = partial(Probe, library="torch")
+
+PROBES: tuple[Probe, ...] = (
+    row(
+        target=Function("torch._dynamo.utils:record_chromium_event_internal"),
+        action=Tap("dynamo:reported"),
+        why="beginning and end of each phase of Dynamo, AOTAutograd and Inductor, in the thread that does the work",
+    ),
+    row(
+        target=Function("torch._dynamo.utils:log_compilation_event"),
+        action=Tap("dynamo:summarized"),
+        why="what Dynamo has summed up of a frame or a backward graph: why it was compiled again, its guards, its failure",
+    ),
+)
+"""Every row."""
+
+__all__ = ["PROBES"]

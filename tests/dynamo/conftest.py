@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilations of torch.compile in this process, observed from a clean Dynamo."""
+
+import pytest
+import torch._dynamo
+
+from support.dynamo import clean_dynamo
+from torchspan.adapters.dynamo import frames
+
+
+@pytest.fixture(autouse=True)
+def dynamo(instrument):
+    """The bridge is on, and nothing has been compiled yet."""
+    instrument()
+    with clean_dynamo():
+        yield torch._dynamo
+
+
+@pytest.fixture
+def every_phase(monkeypatch):
+    """Each phase is a span, however short."""
+    monkeypatch.setattr(frames, "SHORT_NS", 0)
+
+
+@pytest.fixture
+def spans(exporter):
+    """Ended spans by name, in the order of their starts."""
+
+    def named(name):
+        found = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
+        return [span for span in found if span.name == name]
+
+    return named

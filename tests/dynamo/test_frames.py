@@ -1,0 +1,333 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of torch.compile as spans, with their phases and backward graphs."""
+
+import logging
+import random
+import threading
+
+import pytest
+import torch
+from opentelemetry.trace import StatusCode
+
+from dynamo.expected import COMPILED, P, frame, graph
+from support import compiled
+from support.tree import assert_times_nest, assert_trees, outline
+
+ONES = torch.ones(3, 3)
+
+
+def run(function, *args, backend="eager", **options):
+    """What the function returns, called once and compiled."""
+    return torch.compile(function, backend=backend, **options)(*args)
+
+
+def failing(_graph, _inputs):
+    raise ValueError("ulterior secret of the program")
+
+
+# --- trees ------------------------------------------------------------------------------------------------------------
+def test_a_frame_is_a_span_with_its_phases_below_it(every_phase, exporter):
+    run(compiled.plain, ONES)
+    assert_trees(exporter.get_finished_spans(), [frame("0/0", "plain", 7, *COMPILED, **graph(8, 2, 4))])
+    assert_times_nest(exporter.get_finished_spans())
+
+
+def test_what_is_left_after_a_graph_break_is_a_frame_of_its_own(every_phase, exporter):
+    run(compiled.breaks_twice, ONES)
+    restart = {"attempts": 2, "restart.reasons": ("Call to `torch._dynamo.graph_break()`",)}
+    again = (P("bytecode_tracing"), *COMPILED)
+    assert_trees(
+        exporter.get_finished_spans(),
+        [
+            frame("0/0", "breaks_twice", 15, *again, **restart, **graph(11, 1, 3)),
+            frame("1/0", "torch_dynamo_resume_in_breaks_twice_at_17", 17, *COMPILED, **graph(8, 2, 4)),
+            frame("2/0", "torch_dynamo_resume_in_breaks_twice_at_18", 18, *COMPILED, **graph(8, 2, 4)),
+        ],
+    )
+
+
+def test_a_backward_graph_is_a_span_where_it_first_runs_linked_to_its_frame(every_phase, exporter, tracer, spans):
+    with tracer.start_as_current_span("forward"):
+        total = run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    with tracer.start_as_current_span("backward"):
+        total.backward()
+    assert outline(exporter.get_finished_spans()) == [
+        (
+            "forward\n"
+            "  torch.compile_frame\n"
+            "    torch.compile_phase bytecode_tracing\n"
+            "    torch.compile_phase insert_deferred_runtime_asserts\n"
+            "    torch.compile_phase backend_compile\n"
+            "      torch.compile_phase create_aot_dispatcher_function\n"
+            "        torch.compile_phase aot_collect_metadata\n"
+            "        torch.compile_phase aot_trace_joint_graph\n"
+            "    torch.compile_phase build_guards\n"
+            "    torch.compile_phase gc"
+        ),
+        "backward\n  torch.compile_backward",
+    ]
+    (forward,), (backward,) = spans("torch.compile_frame"), spans("torch.compile_backward")
+    assert backward.attributes == {"torchspan.keep": True, "torch.compile.id": "0/0"}
+    assert [link.context for link in backward.links] == [forward.context]
+
+
+def test_a_backward_graph_of_before_a_reset_is_linked_to_its_own_frame(dynamo, spans):
+    before = run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    dynamo.reset()
+    after = run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    after.backward()
+    before.backward()
+    first, second = spans("torch.compile_frame")
+    assert [span.attributes["torch.compile.id"] for span in (first, second)] == ["0/0", "0/0"]
+    linked = [span.links[0].context for span in spans("torch.compile_backward")]
+    assert linked == [second.context, first.context]
+
+
+def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, spans, monkeypatch):
+    monkeypatch.setattr(torch._inductor.config, "fx_graph_cache", True)
+    monkeypatch.setattr(torch._inductor.config, "compile_threads", 1)
+    with torch._inductor.utils.fresh_cache():
+        run(compiled.product, ONES, backend="inductor")
+        torch._dynamo.reset()
+        run(compiled.product, ONES, backend="inductor")
+    cold, warm = spans("torch.compile_frame")
+    assert cold.attributes["torch.compile.cache.aotautograd"] == "miss"
+    assert cold.attributes["torch.compile.cache.inductor"] == "miss"
+    assert warm.attributes["torch.compile.cache.aotautograd"] == "hit"
+    lines = outline(exporter.get_finished_spans())[0].splitlines()
+    assert [line for line in lines if line.strip().endswith(("_compile", "_graph", "and_compile", "code_gen"))] == [
+        "  torch.compile_phase backend_compile",
+        "        torch.compile_phase inductor_compile",
+        "          torch.compile_phase fx_codegen_and_compile",
+        "              torch.compile_phase code_gen",
+    ]
+    assert_times_nest(exporter.get_finished_spans())
+
+
+def test_a_phase_of_less_than_a_millisecond_is_a_step(exporter, spans):
+    run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]
+    (made,), (backend,) = spans("torch.compile_frame"), spans("torch.compile_phase backend_compile")
+    assert sorted(made.attributes["torchspan.steps.names"]) == [
+        "build_guards",
+        "bytecode_tracing",
+        "gc",
+        "insert_deferred_runtime_asserts",
+    ]
+    assert sorted(backend.attributes["torchspan.steps.names"]) == [
+        "aot_collect_metadata",
+        "aot_trace_joint_graph",
+        "create_aot_dispatcher_function",
+    ]
+    for span in (made, backend):
+        assert sum(span.attributes["torchspan.steps.durations"]) <= (span.end_time - span.start_time) / 1e9
+
+
+def test_a_frame_compiled_inside_a_backend_lies_below_it(exporter, tracer):
+    def backend(module, _inputs):
+        with tracer.start_as_current_span("the backend's own"):
+            run(compiled.adds, ONES, 1)
+        return module.forward
+
+    run(compiled.plain, ONES, backend=backend)
+    assert outline(exporter.get_finished_spans()) == [
+        (
+            "torch.compile_frame\n"
+            "  torch.compile_phase backend_compile\n"
+            "    the backend's own\n"
+            "      torch.compile_frame\n"
+            "        torch.compile_phase backend_compile"
+        )
+    ]
+
+
+# --- how frames end ---------------------------------------------------------------------------------------------------
+def test_a_function_without_a_tensor_operator_is_skipped(spans):
+    assert run(compiled.without_a_tensor, ONES) == 3
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.outcome"] == "skipped"
+    assert "torch.compile.failure.type" not in made.attributes
+
+
+def test_a_graph_break_in_a_loop_skips_the_whole_frame(spans):
+    run(compiled.breaks_in_a_loop, ONES)
+    (made,) = spans("torch.compile_frame")
+    assert {key: made.attributes[key] for key in made.attributes if "failure" in key or "outcome" in key} == {
+        "torch.compile.outcome": "skipped",
+        "torch.compile.failure.type": "torch._dynamo.exc.Unsupported",
+        "torch.compile.failure.reason": "Call to `torch._dynamo.graph_break()`",
+        "torch.compile.failure.file": "support/compiled.py",
+        "torch.compile.failure.line": 26,
+    }
+    assert made.status.status_code is StatusCode.UNSET
+
+
+def test_a_graph_break_is_an_error_where_the_whole_function_has_to_be_one_graph(spans):
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        run(compiled.breaks_twice, ONES, fullgraph=True)
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.outcome"] == "failed"
+    assert made.attributes["error.type"] == "torch._dynamo.exc.Unsupported"
+    assert made.status.status_code is StatusCode.ERROR
+
+
+def test_the_recompile_limit_is_an_outcome_of_its_own_and_nothing_is_compiled_afterwards(dynamo, spans):
+    function = torch.compile(compiled.adds, backend="eager", dynamic=False)
+    with dynamo.config.patch(recompile_limit=2):
+        for number in range(5):
+            function(ONES, number)
+    assert [
+        (span.attributes["torch.compile.id"], span.attributes["torch.compile.outcome"])
+        for span in spans("torch.compile_frame")
+    ] == [("0/0", "compiled"), ("0/1", "compiled"), ("0/2", "limit")]
+
+
+def test_what_a_backend_raises_marks_its_phase_and_the_frame(exporter, spans):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        run(compiled.plain, ONES, backend=failing)
+    (made,), (backend,) = spans("torch.compile_frame"), spans("torch.compile_phase backend_compile")
+    for span in (made, backend):
+        assert span.attributes["error.type"] == "torch._dynamo.exc.BackendCompilerFailed"
+        assert span.status.status_code is StatusCode.ERROR
+    assert made.attributes["torch.compile.outcome"] == "failed"
+    assert [event.name for event in (*made.events, *backend.events)] == ["exception"]
+    assert "secret" not in str([span.to_json() for span in exporter.get_finished_spans()])
+
+
+def test_a_failure_that_dynamo_suppresses_has_fallen_back(dynamo, spans):
+    logging.disable(logging.CRITICAL)
+    try:
+        with dynamo.config.patch(suppress_errors=True):
+            run(compiled.plain, ONES, backend=failing)
+    finally:
+        logging.disable(logging.NOTSET)
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.outcome"] == "fallen_back"
+    assert made.attributes["torch.compile.failure.type"] == "torch._dynamo.exc.BackendCompilerFailed"
+    assert made.status.status_code is StatusCode.UNSET
+
+
+def test_an_exception_that_the_program_was_handling_is_not_the_frames(spans):
+    try:
+        raise KeyError("of the program")
+    except KeyError:
+        run(compiled.plain, ONES)
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.outcome"] == "compiled"
+    assert "error.type" not in made.attributes
+
+
+def test_nothing_is_open_after_a_compilation_that_failed(exporter, tracer):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
+        run(compiled.plain, ONES, backend=failing)
+    with tracer.start_as_current_span("next"):
+        pass
+    assert outline(exporter.get_finished_spans())[1:] == ["next"]
+
+
+# --- nothing changes --------------------------------------------------------------------------------------------------
+def counted(function, *args, **options):
+    """Results, frames, graphs, breaks and guards of a function that is called with each argument."""
+    torch._dynamo.reset()
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
+    call = torch.compile(function, **options)
+    results = [call(each) for each in args]
+    metrics = torch._dynamo.utils.get_compilation_metrics()
+    return (
+        [each.tolist() for each in results],
+        {name: dict(counters[name]) for name in ("frames", "stats", "graph_break", "unimplemented")},
+        [(each.compile_id, each.guard_count, each.graph_op_count, each.recompile_reason) for each in metrics],
+    )
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", [compiled.plain, compiled.breaks_twice, compiled.breaks_in_a_loop])
+def test_graphs_breaks_guards_and_results_are_the_same_without_the_bridge(function, backend, instrument):
+    inputs = (ONES, torch.ones(4, 3))
+    observed = counted(function, *inputs, backend=backend)
+    instrument().uninstrument()
+    assert counted(function, *inputs, backend=backend) == observed
+
+
+def test_ids_are_distinct_although_dynamo_restores_the_state_of_random(exporter, dynamo):
+    for _ in range(3):
+        dynamo.reset()
+        run(compiled.breaks_twice, ONES)
+    found = exporter.get_finished_spans()
+    assert len(found) == 18
+    assert len({span.context.span_id for span in found}) == len(found)
+
+
+def test_the_programs_random_numbers_stay_as_they_are(instrument, dynamo):
+    def drawn():
+        dynamo.reset()
+        random.seed(7)
+        torch.manual_seed(7)
+        run(compiled.plain, ONES)
+        return random.random(), torch.rand(1).item()
+
+    observed = drawn()
+    instrument().uninstrument()
+    assert drawn() == observed
+
+
+def test_two_threads_forward_in_one_and_backward_in_the_other_give_two_clean_trees(exporter, tracer):
+    total = run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    exporter.clear()
+    inside, done = threading.Event(), threading.Event()
+
+    def backend(module, _inputs):
+        inside.set()
+        assert done.wait(60)
+        return module.forward
+
+    def forward():
+        with tracer.start_as_current_span("thread"):
+            run(compiled.plain, ONES, backend=backend)
+
+    thread = threading.Thread(target=forward)
+    thread.start()
+    assert inside.wait(60)
+    with tracer.start_as_current_span("main"):
+        total.backward()
+    done.set()
+    thread.join()
+    assert sorted(outline(exporter.get_finished_spans())) == [
+        "main\n  torch.compile_backward",
+        "thread\n  torch.compile_frame\n    torch.compile_phase backend_compile",
+    ]
+
+
+def test_after_uninstrumenting_nothing_of_dynamo_is_replaced(instrument):
+    utils = torch._dynamo.utils
+    assert utils.record_chromium_event_internal.__module__ == "torch._utils_internal"  # by functools.wraps
+    assert hasattr(utils.record_chromium_event_internal, "__wrapped__")
+    instrument().uninstrument()
+    assert not hasattr(utils.record_chromium_event_internal, "__wrapped__")
+    assert not hasattr(utils.log_compilation_event, "__wrapped__")
+
+
+def test_the_programs_own_hook_over_torchspans_stays_and_has_every_report(instrument, monkeypatch):
+    seen = []
+    below = torch._dynamo.utils.record_chromium_event_internal
+
+    def own(event):
+        seen.append(event["name"])
+        return below(event)
+
+    monkeypatch.setattr(torch._dynamo.utils, "record_chromium_event_internal", own)
+    run(compiled.plain, ONES)
+    observed = list(seen)
+    instrument().uninstrument()
+    torch._dynamo.reset()
+    run(compiled.plain, ONES)
+    assert seen[len(observed) :] == observed
+    assert torch._dynamo.utils.record_chromium_event_internal is own
+
+
+def test_a_report_that_torchspan_cannot_read_does_not_reach_the_compilation(spans, caplog):
+    for report in ({}, {"name": 3, "args": None, "ph": "B"}, {"name": "gc", "args": {}, "ph": "E"}):
+        torch._dynamo.utils.record_chromium_event_internal(report)
+    assert run(compiled.plain, ONES).shape == (3, 3)
