@@ -100,8 +100,8 @@ def _undocumented_attributes(run, tables):
             yield f"{where}: the table says that it is on resources alone"
         if kind not in {attribute.type, "empty"}:
             yield f"{where} is {kind}, the table says {attribute.type}"
-        if attribute.event != event and not (attribute.on and not event):
-            yield f"{where}: the table says event {attribute.event}"
+        if event not in attribute.events and (event or (attribute.events and not attribute.on)):
+            yield f"{where}: the table says event {' or '.join(attribute.events) or None}"
         if not event and attribute.on and tables.phase_of(row["span"]) not in attribute.on:
             yield f"{where}: the table does not name this span"
 

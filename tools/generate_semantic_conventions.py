@@ -57,8 +57,8 @@ def document():
     for each in phase.SPANS:
         rows = [attribute for attribute in spans_attributes() if each in attribute.on]
         parts.append(section(f"`{span_name(each)}`", rows) if rows else "")
-    events = dict.fromkeys(a.event for a in semconv.ATTRIBUTES if a.event is not None)
-    parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if a.event == each]) for each in events]
+    events = dict.fromkeys(event for a in semconv.ATTRIBUTES for event in a.events)
+    parts += [section(f"Event `{each}`", [a for a in semconv.ATTRIBUTES if each in a.events]) for each in events]
     parts.append(values("Values of `torch_tensorrt.fallback.reason_classes`", semconv.FallbackReason))
     parts.append(values("Values of `torch_tensorrt.engine_cache.reason`", semconv.CacheReason))
     parts.append(section("On resources", [a for a in semconv.ATTRIBUTES if a.resource]))
@@ -69,7 +69,7 @@ def document():
 
 def spans_attributes():
     """The rows that are on spans, whether or not on events as well."""
-    return [a for a in semconv.ATTRIBUTES if a.on or (a.event is None and not (a.metric or a.resource))]
+    return [a for a in semconv.ATTRIBUTES if a.on or (not a.events and not (a.metric or a.resource))]
 
 
 def span_name(each):

@@ -35,12 +35,15 @@ def test_a_frame_is_a_span_with_its_phases_below_it(every_phase, exporter):
 def test_what_is_left_after_a_graph_break_is_a_frame_of_its_own(every_phase, exporter):
     run(compiled.breaks_twice, ONES)
     restart = {"attempts": 2, "restart.reasons": ("Call to `torch._dynamo.graph_break()`",)}
+    first, second = (
+        {"graph_break.classes": (kind,), "graph_break.counts": (1,)} for kind in ("requested", "data_dependent_branch")
+    )
     again = (P("bytecode_tracing"), *COMPILED)
     assert_trees(
         exporter.get_finished_spans(),
         [
-            frame("0/0", "breaks_twice", 15, *again, **restart, **graph(11, 1, 3)),
-            frame("1/0", "torch_dynamo_resume_in_breaks_twice_at_17", 17, *COMPILED, **graph(8, 2, 4)),
+            frame("0/0", "breaks_twice", 15, *again, **restart, **first, **graph(11, 1, 3)),
+            frame("1/0", "torch_dynamo_resume_in_breaks_twice_at_17", 17, *COMPILED, **second, **graph(8, 2, 4)),
             frame("2/0", "torch_dynamo_resume_in_breaks_twice_at_18", 18, *COMPILED, **graph(8, 2, 4)),
         ],
     )

@@ -320,6 +320,30 @@ def test_a_convolutional_net_from_the_entry_point_most_programs_call(recorded):
     assert_trees(recorded(work.conv_net).spans, expected)
 
 
+def frame_of_forward(backends_work):
+    """The frame of a `forward` of tests/support/models.py, compiled the first time."""
+    named = {**KEEP, **STEPS, "torch.compile.phase.name": "backend_compile"}
+    return S(
+        "torch.compile_frame",
+        {
+            **KEEP,
+            **STEPS,
+            "torch.compile.id": "0/0",
+            "torch.compile.outcome": "compiled",
+            "torch.compile.attempts": 1,
+            "torch.compile.entries": 0,
+            "torch.compile.guards.count": POSITIVE,
+            "torch.compile.graph.operators": 10,
+            "torch.compile.graph.nodes": 16,
+            "torch.compile.graph.inputs": 5,
+            "code.function.name": "forward",
+            "code.file.path": "support/models.py",
+            "code.line.number": 44,
+        },
+        S("torch.compile_phase backend_compile", named, backends_work),
+    )
+
+
 def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tracer):
     instrument()
     model, x = models.seeded(models.Fallback), models.image()
@@ -352,44 +376,46 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
         S(
             "request",
             {},
-            S(
-                "torch_tensorrt.compile",
-                {
-                    **KEEP,
-                    **VERSIONS,
-                    **SETTINGS,
-                    **STEPS,
-                    **counted,
-                    **fallback,
-                    "torch_tensorrt.entry_point": "torch.compile",
-                    "torch_tensorrt.ir": "torch_compile",
-                    "torch.compile.id": "0/0",
-                    "torch_tensorrt.engines.count": 2,
-                    "torch_tensorrt.engines.size": POSITIVE,
-                },
-                S("torch_tensorrt.decompose", {**KEEP, **graph(before, after)}),
-                S("torch_tensorrt.lower", {**KEEP, **graph(17, 12)}),
+            frame_of_forward(
                 S(
-                    "torch_tensorrt.partition",
+                    "torch_tensorrt.compile",
                     {
                         **KEEP,
-                        **planned(counted),
+                        **VERSIONS,
+                        **SETTINGS,
+                        **STEPS,
+                        **counted,
                         **fallback,
-                        "torch_tensorrt.partitioner": "fast",
-                        "torch_tensorrt.subgraphs.tensorrt": 2,
-                        "torch_tensorrt.subgraphs.torch": 1,
-                        "torch_tensorrt.supported.operators": (
-                            "torch.ops.aten.addmm.default",
-                            "torch.ops.aten.convolution.default",
-                            "torch.ops.aten.mean.dim",
-                            "torch.ops.aten.permute.default",
-                            "torch.ops.aten.relu.default",
-                        ),
-                        "torch_tensorrt.supported.counts": (1, 1, 1, 1, 1),
+                        "torch_tensorrt.entry_point": "torch.compile",
+                        "torch_tensorrt.ir": "torch_compile",
+                        "torch.compile.id": "0/0",
+                        "torch_tensorrt.engines.count": 2,
+                        "torch_tensorrt.engines.size": POSITIVE,
                     },
+                    S("torch_tensorrt.decompose", {**KEEP, **graph(before, after)}),
+                    S("torch_tensorrt.lower", {**KEEP, **graph(17, 12)}),
+                    S(
+                        "torch_tensorrt.partition",
+                        {
+                            **KEEP,
+                            **planned(counted),
+                            **fallback,
+                            "torch_tensorrt.partitioner": "fast",
+                            "torch_tensorrt.subgraphs.tensorrt": 2,
+                            "torch_tensorrt.subgraphs.torch": 1,
+                            "torch_tensorrt.supported.operators": (
+                                "torch.ops.aten.addmm.default",
+                                "torch.ops.aten.convolution.default",
+                                "torch.ops.aten.mean.dim",
+                                "torch.ops.aten.permute.default",
+                                "torch.ops.aten.relu.default",
+                            ),
+                            "torch_tensorrt.supported.counts": (1, 1, 1, 1, 1),
+                        },
+                    ),
+                    engine("_run_on_acc_0", layers=3, inputs=4, outputs=2, operators=3, **first),
+                    engine("_run_on_acc_2", layers=5, inputs=3, outputs=1, operators=2, **second),
                 ),
-                engine("_run_on_acc_0", layers=3, inputs=4, outputs=2, operators=3, **first),
-                engine("_run_on_acc_2", layers=5, inputs=3, outputs=1, operators=2, **second),
             ),
             execute("_run_on_acc_0", **first),
             execute("_run_on_acc_2", **second),

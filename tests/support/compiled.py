@@ -41,3 +41,35 @@ def raises(x):
 
 def misfits(x):
     return x + torch.ones(7)
+
+
+@torch.compiler.disable(reason="ulterior secret of the program")
+def disabled(x):
+    return x + 1
+
+
+def calls_a_disabled_function(x):
+    return disabled(x) * 2
+
+
+def asks_for_a_value(x):
+    return x + x.sum().item()
+
+
+def prints(x):
+    print("ulterior secret of the program")
+    return x + 1
+
+
+def breaks_with_a_message(x):
+    torch._dynamo.graph_break("ulterior secret of the program")
+    return x + 1
+
+
+def opens_a_file(x):
+    with open("/dev/null"):
+        return x + 1
+
+
+def depends_on_a_setting(x, settings):
+    return x + 1 if settings["ulterior"] == "secret of the program" else x - 1

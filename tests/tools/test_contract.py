@@ -14,7 +14,15 @@ LONG = "Seconds that it took."
 
 def attribute(key, kind="string", *, on=(), event=None, metric=False, resource=False, brief=LONG):
     """A row of the attribute table, as far as it is compared."""
-    return SimpleNamespace(key=key, type=kind, on=on, event=event, metric=metric, resource=resource, brief=brief)
+    return SimpleNamespace(
+        key=key,
+        type=kind,
+        on=on,
+        events=() if event is None else (event,),
+        metric=metric,
+        resource=resource,
+        brief=brief,
+    )
 
 
 class Metric(SimpleNamespace):

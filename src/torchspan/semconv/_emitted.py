@@ -29,7 +29,7 @@ class Gate:
         rows = tuple(rows)
         self._reduced = {str(row): (str(row), _reduction(row, capture_text=False)) for row in rows}
         self._whole = {str(row): (str(row), _reduction(row, capture_text=True)) for row in rows}
-        self._events = frozenset(row.event for row in rows if row.event is not None)
+        self._events = frozenset(event for row in rows for event in row.events)
         self.left_out: set[str] = set()
         """Keys without a row that were to be emitted, at most 100. They are mistakes; the tests look for them."""
 

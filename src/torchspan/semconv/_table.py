@@ -20,7 +20,7 @@ class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
     on: the phases. Empty means any span of torchspan, or a user's span (then `brief` says so).
-    event: the span event that carries the key; where `on` names phases, their spans carry it as well.
+    events: the span events that carry the key; where `on` names phases, their spans carry it as well.
     kind: what its strings may be; a row of strings has one, and no other row has.
     at_start: a sampler sees the value where it is known when the span starts.
     metric: measurements carry it and no span does.
@@ -29,12 +29,12 @@ class Attribute(str):
     Raises ValueError for a row of strings without a kind, and for another row with one.
     """
 
-    __slots__ = ("at_start", "brief", "event", "kind", "metric", "on", "resource", "type")
+    __slots__ = ("at_start", "brief", "events", "kind", "metric", "on", "resource", "type")
 
     type: AttributeType
     brief: str
     on: tuple[Phase, ...]
-    event: str | None
+    events: tuple[str, ...]
     kind: Kind | None
     at_start: bool
     metric: bool
@@ -46,7 +46,7 @@ class Attribute(str):
         type: AttributeType,  # noqa: A002 - the word of the OpenTelemetry registry
         brief: str,
         *on: Phase,
-        event: str | None = None,
+        event: str | tuple[str, ...] = (),
         kind: Kind | None = None,
         at_start: bool = False,
         metric: bool = False,
@@ -57,7 +57,8 @@ class Attribute(str):
                 f"{key} is {type}: {'name the kind of its strings' if kind is None else 'it takes no kind'}"
             )
         self = super().__new__(cls, key)
-        self.type, self.brief, self.on, self.event, self.at_start = type, brief, on, event, at_start
+        self.type, self.brief, self.on, self.at_start = type, brief, on, at_start
+        self.events = (event,) if isinstance(event, str) else event
         self.kind, self.metric, self.resource = kind, metric, resource
         return self
 

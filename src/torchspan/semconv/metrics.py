@@ -63,6 +63,47 @@ METRIC_COMPILE_PHASE_DURATION = Metric(
     measure=Duration(of=(phase.COMPILE_PHASE,)),
     bounds=LONG_S,
 )
+METRIC_GRAPH_BREAKS = Metric(
+    "torch.compile.graph_breaks",
+    "{break}",
+    "Graph breaks, those that leave a whole frame to Python included.",
+    torch.GRAPH_BREAK_CLASS,
+    measure=Rows(
+        of=(phase.COMPILE_FRAME,),
+        lists=((torch.GRAPH_BREAK_CLASSES, torch.GRAPH_BREAK_COUNTS),),
+        by=torch.GRAPH_BREAK_CLASS,
+    ),
+)
+METRIC_RECOMPILES = Metric(
+    "torch.compile.recompiles",
+    "{frame}",
+    "Frames that were to be compiled again because a guard failed, those that had reached the recompile limit "
+    "included.",
+    torch.RECOMPILE_CLASS,
+    measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_CLASS),
+)
+METRIC_RECOMPILE_LIMITS = Metric(
+    "torch.compile.limits_reached",
+    "{frame}",
+    "Frames that have reached a recompile limit.",
+    torch.RECOMPILE_LIMIT,
+    measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_LIMIT),
+)
+_COMPILATIONS = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
+METRIC_AOTAUTOGRAD_CACHE = Metric(
+    "torch.compile.aotautograd_cache.lookups",
+    "{lookup}",
+    "Graphs that were looked for in AOTAutograd's cache.",
+    torch.AOTAUTOGRAD_CACHE,
+    measure=Count(of=_COMPILATIONS, key=torch.AOTAUTOGRAD_CACHE),
+)
+METRIC_INDUCTOR_CACHE = Metric(
+    "torch.compile.inductor_cache.lookups",
+    "{lookup}",
+    "Graphs that were looked for in Inductor's cache, the last of each frame.",
+    torch.INDUCTOR_CACHE,
+    measure=Count(of=_COMPILATIONS, key=torch.INDUCTOR_CACHE),
+)
 _OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE)
 """Phases that have a metric of their durations each."""
 METRIC_PHASE_DURATION = Metric(

@@ -33,25 +33,27 @@ _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 CODE_FUNCTION = Attribute(
     "code.function.name",
     "string",
-    "On the `exception` event, the function that raised the exception. On the span of work that failed, the function "
-    "of the program in whose code the cause is, such as `forward`. On the span of a frame, the function that is "
-    "compiled. On other spans, the function that is observed.",
+    "On the `exception` event, the function that raised the exception; on the event of a graph break, the function "
+    "that broke the graph. On the span of work that failed, the function of the program in whose code the cause is, "
+    "such as `forward`. On the span of a frame, the function that is compiled. On other spans, the function that is "
+    "observed.",
     phase.OBSERVED,
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event="exception",
+    event=("exception", "torch.compile.graph_break"),
     at_start=True,
     kind=Identifier(),
 )
 CODE_FILE = Attribute(
     "code.file.path",
     "string",
-    "On the `exception` event, the file that raised the exception. On the span of work that failed, the program's "
-    "file in which the cause is: where the model calls the operator that failed. On the span of a frame, the file of "
-    "the function that is compiled. From the folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
+    "On the `exception` event, the file that raised the exception; on the event of a graph break, the program's file "
+    "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
+    "calls the operator that failed. On the span of a frame, the file of the function that is compiled. From the "
+    "folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event="exception",
+    event=("exception", "torch.compile.graph_break"),
     kind=Place(),
 )
 CODE_LINE = Attribute(
@@ -60,7 +62,7 @@ CODE_LINE = Attribute(
     "The line in the file that `code.file.path` names; on the span of a frame, the function's first.",
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event="exception",
+    event=("exception", "torch.compile.graph_break"),
 )
 
 PROCESS_PID = Attribute(

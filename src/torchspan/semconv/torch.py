@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
+from torchspan.semconv._guards import Guard
 from torchspan.semconv._operators import Operator
 from torchspan.semconv._places import Place
 from torchspan.semconv._sizes import Shape
@@ -118,6 +119,125 @@ COMPILE_FAILURE_FILE = Attribute(
     "The file of the program that the frame's failure came from.",
     phase.COMPILE_FRAME,
     kind=Place(),
+)
+
+
+class BreakClass:
+    """Why Dynamo breaks a graph: values of `torch.compile.graph_break.class`."""
+
+    REQUESTED = "requested"
+    """The program asked for it: `torch._dynamo.graph_break()`, `torch._dynamo.skip_frame()`."""
+    DISABLED = "disabled"
+    """A call of a function under `torch.compiler.disable`."""
+    DATA_DEPENDENT_BRANCH = "data_dependent_branch"
+    """`if` or `while` about the values of a tensor."""
+    DATA_DEPENDENT_VALUE = "data_dependent_value"
+    """A value, or a shape, that the values of a tensor decide: `tensor.item()`, `nonzero`."""
+    CONTEXT_MANAGER = "context_manager"
+    EXCEPTION = "exception"
+    SKIPPED_FUNCTION = "skipped_function"
+    """A call of a function that Dynamo does not trace."""
+    BUILTIN = "builtin"
+    """A call of a function of Python's that Dynamo does not know with such arguments: `print`, `open`."""
+    MODULE = "module"
+    OPERATOR = "operator"
+    """An operator, or a method of tensors."""
+    OTHER = "other"
+
+
+GRAPH_BREAK_EVENT = "torch.compile.graph_break"
+"""Name of the event on the span of a frame, once a graph break."""
+_BREAK_CLASSES = Enumeration(*(value for name, value in vars(BreakClass).items() if name.isupper() and name != "OTHER"))
+GRAPH_BREAK_CLASS = Attribute(
+    "torch.compile.graph_break.class",
+    "string",
+    "Why Dynamo broke the graph. `requested` and `disabled` are what the program asked for.",
+    event=GRAPH_BREAK_EVENT,
+    kind=_BREAK_CLASSES,
+)
+GRAPH_BREAK_TYPE = Attribute(
+    "torch.compile.graph_break.type",
+    "string",
+    "PyTorch's name for this kind of graph break, as a template.",
+    event=GRAPH_BREAK_EVENT,
+    kind=Text(),
+)
+GRAPH_BREAK_REASON = Attribute(
+    "torch.compile.graph_break.reason",
+    "string",
+    "PyTorch's explanation of the graph break, as a template.",
+    event=GRAPH_BREAK_EVENT,
+    kind=Text(),
+)
+GRAPH_BREAK_SKIPS = Attribute(
+    "torch.compile.graph_break.skips_frame",
+    "boolean",
+    "Whether the whole frame runs eagerly because of the graph break, instead of what follows it alone.",
+    event=GRAPH_BREAK_EVENT,
+)
+GRAPH_BREAK_CLASSES = Attribute(
+    "torch.compile.graph_break.classes",
+    "string[]",
+    "Why the graph of the frame broke, each class once.",
+    phase.COMPILE_FRAME,
+    kind=_BREAK_CLASSES,
+)
+GRAPH_BREAK_COUNTS = Attribute(
+    "torch.compile.graph_break.counts",
+    "int[]",
+    "How often the graph of the frame broke for each class in `torch.compile.graph_break.classes`.",
+    phase.COMPILE_FRAME,
+)
+
+
+class GuardClass:
+    """What a guard is about that failed: values of `torch.compile.recompile.class`."""
+
+    SIZE, STRIDE, RANK, DTYPE, DEVICE, REQUIRES_GRAD = "size", "stride", "rank", "dtype", "device", "requires_grad"
+    SHAPE = "shape"
+    """A relation between sizes or strides."""
+    TYPE = "type"
+    VALUE = "value"
+    """A number, a text or another value of Python's."""
+    IDENTITY = "identity"
+    """Another object than before."""
+    CONTENTS = "contents"
+    """The length or the keys of a container, or the attributes of an object."""
+    STATE = "state"
+    """A global setting of PyTorch's: the grad mode, autocast, the default device."""
+    BACKEND = "backend"
+    OTHER = "other"
+
+
+RECOMPILE_EVENT = "torch.compile.recompile"
+"""Name of the event on the span of a frame that is compiled again."""
+RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
+"""Name of the event on the span of a frame for which the recompile limit was reached."""
+RECOMPILE_CLASS = Attribute(
+    "torch.compile.recompile.class",
+    "string",
+    "Of a frame that is to be compiled again: what the guard is about that failed.",
+    phase.COMPILE_FRAME,
+    event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
+    kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
+)
+RECOMPILE_REASON = Attribute(
+    "torch.compile.recompile.reason",
+    "string",
+    "Of a frame that is to be compiled again: the guard that failed, `tensor 'x' size mismatch at index 0. expected 3, "
+    "actual 4`. Sizes and data types stay; every other literal is `?`.",
+    phase.COMPILE_FRAME,
+    event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
+    kind=Guard(),
+)
+RECOMPILE_LIMIT = Attribute(
+    "torch.compile.recompile.limit",
+    "string",
+    "The setting of `torch._dynamo.config` that the frame has reached: calls for which nothing was compiled run "
+    "eagerly from now on.",
+    phase.COMPILE_FRAME,
+    event=RECOMPILE_LIMIT_EVENT,
+    kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
 )
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",

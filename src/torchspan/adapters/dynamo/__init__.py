@@ -17,7 +17,7 @@ from torchspan.adapters._machinery.apply import apply_probes
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Probe, Tap
+from torchspan.probes import Call, Probe, Tap, signature_of
 from torchspan.probes.dynamo import PROBES
 
 LIBRARY = "torch._dynamo"
@@ -40,7 +40,7 @@ def _hook(engine: Engine, patches: Patches) -> None:
     rows = resolve_probes()
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
-    taps = {"dynamo:reported": frames.report, "dynamo:summarized": frames.summarize}
+    taps = {"dynamo:reported": frames.report, "dynamo:summarized": frames.summarize, "dynamo:broke": frames.broke}
     for code in _codes_of_events():
         engine.wraps_with(code)
     apply_probes(engine, patches, rows, partial(_tapped, engine, taps))
@@ -56,17 +56,18 @@ def _codes_of_events() -> Iterator[CodeType]:
             yield code
 
 
-def _tapped(engine: Engine, taps: Mapping[str, Callable[[Any], None]], probe: Probe, original: Any) -> Any:
-    """The original, with its one argument handed to the handler of the row first."""
+def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: Probe, original: Any) -> Any:
+    """The original, whose call the handler of the row has first."""
     if not isinstance(probe.action, Tap):
         raise TypeError(f"{probe.target} is no tap")
     handle, name, guard = taps[probe.action.handler], f"following {probe.target}", engine.guard
+    signature = signature_of(original)
 
     @functools.wraps(original)
-    def observed(subject: Any, *args: Any, **kwargs: Any) -> Any:
+    def observed(*args: Any, **kwargs: Any) -> Any:
         if engine.active:
-            _dynamo_safety.undisturbed(guard.call, name, handle, subject)
-        return original(subject, *args, **kwargs)
+            _dynamo_safety.undisturbed(guard.call, name, handle, Call(signature, args, kwargs))
+        return original(*args, **kwargs)
 
     sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -12,12 +13,17 @@ from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters.dynamo import compiling
 from torchspan.adapters.dynamo.compiling import Compiling
-from torchspan.engine import Audience, Below, Engine, Event, Observed, Steps, ThreadStacks
+from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
-from torchspan.probes.describe import compilation, frames
+from torchspan.probes import Call
+from torchspan.probes.describe import compilation, frames, graph_breaks, recompiles
+from torchspan.probes.describe.graph_breaks import GraphBreak
 
 SHORT_NS = 1_000_000
 """A phase that took less has no event of its own: it is a step of what is around it."""
+
+BREAKS_LIMIT = 20
+"""Graph breaks of one frame that are events of its span; the others are counted."""
 
 FRAME, BACKWARD = "dynamo", "entire_backward_compile"
 _BACKEND = "backend_compile"
@@ -71,16 +77,58 @@ class _OpenCompilation(_Open):
 
 
 class _OpenFrame(_OpenCompilation):
-    """A frame. attempts: how often Dynamo began to trace it. metrics: what Dynamo has summed up, once it has."""
+    """A frame.
 
-    __slots__ = ("attempts", "compile_id", "compiling", "metrics")
+    attempts: how often Dynamo began to trace it. breaks: how often its graph broke, by class. metrics: what Dynamo has summed
+    up, once it has.
+    """
+
+    __slots__ = ("attempts", "breaks", "compile_id", "compiling", "metrics")
 
     def __init__(self, event: Event, compile_id: str, compiling: Compiling) -> None:
         super().__init__(FRAME, event)
         self.compile_id = compile_id
         self.compiling = compiling
         self.attempts = 0
+        self.breaks: Counter[str] = Counter()
         self.metrics: Any = None
+
+    def broke(self, found: GraphBreak) -> None:
+        """Its graph breaks now."""
+        self.breaks[found.facts[semconv.GRAPH_BREAK_CLASS]] += 1
+        if self.breaks.total() <= BREAKS_LIMIT:
+            self._occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
+
+    def end(self, ending: frames.Ending) -> dict[str, Any]:
+        """It ends; returns its facts."""
+        left = ending.left_to_python()
+        if left is not None and not self._is_left_by_a_break():
+            self.broke(left)
+        facts = {**self.facts, **ending.facts()}
+        if self.attempts:
+            facts[semconv.COMPILE_ATTEMPTS] = self.attempts
+        if self.breaks:
+            facts[semconv.GRAPH_BREAK_CLASSES] = list(self.breaks)
+            facts[semconv.GRAPH_BREAK_COUNTS] = list(self.breaks.values())
+        return facts
+
+    def summarize(self, metrics: Any) -> None:
+        """Dynamo has summed it up."""
+        self.metrics = metrics
+        self.facts.update(frames.summary(metrics))
+        why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
+        if semconv.RECOMPILE_LIMIT in why:
+            self._occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
+        elif why and self.event is not None:  # that was known when the frame began
+            self.event.occurrences.insert(0, Occurrence(semconv.RECOMPILE_EVENT, self.event.start_ns, why))
+
+    def _is_left_by_a_break(self) -> bool:
+        occurred = () if self.event is None else self.event.occurrences
+        return any(each.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for each in occurred)
+
+    def _occurred(self, name: str, facts: Mapping[str, Any]) -> None:
+        if self.event is not None:
+            self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
 
 class _Unobserved(_Open):
@@ -121,22 +169,29 @@ class Frames:
         self._forward: ByIdentity[Any] = ByIdentity()
         """What stands for the event of a frame, by the object that stands for its compilation."""
 
-    def report(self, report: Mapping[str, Any]) -> None:
+    def report(self, call: Call) -> None:
         """Dynamo reports that something begins (`ph` is `B`) or ends (`E`): `name`, with `args`."""
+        report = call.args[0]
         name, args, kind = report["name"], report["args"], report["ph"]
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
             self._end(name, args)
 
-    def summarize(self, metrics: Any) -> None:
+    def summarize(self, call: Call) -> None:
         """Dynamo has summed up a frame that is open here."""
+        metrics = call.args[0]
         compile_id = reading.text(reading.attribute(metrics, "compile_id"))
         for each in reversed(self._thread.open):
             if isinstance(each, _OpenFrame) and each.compile_id == compile_id:
-                each.metrics = metrics
-                each.facts.update(frames.summary(metrics))
+                each.summarize(metrics)
                 return
+
+    def broke(self, call: Call) -> None:
+        """A graph breaks, in the frame that is being traced."""
+        frame, found = self._innermost(_OpenFrame), graph_breaks.graph_break(call)
+        if frame is not None and found is not None:
+            frame.broke(found)
 
     # --- beginnings -------------------------------------------------------------------------------------------
     def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
@@ -210,16 +265,18 @@ class Frames:
         for each in reversed(inside):
             self._abandon(each)
         self._note_cache(name, args)
-        match ended:
-            case _OpenPhase():
-                self._end_phase(ended)
-            case _OpenBackend():
-                self._close(ended, {}, compiling.raised())
-            case _OpenFrame():
-                self._end_frame(ended)
-            case _OpenCompilation():
-                self._close(ended, ended.facts, compiling.raised())
-        open_.pop()
+        try:
+            match ended:
+                case _OpenPhase():
+                    self._end_phase(ended)
+                case _OpenBackend():
+                    self._close(ended, {}, compiling.raised())
+                case _OpenFrame():
+                    self._end_frame(ended)
+                case _OpenCompilation():
+                    self._close(ended, ended.facts, compiling.raised())
+        finally:
+            open_.pop()
 
     def _end_phase(self, phase: _OpenPhase) -> None:
         if phase.heard is not None:
@@ -246,10 +303,7 @@ class Frames:
             is_whole=frame.compiling.is_whole,
             suppresses_errors=compiling.suppresses_errors(),
         )
-        facts = {**frame.facts, **frames.ended(ending)}
-        if frame.attempts:
-            facts[semconv.COMPILE_ATTEMPTS] = frame.attempts
-        self._close(frame, facts, error if ending.reaches_the_program else None)
+        self._close(frame, frame.end(ending), error if ending.reaches_the_program else None)
 
     def _close(self, ended: _Open, facts: Mapping[str, Any], error: BaseException | None) -> None:
         if ended.event is not None:

@@ -12,7 +12,9 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
+from torchspan.probes.describe import graph_breaks, recompiles
 from torchspan.probes.describe._values import known
+from torchspan.probes.describe.graph_breaks import GraphBreak
 from torchspan.semconv.torch import CompileOutcome
 
 RESTARTS_LIMIT = 20
@@ -43,6 +45,8 @@ def summary(metrics: Any) -> Facts:
             semconv.COMPILE_FAILURE_REASON: first_line(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
+            **recompiles.recompile(metrics),
+            **recompiles.limit(metrics),
         }
     )
 
@@ -110,10 +114,18 @@ class Ending:
         """Whether the call of the compiled function raises."""
         return self.outcome == CompileOutcome.FAILED
 
+    def facts(self) -> Facts:
+        """The outcome, and the class of the failure."""
+        failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
+        return known({semconv.COMPILE_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
 
-def ended(ending: Ending) -> Facts:
-    """The outcome, and the class of the failure."""
-    failure = ending.swallowed
-    if ending.error is not None:
-        failure = semconv.class_name(type(ending.error))
-    return known({semconv.COMPILE_OUTCOME: ending.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+    def left_to_python(self) -> GraphBreak | None:
+        """The graph break for which the whole frame runs eagerly, as Dynamo sums it up; None where that has another cause."""
+        reason = reading.text(attribute(self.metrics, "fail_reason"))
+        if self.outcome != CompileOutcome.SKIPPED or reason is None:
+            return None
+        place: dict[str, Any] = {
+            semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
+            semconv.CODE_LINE: _number(self.metrics, "fail_user_frame_lineno"),
+        }
+        return GraphBreak({**graph_breaks.of_reason(reason), **known(place), semconv.GRAPH_BREAK_SKIPS: True})

@@ -10,7 +10,7 @@ from functools import partial
 
 from torchspan.probes._actions import Tap
 from torchspan.probes._probe import Probe
-from torchspan.probes._target import Function
+from torchspan.probes._target import Function, Method
 
 row = partial(Probe, library="torch")
 
@@ -24,6 +24,11 @@ PROBES: tuple[Probe, ...] = (
         target=Function("torch._dynamo.utils:log_compilation_event"),
         action=Tap("dynamo:summarized"),
         why="what Dynamo has summed up of a frame or a backward graph: why it was compiled again, its guards, its failure",
+    ),
+    row(
+        target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
+        action=Tap("dynamo:broke"),
+        why="each graph break with its type and place, also one that leaves the whole frame to Python, which is in no list",
     ),
 )
 """Every row."""

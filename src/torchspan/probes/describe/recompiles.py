@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recompiles: which guard failed, from Dynamo's own words."""
+
+from __future__ import annotations
+
+import re
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
+from torchspan.probes._actions import Facts
+from torchspan.probes.describe._values import known
+from torchspan.semconv.torch import GuardClass
+
+KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)
+"""What says why a frame is compiled again, or is not any more."""
+
+_NUMBER = re.compile(r"\d+/\d+: ")
+"""Compile id of the entry whose guard failed, at the beginning of a reason."""
+_COMMENT = re.compile(r"\s+# ")
+"""What follows is the line of the program for which there is a guard."""
+
+_CLASSES = (
+    (r"tensor '.*' size mismatch", GuardClass.SIZE),
+    (r"tensor '.*' stride mismatch", GuardClass.STRIDE),
+    (r"tensor '.*' rank mismatch", GuardClass.RANK),
+    (r"tensor '.*' dtype mismatch", GuardClass.DTYPE),
+    (r"tensor '.*' device index mismatch|tensor '.*' dispatch key set mismatch", GuardClass.DEVICE),
+    (r"tensor '.*' requires_grad mismatch", GuardClass.REQUIRES_GRAD),
+    (r"expected type of '.*' to be a tensor|.*___check_type_id\(|.*\btype\(.*\) ==|.*type mismatch", GuardClass.TYPE),
+    (
+        r".*(?:GLOBAL_STATE|grad_mode|torch_function|TORCH_FUNCTION|DETERMINISTIC|default_device|autocast)",
+        GuardClass.STATE,
+    ),
+    (r".*BACKEND_MATCH", GuardClass.BACKEND),
+    (r".*\.(?:size|stride|storage_offset|dim)\(", GuardClass.SHAPE),
+    (r".*(?:\blen\(|___dict_contains|___check_.*keys|\bhasattr\(|dict_version)", GuardClass.CONTENTS),
+    (r".*(?:___check_obj_id\(| is (?:not )?)", GuardClass.IDENTITY),
+    (r".*(?:==|!=|<|>|\bin\b|^not )", GuardClass.VALUE),
+)
+"""The first expression that a guard matches at its beginning says its class."""
+
+_LIMIT = re.compile(r"Limit type: (\w+)")
+
+
+def recompile(metrics: object) -> Facts:
+    """Class and text of the guard that failed, for a frame that is compiled again; nothing for another one."""
+    text = reading.text(attribute(metrics, "recompile_reason"))
+    if not text:
+        return {}
+    guard = _COMMENT.split(_NUMBER.sub("", text.partition("\n")[0], count=1))[0].strip()
+    return {semconv.RECOMPILE_CLASS: class_of(guard), semconv.RECOMPILE_REASON: guard}
+
+
+def class_of(guard: str) -> str:
+    """The class of a guard that failed."""
+    return next((name for form, name in _CLASSES if re.match(form, guard)), GuardClass.OTHER)
+
+
+def limit(metrics: object) -> Facts:
+    """Which recompile limit was reached, where one was."""
+    found = _LIMIT.search(reading.text(attribute(metrics, "fail_reason")) or "")
+    return known({semconv.RECOMPILE_LIMIT: None if found is None else found[1]})

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graph breaks, recompiles and the recompile limit as events on the span of their frame."""
+
+import pytest
+import torch
+
+from support import compiled
+from torchspan.probes.describe import graph_breaks, recompiles
+from torchspan.semconv._guards import Guard
+
+ONES = torch.ones(3, 3)
+BREAK = "torch.compile.graph_break"
+
+
+@pytest.fixture
+def events(spans):
+    """Name and attributes of the events on the frames' spans."""
+    return lambda: [
+        (event.name, dict(event.attributes)) for span in spans("torch.compile_frame") for event in span.events
+    ]
+
+
+def broke(kind, line, function, *, skips=False, **more):
+    return (
+        BREAK,
+        {
+            f"{BREAK}.class": kind,
+            f"{BREAK}.skips_frame": skips,
+            "code.function.name": function,
+            "code.file.path": "support/compiled.py",
+            "code.line.number": line,
+            **{f"{BREAK}.{key}": value for key, value in more.items()},
+        },
+    )
+
+
+def called(function, *args, **options):
+    return torch.compile(function, backend="eager", **options)(*args)
+
+
+def test_a_break_that_was_asked_for_and_one_about_data_each_with_its_line(events, spans):
+    called(compiled.breaks_twice, ONES)
+    assert events() == [
+        broke(
+            "requested",
+            17,
+            "breaks_twice",
+            type="Call to `torch._dynamo.graph_break()`",
+            reason="User-inserted graph break. Message: ?",
+        ),
+        broke(
+            "data_dependent_branch",
+            18,
+            "torch_dynamo_resume_in_breaks_twice_at_17",
+            type="Data-dependent branching",
+            reason="Detected data-dependent branching (e.g. `if my_tensor.sum() > ?:`). "
+            "Dynamo does not support tracing dynamic control flow.",
+        ),
+    ]
+    first, second, third = spans("torch.compile_frame")
+    assert first.attributes[f"{BREAK}.classes"] == ("requested",)
+    assert first.attributes[f"{BREAK}.counts"] == (1,)
+    assert second.attributes[f"{BREAK}.classes"] == ("data_dependent_branch",)
+    assert f"{BREAK}.classes" not in third.attributes
+
+
+def test_a_break_that_leaves_the_whole_frame_to_python_says_so(events):
+    called(compiled.breaks_in_a_loop, ONES)
+    assert events() == [
+        broke(
+            "requested",
+            26,
+            "breaks_in_a_loop",
+            skips=True,
+            type="Call to `torch._dynamo.graph_break()`",
+            reason="User-inserted graph break. Message: ?",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "kind", "line"),
+    [
+        (compiled.calls_a_disabled_function, "disabled", 52),
+        (compiled.asks_for_a_value, "data_dependent_value", 56),
+        (compiled.prints, "builtin", 60),
+        (compiled.breaks_with_a_message, "requested", 65),
+        (compiled.opens_a_file, "builtin", 70),
+        (compiled.raises, "exception", 39),
+    ],
+)
+def test_each_break_has_its_class_and_line_and_no_text_of_the_program(function, kind, line, spans, events, exporter):
+    try:
+        called(function, ONES)
+    except ValueError:
+        assert function is compiled.raises
+    (first, *_) = events()
+    assert first[1][f"{BREAK}.class"] == kind
+    assert first[1]["code.line.number"] == line
+    assert "ulterior" not in str([span.to_json() for span in exporter.get_finished_spans()])
+
+
+def test_breaks_agree_with_dynamos_own_counters(spans):
+    called(compiled.breaks_twice, ONES)
+    called(compiled.asks_for_a_value, ONES)
+    called(compiled.prints, ONES)
+    counted = [kind for span in spans("torch.compile_frame") for kind in span.attributes.get(f"{BREAK}.classes", ())]
+    assert counted == ["requested", "data_dependent_branch", "data_dependent_value", "builtin"]
+    by_dynamo = torch._dynamo.utils.counters["graph_break"]  # which has no branches
+    assert sum(by_dynamo.values()) == 3
+
+
+def test_a_frame_compiled_again_says_which_guard_failed(events, spans):
+    function = torch.compile(compiled.plain, backend="eager")
+    function(ONES)
+    function(torch.ones(4, 3))
+    first, second = spans("torch.compile_frame")
+    assert [key for key in first.attributes if "recompile" in key] == []
+    why = {
+        "torch.compile.recompile.class": "size",
+        "torch.compile.recompile.reason": "tensor 'x' size mismatch at index 0. expected 3, actual 4",
+    }
+    assert {key: value for key, value in second.attributes.items() if "recompile" in key} == why
+    assert events() == [("torch.compile.recompile", why)]
+
+
+def test_a_recompile_for_a_value_does_not_say_the_value(spans, exporter):
+    function = torch.compile(compiled.depends_on_a_setting, backend="eager", dynamic=False)
+    function(ONES, {"ulterior": "secret of the program"})
+    function(ONES, {"ulterior": "another"})
+    _, second = spans("torch.compile_frame")
+    assert second.attributes["torch.compile.recompile.class"] == "value"
+    assert second.attributes["torch.compile.recompile.reason"] == "settings[?] == ?"
+    assert "ulterior" not in str([span.to_json() for span in exporter.get_finished_spans()])
+
+
+def test_with_capture_text_a_reason_is_whole(instrument, spans):
+    instrument(capture="text")
+    function = torch.compile(compiled.adds, backend="eager", dynamic=False)
+    function(ONES, 17)
+    function(ONES, 18)
+    _, second = spans("torch.compile_frame")
+    assert second.attributes["torch.compile.recompile.reason"] == "n == 17".replace("n", "number")
+
+
+def test_the_recompile_limit_is_an_event_of_its_own(dynamo, spans):
+    function = torch.compile(compiled.adds, backend="eager", dynamic=False)
+    with dynamo.config.patch(recompile_limit=1):
+        for number in range(3):
+            function(ONES, number)
+    _, second = spans("torch.compile_frame")
+    assert [(event.name, dict(event.attributes)) for event in second.events] == [
+        (
+            "torch.compile.recompile_limit",
+            {
+                "torch.compile.recompile.class": "value",
+                "torch.compile.recompile.reason": "number == ?",
+                "torch.compile.recompile.limit": "recompile_limit",
+            },
+        )
+    ]
+
+
+# --- metrics ----------------------------------------------------------------------------------------------------------
+def test_frames_breaks_recompiles_and_limits_are_counted(dynamo, metrics):
+    function = torch.compile(compiled.adds, backend="eager", dynamic=False)
+    with dynamo.config.patch(recompile_limit=2):
+        for number in range(4):
+            function(ONES, number)
+    called(compiled.breaks_twice, ONES)
+    read = metrics.read()
+    assert {
+        point.attributes["torch.compile.outcome"]: point.count for point in read["torch.compile.frame.duration"]
+    } == {
+        "compiled": 5,
+        "limit": 1,
+    }
+    assert counts(read, "torch.compile.graph_breaks") == {("requested",): 1, ("data_dependent_branch",): 1}
+    assert counts(read, "torch.compile.recompiles") == {("value",): 2}
+    assert counts(read, "torch.compile.limits_reached") == {("recompile_limit",): 1}
+    phases = {
+        point.attributes["torch.compile.phase.name"]: point.count for point in read["torch.compile.phase.duration"]
+    }
+    assert phases == {"backend_compile": 5}
+
+
+def counts(read, name):
+    return {tuple(point.attributes.values()): point.value for point in read[name]}
+
+
+# --- texts ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("guard", "kind", "told"),
+    [
+        ("tensor 'x' size mismatch at index 0. expected 3, actual 4", "size", None),
+        ("tensor 'x' stride mismatch at index 1. expected 1, actual 3", "stride", None),
+        ("tensor 'x' rank mismatch. expected 1, actual 2", "rank", None),
+        ("tensor 'self.w' dtype mismatch. expected Float, actual Double", "dtype", None),
+        ("tensor 'x' requires_grad mismatch. expected requires_grad=0", "requires_grad", None),
+        (
+            "tensor 'a['secret']' size mismatch at index 0. expected 3, actual 4",
+            "size",
+            "tensor 'a[?]' size mismatch at index 0. expected 3, actual 4",
+        ),
+        ("L['x'].size()[0] == 3", "shape", "x.size()[0] == 3"),
+        ("L['n'] == 3 and L['x'].size()[0] == 5", "shape", "n == ? and x.size()[0] == 5"),
+        ("d[12345].size()[0] == 5", "shape", "d[?].size()[0] == 5"),
+        ("___stack0 == 'a secret'", "value", "___stack0 == ?"),
+        ("x == 1.5e10", "value", "x == ?"),
+        ("x == b'secret'", "value", "x == ?"),
+        ("x == 'secret", "value", "x == ?"),
+        ("x == True", "value", "x == ?"),
+        ("len(L['xs']) == 3", "contents", "len(xs) == ?"),
+        ("not ___dict_contains('secret', L['d'])", "contents", "not ___dict_contains(?, d)"),
+        ("___check_type_id(L['x'], 94), type=<class 'Secret'>", "type", "___check_type_id(x, ?), type=<class ?>"),
+        ("___check_obj_id(L['x'], 94123)", "identity", "___check_obj_id(x, ?)"),
+        ("GLOBAL_STATE changed: grad_mode ", "state", None),
+        ("'it's' 'secret", "other", "?"),
+    ],
+)
+def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, told):
+    assert recompiles.class_of(guard) == kind
+    reduced = Guard().reduced(guard)
+    assert reduced == (guard if told is None else told)
+    assert Guard().accepts(reduced)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("Call to `torch._dynamo.skip_frame()`", "requested"),
+        ("Skip calling `torch.compiler.disable()`d function", "disabled"),
+        ("Data dependent operator", "data_dependent_value"),
+        ("Dynamic shape operator", "data_dependent_value"),
+        ("Unsupported context manager", "context_manager"),
+        ("Attempted to call function marked as skipped", "skipped_function"),
+        ("Failed to trace builtin operator", "builtin"),
+        ("Unsupported nn.Module attribute type", "module"),
+        ("Fake tensor propagation exception", "exception"),
+        ("Unsupported Tensor.backward() call", "operator"),
+        ("mapping proxy cannot be reconstructed", "other"),
+        ("", "other"),
+    ],
+)
+def test_each_type_of_graph_break_has_one_class(kind, expected):
+    assert graph_breaks.class_of(kind) == expected
