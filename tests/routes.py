@@ -116,7 +116,11 @@ HOOKS = {
 }
 """Row of the table -> the targets of its probes; a row has fired when all of them have."""
 
+_EVERY_BACKEND = "torch.compile with any backend: tests/dynamo"
 OUTSIDE = {
+    "torch._dynamo.utils:record_chromium_event_internal": _EVERY_BACKEND,
+    "torch._dynamo.utils:log_compilation_event": _EVERY_BACKEND,
+    "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break": _EVERY_BACKEND,
     "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache": "a full cache: tests/pipeline/test_engine_cache.py",
     _I + "_save_weight_mapping": "up to 2.12, refittable engines",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",
@@ -197,12 +201,19 @@ COMPILE_TREE = under("torch_tensorrt.compile", LOWER_TREE, "torch_tensorrt.parti
 TRACE_AND_COMPILE_TREE = under(
     "torch_tensorrt.compile", TRACE_TREE, LOWER_TREE, "torch_tensorrt.partition", CONVERT_TREE
 )
+FRAME, BACKEND = "torch.compile_frame", "torch.compile_phase backend_compile"
 AOT_TREE = under(
-    "torch_tensorrt.compile",
-    "torch_tensorrt.decompose",
-    "torch_tensorrt.lower",
-    "torch_tensorrt.partition",
-    CONVERT_TREE,
+    FRAME,
+    under(
+        BACKEND,
+        under(
+            "torch_tensorrt.compile",
+            "torch_tensorrt.decompose",
+            "torch_tensorrt.lower",
+            "torch_tensorrt.partition",
+            CONVERT_TREE,
+        ),
+    ),
 )
 EXECUTE = "torch_tensorrt.execute"
 AOT_AND_RUN_TREE = AOT_TREE + "\n" + EXECUTE

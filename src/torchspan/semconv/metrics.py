@@ -40,7 +40,7 @@ METRIC_FRAME_DURATION = Metric(
     "torch.compile.frame.duration",
     "s",
     "How long frames of `torch.compile` took, from tracing to the compiled code, those that were given up included.",
-    torch.COMPILE_OUTCOME,
+    torch.FRAME_OUTCOME,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_FRAME,)),
     bounds=LONG_S,

@@ -28,7 +28,7 @@ COMPILE_ID = Attribute(
 
 
 # --- frames of torch.compile ------------------------------------------------------------------------------------------
-class CompileOutcome:
+class FrameOutcome:
     """How the compilation of a frame ended: values of `torch.compile.outcome`."""
 
     COMPILED = "compiled"
@@ -38,7 +38,7 @@ class CompileOutcome:
     FAILED = "failed"
 
 
-COMPILE_OUTCOME = Attribute(
+FRAME_OUTCOME = Attribute(
     "torch.compile.outcome",
     "string",
     "How the frame ended. `compiled`: its graph runs compiled. `skipped`: Dynamo gave the frame up, and it runs "
@@ -46,7 +46,7 @@ COMPILE_OUTCOME = Attribute(
     "now on. "
     "`fallen_back`: a failure was caught, and the frame or its graph runs eagerly. `failed`: the call raised.",
     phase.COMPILE_FRAME,
-    kind=Enumeration(*(value for name, value in vars(CompileOutcome).items() if name.isupper())),
+    kind=Enumeration(*(value for name, value in vars(FrameOutcome).items() if name.isupper())),
 )
 GUARDS_COUNT = Attribute(
     "torch.compile.guards.count", "int", "Guards that each later call of the frame checks.", phase.COMPILE_FRAME

@@ -15,7 +15,7 @@ from torchspan.probes._actions import Facts
 from torchspan.probes.describe import graph_breaks, recompiles
 from torchspan.probes.describe._values import known
 from torchspan.probes.describe.graph_breaks import GraphBreak
-from torchspan.semconv.torch import CompileOutcome
+from torchspan.semconv.torch import FrameOutcome
 
 RESTARTS_LIMIT = 20
 """Reasons of restarts that are listed."""
@@ -97,32 +97,30 @@ class Ending:
         """The value of `torch.compile.outcome`."""
         if self.error is None:
             if self.swallowed is not None:
-                return CompileOutcome.FALLEN_BACK
+                return FrameOutcome.FALLEN_BACK
             has_code = self.metrics is None or _number(self.metrics, "guard_count") is not None
-            return (
-                CompileOutcome.COMPILED if has_code else CompileOutcome.SKIPPED
-            )  # a function without a tensor operator
+            return FrameOutcome.COMPILED if has_code else FrameOutcome.SKIPPED  # a function without a tensor operator
         if self.is_whole:
-            return CompileOutcome.FAILED
+            return FrameOutcome.FAILED
         if reading.class_name(type(self.error)) in _GAVE_UP:
             reason = first_line(attribute(self.metrics, "fail_reason")) or ""
-            return CompileOutcome.LIMIT if reason.startswith(_LIMIT) else CompileOutcome.SKIPPED
-        return CompileOutcome.FALLEN_BACK if self.suppresses_errors else CompileOutcome.FAILED
+            return FrameOutcome.LIMIT if reason.startswith(_LIMIT) else FrameOutcome.SKIPPED
+        return FrameOutcome.FALLEN_BACK if self.suppresses_errors else FrameOutcome.FAILED
 
     @property
     def reaches_the_program(self) -> bool:
         """Whether the call of the compiled function raises."""
-        return self.outcome == CompileOutcome.FAILED
+        return self.outcome == FrameOutcome.FAILED
 
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
         failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
-        return known({semconv.COMPILE_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+        return known({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
 
     def left_to_python(self) -> GraphBreak | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up; None where that has another cause."""
         reason = reading.text(attribute(self.metrics, "fail_reason"))
-        if self.outcome != CompileOutcome.SKIPPED or reason is None:
+        if self.outcome != FrameOutcome.SKIPPED or reason is None:
             return None
         place: dict[str, Any] = {
             semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
