@@ -385,6 +385,10 @@ def test_torch_compile_swallows_a_rejection_and_the_compilation_says_it_failed(i
     assert compilation.status.status_code is StatusCode.ERROR
     assert compilation.attributes["error.type"] == "AssertionError"
     assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
+    frame = named(spans, "torch.compile_frame")
+    assert frame.attributes["torch.compile.outcome"] == "fallen_back"
+    assert frame.attributes["torch.compile.failure.type"] == "AssertionError"
+    assert frame.status.status_code is StatusCode.UNSET
 
 
 @pytest.mark.skipif(VERSION < (2, 14), reason="entries have no aliased_io before 2.14")

@@ -71,7 +71,7 @@ def test_each_metric_is_what_the_spans_of_the_same_run_add_up_to(instrument, exp
 
     def phase_of(span):
         """Names are the phase, with the target behind it where it has one."""
-        has_target = span.name.startswith(("torch_tensorrt.pass ", "tensorrt.build_phase "))
+        has_target = span.name.startswith(("torch_tensorrt.pass ", "tensorrt.build_phase ", "torch.compile_phase "))
         return span.name.partition(" ")[0] if has_target else span.name
 
     of_dynamo = ("torch.compile_frame", "torch.compile_phase backend_compile")

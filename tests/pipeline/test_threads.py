@@ -10,16 +10,18 @@ from support.tree import outline
 
 COMPILE_OF_ONE_ENGINE = """\
 request {}
-  torch_tensorrt.compile
-    torch_tensorrt.decompose
-    torch_tensorrt.lower
-    torch_tensorrt.partition
-    torch_tensorrt.convert
-      torch_tensorrt.construct_network
-      tensorrt.build_engine
-      tensorrt.deserialize_engine
-      torch_tensorrt.setup_engine
-        tensorrt.deserialize_engine
+  torch.compile_frame
+    torch.compile_phase backend_compile
+      torch_tensorrt.compile
+        torch_tensorrt.decompose
+        torch_tensorrt.lower
+        torch_tensorrt.partition
+        torch_tensorrt.convert
+          torch_tensorrt.construct_network
+          tensorrt.build_engine
+          tensorrt.deserialize_engine
+          torch_tensorrt.setup_engine
+            tensorrt.deserialize_engine
   torch_tensorrt.execute"""
 
 

@@ -11,7 +11,18 @@ from torchspan import semconv
 CAPTURES = ("none", "text")
 captures = pytest.mark.parametrize("capture", CAPTURES)
 
-TEXTS = {"exception.message", "tensorrt.log.message", "tensorrt.build.error", "tensorrt.parser.error", "span.status"}
+TEXTS = {
+    "exception.message",
+    "tensorrt.log.message",
+    "tensorrt.build.error",
+    "tensorrt.parser.error",
+    "span.status",
+    "torch.compile.failure.reason",
+    "torch.compile.graph_break.reason",
+    "torch.compile.graph_break.type",
+    "torch.compile.recompile.reason",
+    "torch.compile.restart.reasons",
+}
 """What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/privacy.md says."""
 
 PLACES_OF_CODE = {"code.file.path"}

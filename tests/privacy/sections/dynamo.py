@@ -15,7 +15,7 @@ def plant(place):
     """One compilation of each kind; the others fail before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in (_guards, _options, _failures):
+        for part in (_guards, _limit, _inductor, _options, _failures):
             with place.part(part.__name__):
                 part(place)
     torch._dynamo.reset()
@@ -50,6 +50,19 @@ def _guards(place):
     with place.raises("dynamo.unsupported.name"):
         name = place("dynamo.unsupported.name")
         _compiled(lambda x: getattr(x, name)(), fullgraph=True)(X)
+
+
+def _limit(_place):
+    with torch._dynamo.config.patch(recompile_limit=1):
+        compiled = _compiled(lambda x, number: x + number, dynamic=False)
+        compiled(X, 17)
+        compiled(X, 18)
+
+
+def _inductor(_place):
+    _compiled(lambda x: x @ x.T, backend="inductor", options=None)(
+        X
+    )  # without a kernel that a compiler of C++ would compile
 
 
 def _options(place):
