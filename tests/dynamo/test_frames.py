@@ -12,6 +12,7 @@ from opentelemetry.trace import StatusCode
 from dynamo.expected import COMPILED, P, frame, graph
 from support import compiled
 from support.tree import assert_times_nest, assert_trees, outline
+from torchspan import observers
 
 ONES = torch.ones(3, 3)
 
@@ -334,3 +335,37 @@ def test_a_report_that_torchspan_cannot_read_does_not_reach_the_compilation(span
     for report in ({}, {"name": 3, "args": None, "ph": "B"}, {"name": "gc", "args": {}, "ph": "E"}):
         torch._dynamo.utils.record_chromium_event_internal(report)
     assert run(compiled.plain, ONES).shape == (3, 3)
+
+
+def test_observers_have_each_phase_when_it_begins_however_short(exporter):
+    begun, ended = [], []
+    pair = observers.torch.compile_phase
+    added = (
+        pair.pre.add(lambda context: begun.append(context.args[0]["name"])),
+        pair.post.add(lambda context: ended.append(context.args[0]["name"])),
+    )
+    try:
+        run(compiled.plain, ONES)
+    finally:
+        for each in added:
+            each.remove()
+    assert (
+        begun
+        == ended
+        == ["bytecode_tracing", "insert_deferred_runtime_asserts", "backend_compile", "build_guards", "gc"]
+    )
+    assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]
+
+
+def test_an_observer_that_raises_does_not_reach_the_compilation(exporter):
+    def broken(_context):
+        raise ZeroDivisionError
+
+    pairs = [observers.torch.compile_frame, observers.torch.compile_phase]
+    added = [each.add(broken) for pair in pairs for each in (pair.pre, pair.post)]
+    try:
+        assert run(compiled.plain, ONES).shape == (3, 3)
+    finally:
+        for each in added:
+            each.remove()
+    assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]

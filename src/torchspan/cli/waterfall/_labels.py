@@ -10,6 +10,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall import _frames
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
@@ -19,7 +20,7 @@ _MOST_INPUTS = 3
 _MOST_LOGGED = 2
 _SAID_BY_ALL = ("torch_tensorrt.", "tensorrt.", "torch.", f"{phase.OBSERVED.name} ")
 """Beginnings of names that tell nothing where names are short."""
-_TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME)
+_TARGETS = (semconv.BUILD_PHASE_NAME, semconv.PASS_NAME, semconv.COMPILE_PHASE_NAME)
 _SUBJECTS = (semconv.ENGINE_NAME, semconv.CACHE_INSERTED, semconv.MODEL_CLASS, semconv.IMPORT_MODULE)
 
 
@@ -43,7 +44,7 @@ class Steps:
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span is about; empty where it has none."""
     keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
-    return next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
+    return _frames.subject(span) or next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -172,6 +173,7 @@ def _facts(node: Node) -> list[Fact]:
             *_steps(span),
         )
     ]
+    found += [Fact(text, Style.FALLBACK) for text in _frames.notes(span)]
     found += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     return [*found, *_end(span), *_log(span), *_error(node)]
 

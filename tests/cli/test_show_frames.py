@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames of torch.compile in the waterfall."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from torchspan import semconv as s
+from torchspan.cli.waterfall import _frames
+
+
+def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, torchspan):
+    facts = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/1", s.FRAME_OUTCOME: "compiled"}
+    reason = "tensor 'x' size mismatch at index 0. expected 3, actual 4"
+    frame = recording.span("torch.compile_frame", 0, 100, {**facts, s.RECOMPILE_REASON: reason})
+    phase = {s.COMPILE_PHASE_NAME: "backend_compile"}
+    backend = recording.span("torch.compile_phase backend_compile", 0, 60, phase, parent=frame)
+    inside = {s.COMPILE_PHASE_NAME: "inductor_compile"}
+    recording.span("torch.compile_phase inductor_compile", 0, 40, inside, parent=backend)
+    assert torchspan("show", recording.path)[1].splitlines()[1:] == [
+        "torch.compile_frame · forward 0/1                     ████████████████    100 ms",
+        "│  recompiled: tensor 'x' size mismatch at index 0. expected 3, actual 4",
+        "└─ torch.compile_phase backend_compile                ██████████         60.0 ms",
+        "   └─ inductor_compile                                ██████             40.0 ms",
+        "Own time  compile_frame 40.0 ms 40 %, inductor_compile 40.0 ms 40 %,",
+        "          backend_compile 20.0 ms 20 %",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "notes"),
+    [
+        ("compiled", []),
+        ("failed", []),
+        ("skipped", ["runs eagerly"]),
+        ("limit", ["runs eagerly from now on: the recompile limit is reached"]),
+        ("fallen_back", ["fell back to eager"]),
+    ],
+)
+def test_a_frame_that_runs_eagerly_says_so(outcome, notes):
+    span = SimpleNamespace(name="torch.compile_frame", attributes={s.FRAME_OUTCOME: outcome}, events=[])
+    assert _frames.notes(span) == notes
+
+
+def test_each_graph_break_is_named_with_its_place_and_class():
+    facts = {s.CODE_FILE: "model.py", s.CODE_LINE: 41, s.GRAPH_BREAK_CLASS: "data_dependent_branch"}
+    events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
+    span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
+    assert _frames.notes(span) == ["graph break at model.py:41: data dependent branch", "graph break: other"]
