@@ -369,3 +369,14 @@ def test_an_observer_that_raises_does_not_reach_the_compilation(exporter):
         for each in added:
             each.remove()
     assert outline(exporter.get_finished_spans()) == ["torch.compile_frame\n  torch.compile_phase backend_compile"]
+
+
+def test_an_interrupt_is_a_failure_also_where_dynamo_suppresses_errors(dynamo, spans):
+    def interrupted(_graph, _inputs):
+        raise KeyboardInterrupt
+
+    with dynamo.config.patch(suppress_errors=True), pytest.raises(KeyboardInterrupt):
+        run(compiled.plain, ONES, backend=interrupted)
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.outcome"] == "failed"
+    assert made.attributes["error.type"] == "KeyboardInterrupt"

@@ -105,7 +105,8 @@ class Ending:
         if reading.class_name(type(self.error)) in _GAVE_UP:
             reason = first_line(attribute(self.metrics, "fail_reason")) or ""
             return FrameOutcome.LIMIT if reason.startswith(_LIMIT) else FrameOutcome.SKIPPED
-        return FrameOutcome.FALLEN_BACK if self.suppresses_errors else FrameOutcome.FAILED
+        is_suppressed = self.suppresses_errors and issubclass(type(self.error), Exception)
+        return FrameOutcome.FALLEN_BACK if is_suppressed else FrameOutcome.FAILED
 
     @property
     def reaches_the_program(self) -> bool:
