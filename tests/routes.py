@@ -121,6 +121,7 @@ OUTSIDE = {
     "torch._dynamo.utils:record_chromium_event_internal": _EVERY_BACKEND,
     "torch._dynamo.utils:log_compilation_event": _EVERY_BACKEND,
     "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break": _EVERY_BACKEND,
+    "torch._dynamo.output_graph:OutputGraph.call_user_compiler": _EVERY_BACKEND,
     "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache": "a full cache: tests/pipeline/test_engine_cache.py",
     _I + "_save_weight_mapping": "up to 2.12, refittable engines",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",

@@ -15,6 +15,20 @@ def test_no_key_stands_twice():
     assert len(TABLE) == len(semconv.ATTRIBUTES)
 
 
+def test_no_name_stands_for_two_rows():
+    """The last one would win: `semconv` has the names of all modules."""
+    modules = [
+        value
+        for name, value in vars(semconv).items()
+        if name in {"_opentelemetry", "_tensorrt", "_torch", "_torch_tensorrt", "_torchspan"}
+    ]
+    assert len(modules) == 5
+    named = [
+        (name, row) for module in modules for name, row in vars(module).items() if isinstance(row, semconv.Attribute)
+    ]
+    assert [name for name, row in named if getattr(semconv, name, row) is not row] == []
+
+
 def test_keys_are_lower_case_words_between_dots():
     assert all(re.fullmatch(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)+", key) for key in TABLE)
 

@@ -44,7 +44,14 @@ logger = logging.getLogger("torchspan")
 Undo = Callable[[], None]
 P = ParamSpec("P")
 
-OBSERVED = ("torch._dynamo", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan.observers")
+OBSERVED = (
+    "torch._dynamo",
+    "torch.export._trace",
+    "torch_tensorrt",
+    "tensorrt",
+    "tensorrt_rtx",
+    "torchspan.observers",
+)
 """The libraries whose imports set the bridge to work, whichever comes first. torchspan's own module is one of them:
 functions that a program observes are recorded whether or not it ever compiles."""
 

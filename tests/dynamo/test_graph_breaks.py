@@ -20,7 +20,10 @@ def events(spans):
     ]
 
 
-def broke(kind, line, function, *, skips=False, **more):
+ASKED_FOR = {"torch.compile.declaration.api": "torch._dynamo.graph_break"}
+
+
+def broke(kind, line, function, *, skips=False, declared=None, **more):
     return (
         BREAK,
         {
@@ -30,6 +33,7 @@ def broke(kind, line, function, *, skips=False, **more):
             "code.file.path": "support/compiled.py",
             "code.line.number": line,
             **{f"{BREAK}.{key}": value for key, value in more.items()},
+            **(declared or {}),
         },
     )
 
@@ -45,6 +49,7 @@ def test_a_break_that_was_asked_for_and_one_about_data_each_with_its_line(events
             "requested",
             17,
             "breaks_twice",
+            declared=ASKED_FOR,
             type="Call to `torch._dynamo.graph_break()`",
             reason="User-inserted graph break. Message: ?",
         ),
@@ -72,6 +77,7 @@ def test_a_break_that_leaves_the_whole_frame_to_python_says_so(events):
             26,
             "breaks_in_a_loop",
             skips=True,
+            declared=ASKED_FOR,
             type="Call to `torch._dynamo.graph_break()`",
             reason="User-inserted graph break. Message: ?",
         )

@@ -155,6 +155,10 @@ dynamo.guard.string                 text
 dynamo.guard.global                 name
 dynamo.fullgraph.message            text
 dynamo.unsupported.name             name
+dynamo.disabled.reason              text
+dynamo.disabled.function            identifier  torch.compile.declaration.function
+dynamo.allowed.function             identifier  torch.compile.declaration.function
+dynamo.skip_frame.message           text
 dynamo.option.name                  name
 dynamo.option.value                 text
 dynamo.backend.name                 text

@@ -17,6 +17,7 @@ TEXTS = {
     "tensorrt.build.error",
     "tensorrt.parser.error",
     "span.status",
+    "torch.compile.declaration.reason",
     "torch.compile.failure.reason",
     "torch.compile.graph_break.reason",
     "torch.compile.graph_break.type",

@@ -29,7 +29,7 @@ Hellstrom Henriksen Hernandez Hesselbach Hibberd Higginbotham Hildebrandt Hochst
 Hrushevsky Huddleston Hutchinson Iakovleva Ibragimov Ignatiev Ilyushin Ingebrigtsen Iskander Ivanovich Iwamatsu Jablonski
 Jacobsen Jagodzinski Jankowski Jayasuriya Jelinek Jimenez Johannsdottir Jovanovic Juszczak Kaczmarek Kalashnik Kamenetsky
 Karageorgis Karlsson Kasprzak Kavanagh Kazantzakis Kennaway Khachaturian Khrushchov Kierkegaard Kilpatrick Kinsella
-Kirkpatrick Kjaergaard Klimenko Knatchbull Kobayashi Kolodziej Komarovsky Konstantinidis Kopernik Korolenko Kosciuszko
+Kirkpatrick Kjaergaard Klimenko Knatchbull Kobayashi Kolodziej Komarovsky Kontogiorgis Kopernik Korolenko Kosciuszko
 Kowalczyk Krasnova Kristjansson Kropotkin Kruszewski Kubasiewicz Kuznetsov Kwiatkowski Labuschagne Lagerkvist Lancaster
 Langenscheidt Larrazabal Lascelles Lattimore Laurenson Lavoisier Leatherby Lefebvre Leszczynska Leventhal Lewandowski
 Lichnowsky Liebermann Lillehammer Lindqvist Lisowski Llewellyn Loewenstein Lomonosov Longbottom Lowenthal Lubomirski

@@ -190,6 +190,56 @@ GRAPH_BREAK_COUNTS = Attribute(
 )
 
 
+class Declared:
+    """The APIs with which a program declares how a region is compiled: values of `torch.compile.declaration.api`."""
+
+    DISABLE = "torch.compiler.disable"
+    DISALLOW_IN_GRAPH = "torch._dynamo.disallow_in_graph"
+    GRAPH_BREAK = "torch._dynamo.graph_break"
+    SKIP_FRAME = "torch._dynamo.skip_frame"
+    ALLOW_IN_GRAPH = "torch.compiler.allow_in_graph"
+    NONSTRICT_TRACE = "torch.compiler.nonstrict_trace"
+    LEAF_FUNCTION = "torch._dynamo.decorators.leaf_function"
+
+
+DECLARATION_EVENT = "torch.compile.declaration"
+"""Name of the event on the span of a frame, once a function that its graph keeps as a black box."""
+_DECLARATIONS = (GRAPH_BREAK_EVENT, DECLARATION_EVENT)
+DECLARED_API = Attribute(
+    "torch.compile.declaration.api",
+    "string",
+    "The API by which the program asked for the graph break, or for the black box in the graph. A graph break without "
+    "it was not asked for.",
+    event=_DECLARATIONS,
+    kind=Enumeration(*(value for name, value in vars(Declared).items() if name.isupper())),
+)
+DECLARED_FUNCTION = Attribute(
+    "torch.compile.declaration.function",
+    "string",
+    "The function that the API was applied to, where PyTorch says it.",
+    event=_DECLARATIONS,
+    kind=Identifier(),
+)
+DECLARED_REASON = Attribute(
+    "torch.compile.declaration.reason",
+    "string",
+    "The reason that the program gave to the API, as a template.",
+    event=_DECLARATIONS,
+    kind=Text(),
+)
+COMPILE_STANCE = Attribute(
+    "torch.compile.stance",
+    "string",
+    "What `torch.compiler.set_stance` had set when the frame was compiled, where that is not the default. Under "
+    "`force_eager` nothing is compiled, so no span has it.",
+    phase.COMPILE_FRAME,
+    at_start=True,
+    kind=Enumeration(
+        "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"
+    ),
+)
+
+
 class GuardClass:
     """What a guard is about that failed: values of `torch.compile.recompile.class`."""
 

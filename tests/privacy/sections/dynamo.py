@@ -15,7 +15,7 @@ def plant(place):
     """One compilation of each kind; the others fail before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in (_guards, _limit, _inductor, _options, _failures):
+        for part in (_guards, _declarations, _limit, _inductor, _options, _failures):
             with place.part(part.__name__):
                 part(place)
     torch._dynamo.reset()
@@ -63,6 +63,27 @@ def _inductor(_place):
     _compiled(lambda x: x @ x.T, backend="inductor", options=None)(
         X
     )  # without a kernel that a compiler of C++ would compile
+
+
+def _declarations(place):
+    def named(name):
+        scope = {"__name__": __name__}
+        exec(f"def {name}(x):\n    return x + 1", scope)
+        return scope[name]
+
+    apart = torch.compiler.disable(named(place("dynamo.disabled.function")), reason=place("dynamo.disabled.reason"))
+    kept = torch.compiler.allow_in_graph(named(place("dynamo.allowed.function")))
+    message = place("dynamo.skip_frame.message")
+
+    def skips(x):
+        torch._dynamo.skip_frame(msg=message)
+        return torch.relu(x)
+
+    with torch.compiler.set_stance("eager_then_compile"):
+        compiled = _compiled(lambda x: torch.relu(kept(apart(x))), backend="eager", options=None)
+        compiled(X)
+        compiled(torch.ones(3, 4))
+    _compiled(skips, backend="eager", options=None)(X)
 
 
 def _options(place):

@@ -40,7 +40,12 @@ def _hook(engine: Engine, patches: Patches) -> None:
     rows = resolve_probes()
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
-    taps = {"dynamo:reported": frames.report, "dynamo:summarized": frames.summarize, "dynamo:broke": frames.broke}
+    taps = {
+        "dynamo:reported": frames.report,
+        "dynamo:summarized": frames.summarize,
+        "dynamo:broke": frames.broke,
+        "dynamo:captured": frames.captured,
+    }
     for code in _codes_of_events():
         engine.wraps_with(code)
     apply_probes(engine, patches, rows, partial(_tapped, engine, taps))

@@ -16,7 +16,7 @@ from torchspan.adapters.dynamo.compiling import Compiling
 from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import Call
-from torchspan.probes.describe import compilation, frames, graph_breaks, recompiles
+from torchspan.probes.describe import compilation, declarations, frames, graph_breaks, recompiles
 from torchspan.probes.describe.graph_breaks import GraphBreak
 
 SHORT_NS = 1_000_000
@@ -97,7 +97,7 @@ class _OpenFrame(_OpenCompilation):
         """Its graph breaks now."""
         self.breaks[found.facts[semconv.GRAPH_BREAK_CLASS]] += 1
         if self.breaks.total() <= BREAKS_LIMIT:
-            self._occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
+            self.occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
 
     def end(self, ending: frames.Ending) -> dict[str, Any]:
         """It ends; returns its facts."""
@@ -118,7 +118,7 @@ class _OpenFrame(_OpenCompilation):
         self.facts.update(frames.summary(metrics))
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
-            self._occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
+            self.occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
         elif why and self.event is not None:  # that was known when the frame began
             self.event.occurrences.insert(0, Occurrence(semconv.RECOMPILE_EVENT, self.event.start_ns, why))
 
@@ -126,7 +126,8 @@ class _OpenFrame(_OpenCompilation):
         occurred = () if self.event is None else self.event.occurrences
         return any(each.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for each in occurred)
 
-    def _occurred(self, name: str, facts: Mapping[str, Any]) -> None:
+    def occurred(self, name: str, facts: Mapping[str, Any]) -> None:
+        """Something happens in it now that is an event of its span."""
         if self.event is not None:
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
@@ -193,6 +194,13 @@ class Frames:
         if frame is not None and found is not None:
             frame.broke(found)
 
+    def captured(self, call: Call) -> None:
+        """The frame that is being compiled has a graph, which its backend is about to get: `call_user_compiler(self, gm, ...)`."""
+        frame = self._innermost(_OpenFrame)
+        if frame is not None:
+            for each in declarations.kept(call.get("gm")):
+                frame.occurred(semconv.DECLARATION_EVENT, each.facts())
+
     # --- beginnings -------------------------------------------------------------------------------------------
     def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
         open_ = self._thread.open
@@ -215,7 +223,7 @@ class Frames:
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
         found, context = compiling.compiling(), compiling.context()
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code)}
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
             return _Unobserved(FRAME)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export: applies its rows once a library that exports is there."""
+"""torch.export: applies its rows once its tracer is there, which torch_tensorrt and the first export import."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from torchspan.engine import Engine, Undo
 from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
 
-LIBRARY = "torch"
+LIBRARY = "torch.export._trace"
 
 
 def install(engine: Engine, provenance: Provenance) -> Undo:
-    """Hook into torch.export, which has been imported with torch, in every module. Returns the undo."""
-    patches = Patches(LIBRARY)
+    """Hook into torch.export, whose tracer has been imported, in every module. Returns the undo."""
+    patches = Patches("torch")
     engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches)
     return patches.undo
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what became of it with torch as it is loaded now; imports and changes nothing."""
-    version = version_of(sys.modules.get(LIBRARY))
+    """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
+    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
     return [resolve(probe, version, None) for probe in probes]
 
 

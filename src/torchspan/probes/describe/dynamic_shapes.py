@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an export was asked of the dimensions of its inputs: `torch.export.export(..., dynamic_shapes=)`.
 
-Names of dimensions are texts of the program's and stay. A dimension is told by where it is, `inputs[0].shape[1]`: `inputs[i]`
+Names of dimensions are texts of the program's and stay. A dimension is known by where it is, `inputs[0].shape[1]`: `inputs[i]`
 is the argument for parameter `i` of `forward`.
 """
 

@@ -11,9 +11,9 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
-from torchspan.probes.describe import place
+from torchspan.probes.describe import declarations, place
 from torchspan.probes.describe._values import known
-from torchspan.semconv.torch import BreakClass
+from torchspan.semconv.torch import BreakClass, Declared
 
 _SKIPS = "Failed to handle graph break gracefully"
 """How a reason begins that leaves the whole frame to Python (torch/_dynamo/symbolic_convert.py)."""
@@ -53,8 +53,13 @@ def graph_break(call: Call) -> GraphBreak | None:
         return None
     found = place.of_summaries(attribute(error, "real_stack"))
     kind = _type(reason) or reading.text(attribute(error, "gb_type"))
-    facts = {} if found is None else found.facts()
-    return GraphBreak({**of_reason(reason, kind), **facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
+    facts = {**of_reason(reason, kind), **({} if found is None else found.facts())}
+    declared = declarations.of_break(reading.text(attribute(error, "msg")) or reason)
+    if declared is not None:
+        facts.update(declared.facts())
+        if declared.api == Declared.DISALLOW_IN_GRAPH:
+            facts[semconv.GRAPH_BREAK_CLASS] = BreakClass.REQUESTED
+    return GraphBreak({**facts, semconv.GRAPH_BREAK_SKIPS: reason.startswith(_SKIPS)})
 
 
 def of_reason(reason: str, kind: str | None = None) -> Facts:

@@ -30,6 +30,11 @@ PROBES: tuple[Probe, ...] = (
         action=Tap("dynamo:broke"),
         why="each graph break with its type and place, also one that leaves the whole frame to Python, which is in no list",
     ),
+    row(
+        target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),
+        action=Tap("dynamo:captured"),
+        why="the graph of a frame before any backend has it: what the program declared a black box is one node there",
+    ),
 )
 """Every row."""
 

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program declared about a region with torch.compiler's fine-grained APIs, as far as compiling meets it.
+
+A region that Dynamo leaves out is a graph break or a skipped frame, whose text names the API and carries the program's own
+reason (torch/_dynamo/graph_break_registry.json, the same sentences in 2.11 to 2.14). A region that it keeps as a black box is
+one node of the graph. `assume_constant_result`, `substitute_in_graph`, `is_compiling` and `is_dynamo_compiling` leave neither.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan.probes.describe import place
+from torchspan.probes.describe._values import LIST_LIMIT, calls, known, meta
+from torchspan.semconv.torch import Declared
+
+_READ = 2_000
+"""Characters of a text that are read."""
+
+
+class Declaration(NamedTuple):
+    """One use of an API.
+
+    api: which (`semconv.Declared`). function: the qualified name of what it was applied to. reason: the program's own words.
+    where: the place in the program that met it.
+    """
+
+    api: str
+    function: str | None = None
+    reason: str | None = None
+    where: place.Place | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """The attributes of the event that says it."""
+        return known(
+            {
+                semconv.DECLARED_API: self.api,
+                semconv.DECLARED_FUNCTION: self.function,
+                semconv.DECLARED_REASON: self.reason,
+                **({} if self.where is None else self.where.facts()),
+            }
+        )
+
+
+# --- regions that are left out ---------------------------------------------------------------------------------------
+_DISABLED = re.compile(
+    r"(?:function `?<function (?P<function>[^`\s]+) at 0x[0-9a-f]+>`? since it was|(?:is|was)) wrapped with "
+    r"`torch\.compiler\.disable` \(reason: (?P<reason>.*)\)$",
+    re.MULTILINE,
+)
+_MESSAGE = re.compile(
+    r"^  Explanation: User-inserted (?:graph break|skip frame)\. Message: (?P<reason>.*)$", re.MULTILINE
+)
+_POSITIONAL = re.compile(r"` with args `\[ConstantVariable\(str: (?P<quote>['\"])(?P<reason>.*?)(?P=quote)\)\]`")
+"""Where PyTorch shows a message that was not passed by its name."""
+_SKIPPED = re.compile(
+    r"^  Developer debug context: module: (?P<module>[\w.]+), qualname: (?P<qualname>[\w.]+),", re.MULTILINE
+)
+_NO_REASON = ("", "None")
+"""What stands in the texts for a reason that was not given."""
+
+
+def of_break(text: str) -> Declaration | None:
+    """The declaration that asked for a graph break or a skipped frame; None for one that was suffered.
+
+    text: the whole reason of the break, as an exception, a `GraphCompileReason` and `CompilationMetrics` have it.
+    """
+    text = text[:_READ]
+    first = text.partition("\n")[0]
+    if first == "Call to `torch._dynamo.graph_break()`":
+        return Declaration(Declared.GRAPH_BREAK, reason=_message(text))
+    if first == "Call to `torch._dynamo.skip_frame()`":
+        return Declaration(Declared.SKIP_FRAME, reason=_message(text))
+    disabled = _DISABLED.search(text)
+    if disabled is not None:
+        return Declaration(Declared.DISABLE, disabled["function"], _reason(disabled))
+    if first == "Attempted to call function marked as skipped":
+        return _disallowed(_SKIPPED.search(text))
+    return None
+
+
+def _message(text: str) -> str | None:
+    return _reason(_MESSAGE.search(text)) or _reason(_POSITIONAL.search(text))
+
+
+def _reason(found: re.Match[str] | None) -> str | None:
+    reason = None if found is None else found["reason"].strip()
+    return None if reason in _NO_REASON else reason
+
+
+def _disallowed(found: re.Match[str] | None) -> Declaration | None:
+    """A function of PyTorch's is refused like one that Dynamo does not know; the program's list tells them apart."""
+    if found is None:
+        return None
+    function = reading.loaded(found["module"], found["qualname"].rpartition(".")[2])
+    ids = _ids("_disallowed_callable_ids")
+    if function is None or ids is None or id(function) not in ids:
+        return None
+    return Declaration(Declared.DISALLOW_IN_GRAPH, f"{found['module']}.{found['qualname'].rpartition('.')[2]}")
+
+
+# --- regions that are kept -------------------------------------------------------------------------------------------
+_BLACK_BOXES = {
+    "flat_apply": Declared.NONSTRICT_TRACE,
+    "flat_apply_capture": Declared.NONSTRICT_TRACE,
+    "invoke_leaf_function": Declared.LEAF_FUNCTION,
+}
+"""The functions of PyTorch's that stand in a graph for a function that Dynamo did not look into."""
+
+
+def kept(graph_module: Any) -> list[Declaration]:
+    """The first `LIST_LIMIT` functions, in the graph that Dynamo hands to a backend, that are kept as black boxes."""
+    found: list[Declaration] = []
+    for each in _kept(graph_module):
+        if each not in found:
+            found.append(each)
+        if len(found) == LIST_LIMIT:
+            break
+    return found
+
+
+def _kept(graph_module: Any) -> Iterator[Declaration]:
+    allowed = _ids("_allowed_callable_ids") or set()
+    for node in calls(graph_module):
+        target = node.target
+        is_allowed = id(target) in allowed
+        api = Declared.ALLOW_IN_GRAPH if is_allowed else _black_box(target)
+        if api is not None:  # a place takes longer to find than all the rest
+            name = reading.function_name(target) if is_allowed else None
+            yield Declaration(api, name, where=place.of_stack(meta(node, "stack_trace")))
+
+
+def _black_box(target: Any) -> str | None:
+    """The API for which a function of PyTorch's own stands in the graph; None for any other."""
+    if not (type(target) is FunctionType or reading.is_of_library(type(target))):
+        return None
+    api = _BLACK_BOXES.get(reading.text(reading.attribute(target, "__name__")) or "")
+    module = reading.text(reading.attribute(target, "__module__")) or ""
+    return api if module.startswith("torch.") else None
+
+
+def _ids(name: str) -> set[int] | None:
+    """The ids of the functions in one of Dynamo's lists (torch/_dynamo/trace_rules.py); None where it has not been used."""
+    held = reading.attribute(reading.loaded("torch._dynamo.trace_rules", name), "function_ids")
+    return held if type(held) is set else None
+
+
+# --- the stance ------------------------------------------------------------------------------------------------------
+def stance() -> dict[str, Any]:
+    """The attribute of the stance that `torch.compiler.set_stance` has set; none for the default."""
+    held = reading.loaded("torch._dynamo.eval_frame", "_stance")
+    found = reading.text(reading.attribute(held, "stance"))
+    return {} if found in {None, "default"} else {semconv.COMPILE_STANCE: found}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page "Reading a compile trace": its programs print what stands below them, and its table has the APIs that spans name."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from support.child import unmeasured
+from torchspan.semconv.torch import Declared
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reading-a-compile-trace.md").read_text(encoding="utf-8")
+PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
+
+
+def test_every_program_of_the_page_has_its_output_below():
+    assert len(PROGRAMS) == PAGE.count("```python\n") == 4
+
+
+@pytest.mark.skipif(VERSION < (2, 14), reason="the page shows what torch 2.14 prints")
+@pytest.mark.parametrize(
+    ("program", "output"), PROGRAMS, ids=["declared", "Dynamo and AOTAutograd", "asked", "exports"]
+)
+def test_a_program_prints_what_stands_below_it(program, output):
+    clean = {name: value for name, value in unmeasured().items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], env=clean, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == output
+
+
+def test_the_table_has_every_api_that_a_span_may_name():
+    (table,) = re.findall(r"^\| API \|.*?\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    apis = [value.rpartition(".")[2] for name, value in vars(Declared).items() if name.isupper()]
+    assert [name for name in apis if name not in table] == []
