@@ -42,6 +42,30 @@ def test_imports_compilations_runs_and_the_rest_are_the_whole(split):
     assert line == "program 6.00 s: imports 2.90, Torch-TensorRT 0.95, runs 1.20, rest 0.95"
 
 
+def test_of_a_frame_what_torch_tensorrt_did_is_its_own_and_the_rest_is_torch_compile(split):
+    line = split(
+        4.0,
+        ("torch.compile_frame", 0.0, 3.0),
+        ("torch.compile_phase backend_compile", 1.0, 2.8, 1),
+        ("torch_tensorrt.compile", 1.5, 2.5, 2),
+        ("torchspan.import", 1.6, 1.8, 3),
+        ("torch.compile_frame", 0.2, 0.4, 1),
+    )
+    assert line == "program 4.00 s: imports 0.20, Torch-TensorRT 0.80, torch.compile 2.00, rest 1.00"
+
+
+def test_a_frame_that_torch_tensorrt_has_compiled_is_torch_tensorrts_work(split):
+    line = split(2.0, ("torch_tensorrt.compile", 0.0, 1.0), ("torch.compile_frame", 0.2, 0.4, 1))
+    assert line == "program 2.00 s: Torch-TensorRT 1.00, rest 1.00"
+
+
+def test_frames_that_overlap_are_counted_once_and_their_sum_is_named(split):
+    line = split(2.0, ("torch.compile_frame", 0.0, 1.0), ("torch.compile_backward", 0.5, 1.2))
+    assert line == (
+        "program 2.00 s: torch.compile 1.20, rest 0.80 (threads or processes overlap; summed: torch.compile 1.70 s)"
+    )
+
+
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300, 2.0**32])
 def test_seconds_of_runs_that_cannot_be_are_left_out(split, seconds):
     assert split(2.0, runs=[seconds, 0.5]) == "program 2.00 s: runs 0.50, rest 1.50"

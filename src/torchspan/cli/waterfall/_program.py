@@ -14,6 +14,7 @@ IMPORT = phase.IMPORT.name
 """Name of the spans of a library's first import."""
 
 _NOT_WORK = {IMPORT, phase.RUN.name, phase.PROGRESS.name}
+_FRAMES = {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name, phase.COMPILE_PHASE.name}
 _MOST_S = 2.0**32
 """Seconds of runs beyond which a report says nothing: more than a century of one thread."""
 _NOTABLE = 1.01
@@ -30,52 +31,86 @@ class Runs(Protocol):
 
 
 def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], width: int) -> Iterator[Line]:
-    """`program 6.00 s: imports 2.90, Torch-TensorRT 0.95, runs 1.20, rest 0.95`, in as many lines as the width needs.
+    """`program 6.00 s: imports 2.90, Torch-TensorRT 0.95, torch.compile 0.30, runs 1.20, rest 0.65`, in as many lines as the
+    width needs.
 
     run: the span `torchspan.run`. traces: those of the program, each process's. reports: one for each process.
 
-    The parts do not overlap and add up to the whole. Imports and Torch-TensorRT are the time in which at least one
-    thread of one process was in such work; an import inside a compilation counts as import. Of runs only the sum is
-    known: where threads overlap it may be more than the time that is left for it. The line then says so, as it does
-    where compilations or imports overlap.
+    The parts do not overlap and add up to the whole. Imports, Torch-TensorRT and torch.compile are the time in which at
+    least one thread of one process was in such work: an import inside a compilation counts as import, and what
+    Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
+    it may be more than the time that is left for it. The line then says so, as it does where the other parts overlap.
     """
-    imports, work, is_plain = _found(run, traces)
-    import_ns, import_sum = _length(_union(imports)), _length(imports)
-    work_ns, work_sum = _length(_union([*imports, *work])) - import_ns, _length(work)
+    found = _Found(run, traces)
+    imports, work, frames = _union(found.imports), _union(found.work), _union(found.frames)
+    import_ns = _length(imports)
+    work_ns = _length(_union([*imports, *work])) - import_ns
+    frames_ns = _length(_union([*imports, *work, *frames])) - import_ns - work_ns
     # A report is a file of the program's: its numbers may be any.
     runs_sum = round(sum(report.runs_s for report in reports if 0 <= report.runs_s < _MOST_S) * 1e9)
-    left_ns = run.duration_ns - import_ns - work_ns
+    left_ns = run.duration_ns - import_ns - work_ns - frames_ns
     runs_ns = min(runs_sum, left_ns)
-    named = {"imports": import_ns, "TensorRT" if is_plain else "Torch-TensorRT": work_ns, "runs": runs_ns}
+    named = {
+        "imports": import_ns,
+        "TensorRT" if found.is_plain else "Torch-TensorRT": work_ns,
+        "torch.compile": frames_ns,
+        "runs": runs_ns,
+    }
     parts = {name: ns for name, ns in named.items() if ns > 0} | {"rest": left_ns - runs_ns}
-    sums = ((import_sum, _length(_union(imports))), (work_sum, _length(_union(work))), (runs_sum, runs_ns))
+    sums = (
+        (_length(found.imports), import_ns),
+        (_length(found.work), _length(work)),
+        (_length(found.frames), _length(frames)),
+        (runs_sum, runs_ns),
+    )
     overlapping = {name: total for name, (total, ns) in zip(named, sums, strict=True) if total > _NOTABLE * ns}
     for piece in broken(_text(run.duration_ns, parts, overlapping), width):
         yield [(piece, Style.PLAIN)]
 
 
-def _found(run: Span, traces: Iterable[Trace]) -> tuple[list[_Interval], list[_Interval], bool]:
-    """Intervals of imports and of other outermost work inside the run, and whether that is TensorRT's alone."""
-    imports: list[_Interval] = []
-    work: list[_Interval] = []
-    is_plain = True
-    for trace in traces:
-        inside: set[int] = set()  # nodes at or below work; below an import that is another import
-        for node in trace.nodes():
-            above = id(node.parent) in inside
-            if _is_import(node.span):
-                if node.parent is None or not _is_import(node.parent.span):
-                    imports.append(_clipped(node.span, run))
-            elif _is_work(node.span) and not above:
-                work.append(_clipped(node.span, run))
-                is_plain = is_plain and node.span.name.startswith("tensorrt.")
-            if above or (_is_work(node.span) and not _is_import(node.span)):
-                inside.add(id(node))
-    return imports, work, is_plain and bool(work)
+class _Found:
+    """Intervals inside a run.
+
+    imports, and frames of torch.compile: the outermost. work: the outermost of Torch-TensorRT and TensorRT, in a frame or not.
+    is_plain: whether all work is TensorRT's alone.
+    """
+
+    def __init__(self, run: Span, traces: Iterable[Trace]) -> None:
+        self.imports: list[_Interval] = []
+        self.work: list[_Interval] = []
+        self.frames: list[_Interval] = []
+        is_plain = True
+        for trace in traces:
+            # Nodes at or below work, or a frame; below an import that is another import.
+            inside_work: set[int] = set()
+            inside_frame: set[int] = set()
+            for node in trace.nodes():
+                above = id(node.parent)
+                if above in inside_work:
+                    inside_work.add(id(node))
+                if above in inside_frame:
+                    inside_frame.add(id(node))
+                if _is_import(node.span):
+                    if node.parent is None or not _is_import(node.parent.span):
+                        self.imports.append(_clipped(node.span, run))
+                elif _is_frame(node.span):
+                    if above not in inside_frame and above not in inside_work:
+                        self.frames.append(_clipped(node.span, run))
+                    inside_frame.add(id(node))
+                elif _is_work(node.span):
+                    if above not in inside_work:
+                        self.work.append(_clipped(node.span, run))
+                        is_plain = is_plain and node.span.name.startswith("tensorrt.")
+                    inside_work.add(id(node))
+        self.is_plain = is_plain and bool(self.work)
 
 
 def _is_import(span: Span) -> bool:
     return span.name == IMPORT and span.scope == semconv.SCOPE_NAME
+
+
+def _is_frame(span: Span) -> bool:
+    return span.name.split(" ")[0] in _FRAMES and span.scope == semconv.SCOPE_NAME
 
 
 def _is_work(span: Span) -> bool:
