@@ -10,9 +10,10 @@ from support.engines import extend
 from support.hostile import RAN, exits, hostile_class, hostiles, made
 from torchspan import phase
 from torchspan._base.patching import Patches
-from torchspan.adapters import Ports, Provenance
+from torchspan.adapters import Ports, Provenance, dynamo
 from torchspan.adapters._machinery.apply import Wrappers
 from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.observed_functions import Observations
@@ -51,6 +52,7 @@ def wrappers(engine):
     ports, provenance = Ports.closed(), Provenance()
     factory = WrapperFactory(engine, provenance)
     follower = LoggerFollower(factory, str, Patches("tensorrt"))
+    frames = Frames(engine, None)
     return Wrappers(
         factory=factory,
         around={
@@ -63,6 +65,10 @@ def wrappers(engine):
             "parser:made": partial(tap_parser, factory),
             "engines:made": partial(tap_engine, factory),
             "log:line": partial(tap_log, factory, ports.redact),
+            "dynamo:reported": partial(dynamo.tap, engine, frames.report),
+            "dynamo:summarized": partial(dynamo.tap, engine, frames.summarize),
+            "dynamo:broke": partial(dynamo.tap, engine, frames.broke),
+            "dynamo:captured": partial(dynamo.tap, engine, frames.captured),
         },
         run=partial(wrap_run, factory, ports),
     )

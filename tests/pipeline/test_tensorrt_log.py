@@ -6,6 +6,7 @@ real builder is called, on its thread, as TensorRT hands over its own; everythin
 """
 
 import contextlib
+import json
 import logging
 import re
 import threading
@@ -375,8 +376,11 @@ def complain(network):
 
 
 def exported(exporter):
-    """Everything that left, as text."""
-    return "\n".join(span.to_json() for span in exporter.get_finished_spans()).lower()
+    """Everything that left, as text, but for the parameters that the export itself names."""
+    found = [json.loads(span.to_json()) for span in exporter.get_finished_spans()]
+    for span in found:
+        span["attributes"].pop("torch_tensorrt.inputs.names", None)
+    return json.dumps(found).lower()
 
 
 @pytest.mark.parametrize("settings", [{}, {"workspace_size": 1}], ids=["a build", "a failing build"])

@@ -109,8 +109,13 @@ def test_a_kind_lets_no_value_through_that_is_no_name(row, value):
     told = row.kind.reduced(value)
     if row.kind.title == "name of the program's span":  # in the file alone, which has the program's spans as well
         return
-    # Of a machine and of a job a name may have hyphens: who runs the program chose it, not the program.
-    allowed = r"[\w.-]+" if row.kind.title in {"name of a host", "id of a run"} else r"[\w.<>]+"
+    allowed = {
+        # Of a machine and of a job a name may have hyphens: who runs the program chose it, not the program.
+        "name of a host": r"[\w.-]+",
+        "id of a run": r"[\w.-]+",
+        # Dynamo quotes each text in a guard: what is not quoted is a name or an operator.
+        "guard": r"[A-Za-z_.]\w*(?:[-+*/%()\[\],.:=!<>&|~ ]+[A-Za-z_]\w*)*",
+    }.get(row.kind.title, r"[\w.<>]+")
     assert told != value or re.fullmatch(allowed, value)
 
 

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import itertools
 import pkgutil
+import re
 import types
 from collections.abc import Mapping
 from types import FunctionType, SimpleNamespace
@@ -166,6 +167,7 @@ def argument(parameter, given):
         "dict[str, Any]": {},
         "memoryview": memoryview(b"engine"),
         "_Hash": ("a", "b", "c"),
+        "re.Match[str] | None": re.match("(?P<module>a)(?P<qualname>b)(?P<reason>c)", "abc"),
     }
     return fixed.get(kind, given)
 

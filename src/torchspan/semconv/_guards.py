@@ -56,6 +56,8 @@ _TOKEN = re.compile(
 )
 _LITERALS = frozenset({"True", "False", "None", "inf", "nan"})
 _REPEATED = re.compile(r"\?(?:\s*\?)+")
+_PATH = re.compile(r"^\s*/|:/|~/|\.\./")
+"""No expression has a slash there; a path or an address has. Dynamo quotes texts, so it is in none of its guards."""
 _CLAUSES = re.compile(r"( and | or )")
 _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 
@@ -66,6 +68,8 @@ def _expression(text: str) -> str:
 
 
 def _clause(text: str) -> str:
+    if _PATH.search(text):
+        return UNKNOWN
     about_sizes = _SIZES.search(text) is not None
     told: list[str] = []
     for token in _TOKEN.finditer(text):

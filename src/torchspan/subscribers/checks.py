@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection
+from types import UnionType
 from typing import Any
 
 from torchspan import phase
@@ -37,7 +38,7 @@ def check_record_scope(scope: object) -> None:
     if isinstance(scope, Phase):
         raise TypeError(f"scope must be a RecordScope, not {scope!r} (phases are fired by torchspan itself)")
     if not isinstance(scope, RecordScope):
-        raise TypeError(f"scope must be a RecordScope, not {scope!r}{_did_you_mean(scope)}")
+        raise TypeError(f"scope must be a RecordScope, not {scope!r}{_did_you_mean(scope, of=RecordScope)}")
 
 
 def checked_scopes(scopes: Any) -> frozenset[Scope]:
@@ -64,11 +65,11 @@ def _written() -> dict[Scope, str]:
     return written
 
 
-def _did_you_mean(value: object, form: str = "%s") -> str:
-    """A hint for a text that is close to a scope's name, or to its last part."""
+def _did_you_mean(value: object, form: str = "%s", of: type[Scope] | UnionType = Scope) -> str:
+    """A hint for a text that is close to the name of a scope of these types, or to its last part."""
     if not isinstance(value, str):
         return ""
-    written = _written()
+    written = {scope: name for scope, name in _written().items() if isinstance(scope, of)}
     names = {each.name.rpartition(".")[2].lower(): each for each in written}
     names.update({each.name.lower(): each for each in written})
     close = difflib.get_close_matches(value.lower(), names, 1)

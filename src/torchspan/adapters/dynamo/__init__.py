@@ -17,7 +17,7 @@ from torchspan.adapters._machinery.apply import apply_probes
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Call, Probe, Tap, signature_of
+from torchspan.probes import Call, Probe, Tap, Target, signature_of
 from torchspan.probes.dynamo import PROBES
 
 LIBRARY = "torch._dynamo"
@@ -62,11 +62,17 @@ def _codes_of_events() -> Iterator[CodeType]:
 
 
 def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: Probe, original: Any) -> Any:
-    """The original, whose call the handler of the row has first."""
+    """The original, whose call the handler of the row has first; Dynamo traces neither."""
     if not isinstance(probe.action, Tap):
         raise TypeError(f"{probe.target} is no tap")
-    handle, name, guard = taps[probe.action.handler], f"following {probe.target}", engine.guard
-    signature = signature_of(original)
+    observed = tap(engine, taps[probe.action.handler], probe.target, original)
+    sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
+    return observed
+
+
+def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
+    """The original, whose call `handle` has first."""
+    name, guard, signature = f"following {target}", engine.guard, signature_of(original)
 
     @functools.wraps(original)
     def observed(*args: Any, **kwargs: Any) -> Any:
@@ -74,5 +80,4 @@ def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: P
             _dynamo_safety.undisturbed(guard.call, name, handle, Call(signature, args, kwargs))
         return original(*args, **kwargs)
 
-    sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed

@@ -173,6 +173,8 @@ class Frames:
     def report(self, call: Call) -> None:
         """Dynamo reports that something begins (`ph` is `B`) or ends (`E`): `name`, with `args`."""
         report = call.args[0]
+        if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
+            return
         name, args, kind = report["name"], report["args"], report["ph"]
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
@@ -205,9 +207,9 @@ class Frames:
     def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
         open_ = self._thread.open
         if name == FRAME:
-            open_.append(self._begin_frame(str(args.get("compile_id")), observed))
+            open_.append(self._begin_frame(_compile_id(args), observed))
         elif name == BACKWARD:
-            open_.append(self._begin_backward(str(args.get("compile_id")), observed))
+            open_.append(self._begin_backward(_compile_id(args), observed))
         elif not open_ or name == _WHOLE:
             return
         elif isinstance(open_[-1], _Unobserved):
@@ -355,3 +357,7 @@ class Frames:
         """By the clock of the compilation that is going on."""
         around = self._innermost(_OpenCompilation)
         return 0 if around is None or around.event is None else around.event.anchor.now_ns()
+
+
+def _compile_id(args: Mapping[str, Any]) -> str:
+    return reading.text(args.get("compile_id")) or "None"
