@@ -364,7 +364,8 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     monkeypatch.setattr("torchspan._bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
-    monkeypatch.delitem(sys.modules, "torchspan.observers", raising=False)  # another test's
+    for library in ("torchspan.observers", "torch._dynamo", "torch.export._trace"):  # another test's
+        monkeypatch.delitem(sys.modules, library, raising=False)
     instrument().uninstrument()
     assert consequences(caplog) == [
         "torchspan failed to instrument torch_tensorrt; continuing without tracing it.",
