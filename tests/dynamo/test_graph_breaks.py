@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 
 from support import compiled
 from torchspan.probes.describe import graph_breaks, recompiles
@@ -220,7 +221,9 @@ def counts(read, name):
         ("not ___dict_contains('secret', L['d'])", "contents", "not ___dict_contains(?, d)"),
         ("___check_type_id(L['x'], 94), type=<class 'Secret'>", "type", "___check_type_id(x, ?), type=<class ?>"),
         ("___check_obj_id(L['x'], 94123)", "identity", "___check_obj_id(x, ?)"),
-        ("GLOBAL_STATE changed: grad_mode ", "state", None),
+        ("GLOBAL_STATE changed: grad_mode ", "state", "GLOBAL_STATE changed: grad_mode"),
+        ("GLOBAL_STATE changed: grad_mode secret", "state", "GLOBAL_STATE changed: grad_mode ?"),
+        ("the secret of Alice", "other", "the ? of ?"),
         ("'it's' 'secret", "other", "?"),
     ],
 )
@@ -250,3 +253,15 @@ def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, t
 )
 def test_each_type_of_graph_break_has_one_class(kind, expected):
     assert graph_breaks.class_of(kind) == expected
+
+
+def test_a_backward_graph_that_fails_is_counted_with_its_error(metrics):
+    def failing(_graph, _inputs):
+        raise ValueError("ulterior secret of the program")
+
+    compiler = aot_autograd(fw_compiler=lambda graph, _inputs: graph, bw_compiler=failing)
+    total = torch.compile(compiled.product, backend=compiler)(torch.ones(3, 3, requires_grad=True))
+    with pytest.raises(Exception, match="ulterior"):
+        total.backward()
+    (point,) = metrics.read()["torch.compile.backward.duration"]
+    assert (point.count, dict(point.attributes)) == (1, {"error.type": "ValueError"})

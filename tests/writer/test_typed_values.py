@@ -49,7 +49,7 @@ def test_no_row_of_strings_lets_a_canary_through(engine, exporter, row):
     value = [CANARY] if row.type == "string[]" else CANARY
     event = engine.open(phase.COMPILE, {row: value})
     event.additions[row] = value
-    event.occurrences.append(Occurrence(row.event or semconv.LOG_EVENT, event.start_ns, {row: value}))
+    event.occurrences.append(Occurrence((*row.events, semconv.LOG_EVENT)[0], event.start_ns, {row: value}))
     engine.close(event)
     (span,) = exporter.get_finished_spans()
     assert row in span.attributes

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from torchspan._base.bounds import cut
+from torchspan._base.templates import template
 from torchspan.semconv._values import UNKNOWN, Kind
 
 _LIMIT = 256
@@ -43,6 +45,14 @@ _TENSOR = re.compile(
 )
 """What Dynamo says of a tensor that differs (torch/csrc/dynamo/guards.cpp)."""
 
+_STATE = re.compile(r"(?P<begin>GLOBAL_STATE changed: )(?P<states>.*)")
+_STATES = frozenset(
+    {"grad_mode", "torch_function", "deterministic_algorithms", "deterministic_algorithms_warn_only", "allow_tf32"}
+    | {"allow_fp16_reduce", "allow_bf16_reduce", "num_threads", "default_dtype", "autocast"}
+)
+"""Settings of PyTorch's by their names in guards.cpp."""
+_TYPE = re.compile(r"(?P<check>.*), type=<class .*>")
+
 _TOKEN = re.compile(
     r"""\b[LG]\[(?P<quote>['"])(?P<name>[A-Za-z_]\w*)(?P=quote)\]"""
     r"""|(?P<text>[rbuf]{0,2}(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\w*)"""
@@ -56,8 +66,6 @@ _TOKEN = re.compile(
 )
 _LITERALS = frozenset({"True", "False", "None", "inf", "nan"})
 _REPEATED = re.compile(r"\?(?:\s*\?)+")
-_PATH = re.compile(r"^\s*/|:/|~/|\.\./")
-"""No expression has a slash there; a path or an address has. Dynamo quotes texts, so it is in none of its guards."""
 _CLAUSES = re.compile(r"( and | or )")
 _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 
@@ -68,8 +76,6 @@ def _expression(text: str) -> str:
 
 
 def _clause(text: str) -> str:
-    if _PATH.search(text):
-        return UNKNOWN
     about_sizes = _SIZES.search(text) is not None
     told: list[str] = []
     for token in _TOKEN.finditer(text):
@@ -87,12 +93,41 @@ def _clause(text: str) -> str:
     return "".join(told)
 
 
+def _other(line: str) -> str:
+    state = _STATE.fullmatch(line)
+    if state is not None:
+        words = (word if word in _STATES else UNKNOWN for word in state["states"].split())
+        return f"{state['begin']}{' '.join(words)}"[:_LIMIT]
+    of_type = _TYPE.fullmatch(line)
+    if of_type is not None:
+        return f"{_condition(of_type['check'], _LIMIT)}, type=<class {UNKNOWN}>"
+    return _condition(line, _LIMIT)
+
+
+def _condition(text: str, limit: int) -> str:
+    """An expression; any other text, as which no guard is known, is reduced like a message."""
+    told = _expression(text)
+    if not _is_expression(told):
+        words = template(text)
+        told = _expression(words)
+        told = told if _is_expression(told) else words
+    return told if len(told) <= limit else UNKNOWN
+
+
+def _is_expression(told: str) -> bool:
+    try:
+        ast.parse(told.replace(UNKNOWN, " _ ").strip(), mode="eval")
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
+
+
 def _reduced(text: str) -> str:
     line = text.partition("\n")[0][: 4 * _LIMIT]
     found = _TENSOR.fullmatch(line)
     if found is None:
-        return _expression(line)[:_LIMIT]
-    source = _expression(found["source"])[: _LIMIT // 2]
+        return _other(line)
+    source = _condition(found["source"], _LIMIT // 2)
     told = found["told"]
     for each in ("expected", "actual"):
         if found[each] is not None and found[each] not in _SCALAR_TYPES:
@@ -109,7 +144,8 @@ class Guard(Kind):
     leaves = (
         "The condition that did not hold, in Dynamo's words: names of variables and attributes, operators, sizes, "
         "strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch at index 0. expected 3, "
-        f"actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). At most {_LIMIT} characters."
+        f"actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no expression is a template. "
+        f"At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
 

@@ -40,7 +40,7 @@ CODE_FUNCTION = Attribute(
     phase.OBSERVED,
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event=("exception", "torch.compile.graph_break"),
+    event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     at_start=True,
     kind=Identifier(),
 )
@@ -53,7 +53,7 @@ CODE_FILE = Attribute(
     "folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event=("exception", "torch.compile.graph_break"),
+    event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     kind=Place(),
 )
 CODE_LINE = Attribute(
@@ -62,7 +62,7 @@ CODE_LINE = Attribute(
     "The line in the file that `code.file.path` names; on the span of a frame, the function's first.",
     phase.COMPILE_FRAME,
     *_HAS_PLACE,
-    event=("exception", "torch.compile.graph_break"),
+    event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
 )
 
 PROCESS_PID = Attribute(
