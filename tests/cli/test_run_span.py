@@ -2,6 +2,7 @@
 """The span `torchspan.run`, and the line about a program that was killed."""
 
 import os
+import shlex
 import sys
 
 from support import span_file
@@ -72,7 +73,16 @@ def forward():
 forward()
 """)
     crashed = shell("run", "--quiet", "--output", "x.jsonl", "--", sys.executable, "model.py")
-    below = shell("run", "--quiet", "--output", "y.jsonl", "--", "sh", "-c", f"{sys.executable} model.py 2>&1; exit 5")
+    below = shell(
+        "run",
+        "--quiet",
+        "--output",
+        "y.jsonl",
+        "--",
+        "sh",
+        "-c",
+        f"{shlex.quote(sys.executable)} model.py 2>&1; exit 5",
+    )
 
     assert (crashed.returncode, below.returncode) == (-11, 5)
     assert crashed.stderr == "torchspan: SIGSEGV in tensorrt.build_engine at model.py:11 in forward\n"

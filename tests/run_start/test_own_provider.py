@@ -2,6 +2,7 @@
 """A program that sets no tracer provider: `run`'s own, which is never the global one."""
 
 import json
+import shlex
 import sys
 
 SPANS = """
@@ -114,8 +115,8 @@ def test_no_word_of_a_command_line_becomes_the_service_but_a_plain_name(program)
     for name in names:
         (app.folder / name).write_text(SPANS)
     for words, expected in (
-        (["sh", "-c", f"HF_TOKEN=hf_SECRETsecret DB_PASSWORD=hunter2 {sys.executable} app.py"], "app.py"),
-        (["sh", "-c", f"{sys.executable} - hunter2.py < app.py"], "python"),
+        (["sh", "-c", f"HF_TOKEN=hf_SECRETsecret DB_PASSWORD=hunter2 {shlex.quote(sys.executable)} app.py"], "app.py"),
+        (["sh", "-c", f"{shlex.quote(sys.executable)} - hunter2.py < app.py"], "python"),
         (["env", "TOKEN=sk-live.py", sys.executable, "app.py", "-m", "SECRET message"], "app.py"),
         ([sys.executable, names[0]], "python"),
         ([sys.executable, names[1]], "python"),

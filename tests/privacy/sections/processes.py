@@ -4,6 +4,7 @@
 import json
 import multiprocessing
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def _scripts(place, body, environ):
     for command in (
         [sys.executable, str(text)],
         [sys.executable, str(identifier)],
-        ["sh", "-c", f"HF_TOKEN={place('child.shell.command')} {sys.executable} -m {module}"],
+        ["sh", "-c", f"HF_TOKEN={place('child.shell.command')} {shlex.quote(sys.executable)} -m {module}"],
     ):
         _run(command, env=environ, cwd=place.folder)
 
