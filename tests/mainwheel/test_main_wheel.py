@@ -213,6 +213,7 @@ def test_runs_and_torch_compile_are_told_as_with_the_other_wheel(result):
     assert run_.attributes["torch_tensorrt.execute.first"] is True
     names = [span.name for span in below(result.spans, "torch.compile")]
     assert names.count("tensorrt.build_engine") == 1
-    assert names[1] == "torch_tensorrt.compile"
+    assert names[1] == "torch.compile_frame"
+    assert names.index("torch_tensorrt.compile") == names.index("torch.compile_phase backend_compile") + 1
     (compilation,) = [span for span in below(result.spans, "first") if span.name == "torch_tensorrt.compile"]
     assert compilation.attributes["tensorrt.package"] == "tensorrt"
