@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import shlex
 import stat
 import subprocess
 import sys
@@ -220,7 +221,7 @@ def test_a_line_may_not_take_longer_than_a_second_however_little_its_reader_take
 
 @pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="there are no names of descriptors")
 def test_process_substitution_gets_the_spans(tmp_path):
-    command = f"{sys.executable} -c '{PROGRAM}' >(cat > {tmp_path}/received; touch {tmp_path}/done)"
+    command = f"{shlex.quote(sys.executable)} -c '{PROGRAM}' >(cat > {tmp_path}/received; touch {tmp_path}/done)"
     command = command.replace("{processor}", "SimpleSpanProcessor(FileSpanExporter(sys.argv[1]))")
     subprocess.run(["bash", "-c", f"{command}; wait $!"], timeout=60, check=True, stdout=subprocess.DEVNULL)
     assert names((tmp_path / "received").read_text()) == ["work"]

@@ -17,8 +17,10 @@ import local
 import running
 import services
 
+# The line after the first is a command for the shell, and a text for Python: no path with a space can stand in the first.
 STAND_IN = """\
-#!{python} -S
+#!/bin/sh
+"exec" "{python}" "-S" "$0" "$@"
 import http.server, json, os, pathlib, re, sys, threading, time
 
 here, name = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
