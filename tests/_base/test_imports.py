@@ -18,6 +18,10 @@ NAMES = ("watched_outer", "watched_inner", "watched_broken")
 def modules(tmp_path, monkeypatch):
     """Writes modules that can be imported; they are gone after the test."""
     monkeypatch.syspath_prepend(tmp_path)
+    # After a change of sys.path coverage looks at it again when the next new file runs, and takes away what other threads import
+    # meanwhile.
+    (tmp_path / "first_file.py").touch()
+    importlib.import_module("first_file")
 
     def write(**sources):
         for name, source in sources.items():
@@ -25,7 +29,7 @@ def modules(tmp_path, monkeypatch):
         importlib.invalidate_caches()
 
     yield write
-    for name in NAMES:
+    for name in (*NAMES, "first_file"):
         sys.modules.pop(name, None)
 
 
