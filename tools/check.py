@@ -11,8 +11,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import contract
@@ -140,17 +141,25 @@ class _Building:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[file.fileno()], start_new_session=True
             )
+        # The checks go on after its end, which would otherwise be seen at theirs.
+        self._waiting = threading.Thread(target=self._wait, daemon=True)
+        self._waiting.start()
         return self
+
+    def _wait(self):
+        self._process.wait()
+        self._ended = time.monotonic()
 
     def outcome(self):
         """Wait for its end. Returns passed or FAILED, and the seconds that it took."""
-        status = self._process.wait()
-        return "FAILED" if status else "passed", time.monotonic() - self._begun
+        self._waiting.join()
+        return "FAILED" if self._process.returncode else "passed", self._ended - self._begun
 
     def __exit__(self, *_):
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
-            self._process.wait()
+        if self._waiting.is_alive():
+            with suppress(ProcessLookupError):  # it has just ended
+                os.killpg(self._process.pid, signal.SIGTERM)
+            self._waiting.join()
 
 
 if __name__ == "__main__":
