@@ -17,6 +17,7 @@ from support.emitted import EMITTED
 from support.metrics import Metrics
 from support.needs import Needs
 from support.run_log import RunLog
+from support.unmeasured import Unmeasured
 from torchspan import TorchspanInstrumentor, _settings
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
@@ -104,6 +105,7 @@ def nothing_is_left_over():
 def pytest_configure(config):
     config.pluginmanager.register(RunLog(config))
     config.pluginmanager.register(Needs(config))
+    config.pluginmanager.register(Unmeasured())
 
 
 def pytest_collection_modifyitems(items):
