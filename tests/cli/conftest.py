@@ -51,10 +51,13 @@ class Recording:
         scope=semconv.SCOPE_NAME,
         error=None,
         description=None,
+        events=(),
     ):
         tracer = self._provider.get_tracer(scope)
         context = trace.set_span_in_context(parent) if parent is not None else None
         span = tracer.start_span(name, context, attributes=attributes, start_time=START_NS + round(start_ms * 1e6))
+        for event, facts in events:
+            span.add_event(event, facts, timestamp=START_NS + round(start_ms * 1e6))
         if error is not None:
             kind, message = error
             span.set_status(trace.Status(trace.StatusCode.ERROR, description))

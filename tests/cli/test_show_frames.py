@@ -12,7 +12,9 @@ from torchspan.cli.waterfall import _frames
 def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(recording, torchspan):
     facts = {s.CODE_FUNCTION: "forward", s.COMPILE_ID: "0/1", s.FRAME_OUTCOME: "compiled"}
     reason = "tensor 'x' size mismatch at index 0. expected 3, actual 4"
-    frame = recording.span("torch.compile_frame", 0, 100, {**facts, s.RECOMPILE_REASON: reason})
+    frame = recording.span(
+        "torch.compile_frame", 0, 100, {**facts, s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: reason}
+    )
     phase = {s.COMPILE_PHASE_NAME: "backend_compile"}
     backend = recording.span("torch.compile_phase backend_compile", 0, 60, phase, parent=frame)
     inside = {s.COMPILE_PHASE_NAME: "inductor_compile"}
@@ -24,7 +26,18 @@ def test_the_line_of_a_frame_names_the_function_and_why_it_was_compiled_again(re
         "   └─ inductor_compile                                ██████             40.0 ms",
         "Own time  compile_frame 40.0 ms 40 %, inductor_compile 40.0 ms 40 %,",
         "          backend_compile 20.0 ms 20 %",
+        "Dynamo    40 % of this frame is Dynamo itself",
+        "          Recompiled in forward: size of argument x, axis 0 (3, then 4):",
+        "          torch._dynamo.mark_dynamic(x, 0)",
     ]
+
+
+def test_the_rest_of_a_function_after_a_graph_break_is_named_by_the_function_and_its_line(recording, torchspan):
+    facts = {s.CODE_FUNCTION: "torch_dynamo_resume_in_forward_at_19", s.COMPILE_ID: "1/0"}
+    recording.span("torch.compile_frame", 0, 100, {**facts, s.FRAME_OUTCOME: "compiled"})
+    assert torchspan("show", recording.path)[1].splitlines()[1] == (
+        "torch.compile_frame · forward from line 19 1/0        ████████████████    100 ms"
+    )
 
 
 @pytest.mark.parametrize(
@@ -46,4 +59,4 @@ def test_each_graph_break_is_named_with_its_place_and_class():
     facts = {s.CODE_FILE: "model.py", s.CODE_LINE: 41, s.GRAPH_BREAK_CLASS: "data_dependent_branch"}
     events = [SimpleNamespace(name=s.GRAPH_BREAK_EVENT, attributes=each) for each in (facts, {})]
     span = SimpleNamespace(name="torch.compile_frame", attributes={}, events=events)
-    assert _frames.notes(span) == ["graph break at model.py:41: data dependent branch", "graph break: other"]
+    assert _frames.notes(span) == ["graph break at model.py:41: data-dependent branch", "graph break: other"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The at most five answers under a waterfall: where the time went, what fell back and why, what the cache did."""
+"""The at most six answers under a waterfall: where the time went, what Dynamo did, what fell back, what the cache did."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall import _frame_answer, _labels
 from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
 from torchspan.cli.waterfall._cache_answer import cache_answers
 from torchspan.cli.waterfall._error_answer import error_answers
@@ -18,6 +18,8 @@ from torchspan.cli.waterfall._units import duration, plural, share, times
 from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 
 MOST_ANSWERS = 5
+"""That of torch.compile is not among them."""
+_ORDER = ("Own time", _frame_answer.HEAD, "Fallback", "Cache", "Error")
 _LARGEST = 3
 _KINDS = 5
 """Kinds of operators that an answer names; the others are counted."""
@@ -47,8 +49,9 @@ _COLLECTING = (
 
 
 def answers(trace: Trace) -> list[Answer]:
-    """At most five, none of them empty: time, fallback (a line for each reason), cache, error."""
+    """At most six, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error."""
     nodes = list(trace.nodes())
+    frames = _frame_answer.frame_answers(nodes)
     around = [*_time(nodes), *cache_answers(nodes), *error_answers(nodes)]
     fallback = _fallback(nodes)
     room = MOST_ANSWERS - len(around)
@@ -58,9 +61,7 @@ def answers(trace: Trace) -> list[Answer]:
             *fallback[: room - 1],
             Answer("Fallback", (words(f"{rest}; see the lines above"),), style=Style.FALLBACK),
         ]
-    return sorted(
-        [*around, *fallback], key=lambda answer: ("Own time", "Fallback", "Cache", "Error").index(answer.head)
-    )
+    return sorted([*around, *frames, *fallback], key=lambda answer: _ORDER.index(answer.head))
 
 
 def _time(nodes: list[Node]) -> list[Answer]:

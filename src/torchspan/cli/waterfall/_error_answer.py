@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Code, listed, words
+from torchspan.cli.waterfall._places import source_line
 from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import plural, times
 from torchspan.traces import Attributes, Node
@@ -90,22 +89,11 @@ def _operator(attributes: Attributes) -> Iterator[Paragraph]:
 
 
 def _place(attributes: Attributes) -> Paragraph:
-    """`model.py:12 in forward`, the path from the current folder on if the file is below it; empty without a place."""
-    file, line, function = (
-        attributes.get(key) for key in (semconv.CODE_FILE, semconv.CODE_LINE, semconv.CODE_FUNCTION)
-    )
-    if not file:
+    """`model.py:12 in forward`; empty without a place."""
+    place, function = source_line(attributes), attributes.get(semconv.CODE_FUNCTION)
+    if not place:
         return ()
-    shown = str(file).removeprefix(_current_folder())
-    return (f"{shown}:{line}" if line is not None else shown, *(("in", str(function)) if function else ()))
-
-
-def _current_folder() -> str:
-    """What the paths below the current folder begin with; empty where there is none."""
-    try:
-        return str(Path.cwd()).rstrip(os.sep) + os.sep
-    except OSError:  # it was deleted
-        return ""
+    return (place, *(("in", str(function)) if function else ()))
 
 
 def _blocking(attributes: Attributes) -> Paragraph:

@@ -3,16 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 
 from torchspan import phase, semconv
-from torchspan.semconv.torch import FrameOutcome
-from torchspan.traces import Span
+from torchspan.cli.waterfall._places import source_line
+from torchspan.semconv.torch import BreakClass, FrameOutcome
+from torchspan.traces import Attributes, Span
+
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)")
+"""What Dynamo calls the rest of a function after a graph break (torch/_dynamo/resume_execution.py)."""
 
 _ENDINGS = {
     FrameOutcome.SKIPPED: "runs eagerly",
     FrameOutcome.LIMIT: "runs eagerly from now on: the recompile limit is reached",
     FrameOutcome.FALLEN_BACK: "fell back to eager",
+}
+_BREAKS = {
+    BreakClass.DATA_DEPENDENT_BRANCH: "data-dependent branch",
+    BreakClass.DATA_DEPENDENT_VALUE: "data-dependent value",
 }
 
 
@@ -20,8 +28,26 @@ def subject(span: Span) -> str:
     """`forward 0/1`: the function and Dynamo's compile id; empty for another span than a frame's or a backward graph's."""
     if span.name not in {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name}:
         return ""
-    found = (span.attributes.get(key) for key in (semconv.CODE_FUNCTION, semconv.COMPILE_ID))
-    return " ".join(str(each) for each in found if each)
+    compile_id = span.attributes.get(semconv.COMPILE_ID)
+    return " ".join(filter(None, (function(span.attributes), str(compile_id) if compile_id else "")))
+
+
+def function(attributes: Attributes) -> str:
+    """`forward`, or `forward from line 19` for what is left of it after a graph break; empty where it is not known."""
+    name = str(attributes.get(semconv.CODE_FUNCTION) or "")
+    resumed = _RESUMED.fullmatch(name)
+    return name if resumed is None else f"{resumed[1]} from line {resumed[2]}"
+
+
+def is_resumed(attributes: Attributes) -> bool:
+    """Whether the frame is what is left of a function after a graph break."""
+    return _RESUMED.fullmatch(str(attributes.get(semconv.CODE_FUNCTION) or "")) is not None
+
+
+def graph_break(attributes: Attributes) -> str:
+    """`graph break at model.py:41: data-dependent branch`, of the attributes of its event."""
+    place, kind = source_line(attributes), str(attributes.get(semconv.GRAPH_BREAK_CLASS) or BreakClass.OTHER)
+    return f"graph break{f' at {place}' if place else ''}: {_BREAKS.get(kind, kind.replace('_', ' '))}"
 
 
 def notes(span: Span) -> list[str]:
@@ -30,12 +56,6 @@ def notes(span: Span) -> list[str]:
     reason, outcome = (span.attributes.get(key) for key in (semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME))
     if span.name == phase.COMPILE_FRAME.name and reason:
         found.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
-    found += [_graph_break(each.attributes.get) for each in span.events if each.name == semconv.GRAPH_BREAK_EVENT]
+    found += [graph_break(each.attributes) for each in span.events if each.name == semconv.GRAPH_BREAK_EVENT]
     ending = _ENDINGS.get(str(outcome))
     return [*found, *([] if ending is None else [ending])]
-
-
-def _graph_break(get: Callable[[str], object]) -> str:
-    file, line = get(semconv.CODE_FILE), get(semconv.CODE_LINE)
-    place = f" at {file}:{line}" if file and line else ""
-    return f"graph break{place}: {str(get(semconv.GRAPH_BREAK_CLASS) or 'other').replace('_', ' ')}"

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer about torch.compile: Dynamo's own share of the time, and why frames broke, ran eagerly or were compiled again."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall import _frames
+from torchspan.cli.waterfall._answer import Answer, Code, words
+from torchspan.cli.waterfall._units import plural, share, times
+from torchspan.semconv.torch import BreakClass, FrameOutcome, GuardClass
+from torchspan.traces import Attributes, Node, at_or_below
+
+HEAD = "Dynamo"
+Paragraph = tuple[str, ...]
+
+_NOTABLE = 0.1
+"""The share of the time from which on Dynamo's is said."""
+_MOST = 6
+"""Paragraphs about frames; the others are counted."""
+_MOST_VALUES = 5
+_BACKEND = "backend_compile"
+_EAGER_LIMIT = "torch._dynamo.config."
+
+_FORMS = {
+    GuardClass.SIZE: re.compile(r"tensor '(.*)' size mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
+    GuardClass.STRIDE: re.compile(r"tensor '(.*)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
+    GuardClass.RANK: re.compile(r"tensor '(.*)' rank mismatch()\. expected (\S+), actual (\S+)"),
+    GuardClass.DTYPE: re.compile(r"tensor '(.*)' dtype mismatch()\. expected (\S+), actual (\S+)"),
+    GuardClass.VALUE: re.compile(r"(\w+)() [=!]= \S+"),
+}
+"""What is said of a guard that failed: the name, the axis, and two values where it has them."""
+
+_WORDS = {
+    GuardClass.SIZE: "size",
+    GuardClass.STRIDE: "stride",
+    GuardClass.RANK: "rank",
+    GuardClass.DTYPE: "data type",
+    GuardClass.VALUE: "value",
+}
+_ADVICE = {
+    GuardClass.SIZE: words("torch.compile(dynamic=True)"),
+    GuardClass.STRIDE: words("one memory layout in all calls"),
+    GuardClass.RANK: words("one rank in all calls"),
+    GuardClass.DTYPE: words("one data type in all calls"),
+    GuardClass.DEVICE: words("one device in all calls"),
+    GuardClass.REQUIRES_GRAD: words("one requires_grad in all calls"),
+    GuardClass.TYPE: words("one type in all calls"),
+    GuardClass.VALUE: words("pass it as a tensor, or keep it constant"),
+    GuardClass.IDENTITY: words("the same object in all calls"),
+    GuardClass.CONTENTS: words("the same length and keys in all calls"),
+    GuardClass.STATE: words("the same settings of PyTorch in all calls"),
+    GuardClass.BACKEND: words("one torch.compile of the function"),
+}
+"""What would avoid a recompilation, by what the guard is about that failed."""
+
+_BREAK_ADVICE = {
+    BreakClass.DATA_DEPENDENT_BRANCH: "torch.where or torch.cond keep one graph",
+    BreakClass.SKIPPED_FUNCTION: "call it outside of what is compiled",
+    BreakClass.BUILTIN: "call it outside of what is compiled",
+    BreakClass.CONTEXT_MANAGER: "enter it outside of what is compiled",
+}
+_CAPTURES = (
+    ("Unsupported Tensor.item() call", "torch._dynamo.config.capture_scalar_outputs=True keeps one graph"),
+    ("Dynamic shape operator", "torch._dynamo.config.capture_dynamic_output_shape_ops=True keeps one graph"),
+)
+"""What avoids a graph break about the values of a tensor, by the beginning of PyTorch's type of it."""
+
+
+@dataclass
+class _Again:
+    """Frames that were compiled again, or reached the limit, for the same thing. values: of all of them, in order."""
+
+    advice: Paragraph
+    functions: Counter[str] = field(default_factory=Counter)
+    values: dict[str, None] = field(default_factory=dict)
+
+
+def frame_answers(nodes: Sequence[Node]) -> list[Answer]:
+    """At most one answer; none without a frame of torch.compile that there is something to say about."""
+    frames = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
+    said = [*_limits(frames), *_fallen_back(frames), *_recompiles(frames), *_breaks(nodes)]
+    if len(said) > _MOST:
+        said = [*said[: _MOST - 1], words(f"{plural(len(said) - _MOST + 1, 'further reason')}; see the lines above")]
+    paragraphs = (*_dynamos_share(nodes), *said)
+    return [Answer(HEAD, paragraphs, style=Style.FALLBACK if said else Style.PLAIN)] if paragraphs else []
+
+
+# --- time -------------------------------------------------------------------------------------------------------
+def _dynamos_share(nodes: Sequence[Node]) -> Iterator[Paragraph]:
+    """The time in frames that is not the backend's."""
+    left_out = at_or_below(nodes, lambda node: node.is_stand_in)
+    own: set[int] = set()
+    total = dynamos = 0.0
+    for node in nodes:
+        span = node.span
+        if span.name == phase.COMPILE_FRAME.name or (_is_phase(node) and id(node.parent) in own):
+            own.add(id(node))
+        if id(node) not in left_out:
+            total += node.self_ns()
+            dynamos += node.self_ns() if id(node) in own else 0
+    if dynamos >= _NOTABLE * total > 0:
+        yield words(f"{share(dynamos, total)} of {_whole(nodes)} is Dynamo itself")
+
+
+def _is_phase(node: Node) -> bool:
+    name = node.span.attributes.get(semconv.COMPILE_PHASE_NAME)
+    return name is not None and name != _BACKEND
+
+
+def _whole(nodes: Sequence[Node]) -> str:
+    """What all the time was spent on."""
+    if nodes[0].span.name == phase.COMPILE_FRAME.name:
+        return "this frame"
+    is_again = any(semconv.RECOMPILE_REASON in node.span.attributes for node in nodes)
+    return "this call" if is_again else "the first call"
+
+
+# --- frames -----------------------------------------------------------------------------------------------------
+def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
+    reached = [each for each in frames if each.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
+    for subject, again in _grouped(reached, lambda each: each.get(semconv.RECOMPILE_LIMIT)):
+        setting = next((each[semconv.RECOMPILE_LIMIT] for each in reached if semconv.RECOMPILE_LIMIT in each), None)
+        yield (
+            *words(f"Recompile limit reached in {_functions(again)}: {subject}{_values(again)};"),
+            *words("calls with others run eagerly"),
+            *(words(f"until {_EAGER_LIMIT}{setting} is larger") if setting else ()),
+        )
+
+
+def _fallen_back(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
+    fallen = Counter(
+        (_named(each), str(each.get(semconv.COMPILE_FAILURE_TYPE) or ""))
+        for each in frames
+        if each.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK
+    )
+    for (name, failure), count in fallen.items():
+        yield words(f"Fell back to eager in {_often(name, count)}{f': {failure}' if failure else ''}")
+
+
+def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
+    again = [
+        each
+        for each in frames
+        if each.get(semconv.RECOMPILE_REASON) and each.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
+    ]
+    for subject, each in _grouped(again):
+        said = f"Recompiled in {_functions(each)}: {subject}{_values(each)}"
+        yield (*words(f"{said}:" if each.advice else said), *each.advice)
+
+
+def _grouped(
+    frames: Sequence[Attributes], also: Callable[[Attributes], object] = lambda _: None
+) -> Iterator[tuple[str, _Again]]:
+    """What the guard that failed is about, with the frames for which it is the same."""
+    found: dict[tuple[str, Paragraph, object], _Again] = {}
+    for each in frames:
+        subject, values, advice = _guard(each)
+        again = found.setdefault((subject, advice, also(each)), _Again(advice))
+        again.functions[_named(each)] += 1
+        again.values.update(dict.fromkeys(values))
+    for (subject, _, _), again in found.items():
+        yield subject, again
+
+
+def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
+    """What a guard that failed is about, its values before and now, and what avoids the recompilation."""
+    text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
+    form = _FORMS.get(kind)
+    found = None if form is None else form.match(text)
+    advice = _ADVICE.get(kind, ())
+    if found is None:
+        return text, (), advice
+    name, axis, *values = found.groups()
+    is_argument = name.isidentifier() and not _frames.is_resumed(frame)
+    if kind == GuardClass.SIZE and is_argument:
+        advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
+    told = f"argument {name}" if is_argument else "a value of the stack" if name.startswith("___stack") else name
+    return f"{_WORDS[kind]} of {told}{f', axis {axis}' if axis else ''}", values, advice
+
+
+def _values(again: _Again) -> str:
+    values = list(again.values)
+    if not values:
+        return ""
+    first, *others = [*values[:_MOST_VALUES], *(["…"] if len(values) > _MOST_VALUES else [])]
+    return f" ({first}, then {', '.join(others)})" if others else f" ({first})"
+
+
+def _functions(again: _Again) -> str:
+    return ", ".join(_often(name, count) for name, count in again.functions.items())
+
+
+def _named(frame: Attributes) -> str:
+    return _frames.function(frame) or "a frame"
+
+
+def _often(text: str, count: int) -> str:
+    return f"{text} {times(count)}" if count > 1 else text
+
+
+# --- graph breaks -----------------------------------------------------------------------------------------------
+def _breaks(nodes: Sequence[Node]) -> Iterator[Paragraph]:
+    found: Counter[str] = Counter()
+    for node in nodes:
+        if node.span.name == phase.COMPILE_FRAME.name:
+            events = [each.attributes for each in node.span.events if each.name == semconv.GRAPH_BREAK_EVENT]
+            found.update(_break(each, node.span.attributes) for each in events)
+    for text, count in found.items():
+        yield words(_often(text, count))
+
+
+def _break(event: Attributes, frame: Attributes) -> str:
+    text = _frames.graph_break(event)
+    api, function = event.get(semconv.DECLARED_API), event.get(semconv.DECLARED_FUNCTION)
+    if api:
+        text += f" by {api}{f' of {function}' if function else ''}"
+    if event.get(semconv.GRAPH_BREAK_SKIPS) is True:
+        text += f", so all of {_named(frame)} runs eagerly"
+    kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
+    advice = _BREAK_ADVICE.get(kind) or next((told for begin, told in _CAPTURES if type_.startswith(begin)), None)
+    return f"G{text[1:]}{f'; {advice}' if advice else ''}"
