@@ -423,6 +423,39 @@ def test_an_export_that_failed_names_the_dimensions_and_the_place(recording, tor
     ]
 
 
+def test_an_export_that_failed_says_why_in_one_sentence(recording, torchspan):
+    reason = "a condition depends on the result of torch.ops.aten.item.default, at net.py:12 in forward"
+    export = recording.span(
+        "torch.export", 0, 100, {s.EXPORT_FAILED_REASON: reason, **NODE}, error=("torch.fx.Unclear", None)
+    )
+    recording.span("torch.export.trace", 0, 90, parent=export, error=("torch.fx.Unclear", "Eq(?)"))
+    assert error_lines(torchspan, recording) == [
+        "Error     torch.fx.Unclear in export: a condition depends on the result of",
+        "          torch.ops.aten.item.default, at net.py:12 in forward",
+    ]
+
+
+def test_an_export_that_violates_several_constraints_names_each(recording, torchspan):
+    violated = ["inputs[0].shape[0]: specialized to a constant", "inputs[0].shape[1]: specialized to a constant"]
+    facts = {
+        s.EXPORT_FAILED_REASON: f"constraint violated: {violated[0]} and others",
+        s.VIOLATED_CONSTRAINTS: violated,
+    }
+    recording.span("torch.export", 0, 100, facts, error=("UserError", "Constraints violated (?)!"))
+    assert error_lines(torchspan, recording) == [
+        "Error     UserError in export: constraint violated: inputs[0].shape[0]:",
+        "          specialized to a constant and others",
+        "          inputs[0].shape[0]: specialized to a constant,",
+        "          inputs[0].shape[1]: specialized to a constant",
+    ]
+
+
+def test_an_exception_of_the_models_in_an_export_keeps_its_message(recording, torchspan):
+    facts = {s.EXPORT_FAILED_REASON: "ValueError was raised, at net.py:12 in forward"}
+    recording.span("torch.export", 0, 100, facts, error=("ValueError", "no luck"))
+    assert error_lines(torchspan, recording) == ["Error     ValueError in export: no luck"]
+
+
 def test_an_exception_whose_message_is_not_recorded_says_where_it_was_raised(recording, torchspan):
     span = recording._provider.get_tracer(s.SCOPE_NAME).start_span("torch_tensorrt.construct_network")
     place = {s.CODE_FILE: "/app/converters.py", s.CODE_LINE: 21, s.CODE_FUNCTION: "app.converters.convert_erfcx"}

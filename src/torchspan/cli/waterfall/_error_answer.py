@@ -35,11 +35,37 @@ def error_answers(nodes: list[Node]) -> list[Answer]:
     if not innermost:
         return []
     node = innermost[0]
-    kind, message = _labels.error(node.span)
     more = f" (+ {len(innermost) - 1} more)" if len(innermost) > 1 else ""
+    export = _failed_export(node)
+    paragraphs = _of_exception(node, more) if export is None else _of_export(export, more)
+    return [Answer("Error", tuple(paragraphs), style=Style.ERROR)]
+
+
+def _failed_export(node: Node) -> Node | None:
+    """The export, or the trace, that failed for what failed in the node, and says more than that an exception was raised."""
+    failed: Node | None = node
+    while failed is not None and semconv.EXPORT_FAILED_REASON not in failed.span.attributes:
+        failed = failed.parent
+    if failed is None or semconv.ExportFailure.RAISED in str(failed.span.attributes[semconv.EXPORT_FAILED_REASON]):
+        return None
+    return failed
+
+
+def _of_export(node: Node, more: str) -> Iterator[Paragraph]:
+    """Why it failed, with the line of the program."""
+    attributes = node.span.attributes
+    kind, _ = _labels.error(node.span)
+    yield words(f"{kind} in {_labels.short(node.span)}{more}: {attributes[semconv.EXPORT_FAILED_REASON]}")
+    constraints = _labels.strings(attributes, semconv.VIOLATED_CONSTRAINTS)
+    if len(constraints) > 1:
+        yield listed(constraints)
+
+
+def _of_exception(node: Node, more: str) -> Iterator[Paragraph]:
+    kind, message = _labels.error(node.span)
     said = f"{kind} in {_labels.short(node.span)}{more}"
-    paragraphs = (words(f"{said}: {message}" if message else said), *_details(node, has_message=bool(message)))
-    return [Answer("Error", paragraphs, style=Style.ERROR)]
+    yield words(f"{said}: {message}" if message else said)
+    yield from _details(node, has_message=bool(message))
 
 
 def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
