@@ -16,10 +16,16 @@ def documents():
     """The files, by their names: JSON with the panels numbered in their order."""
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
 
-    from dashboards import bridge_health, compiles, runtime
+    from dashboards import bridge_health, compiles, runtime, torch_compile
 
     made = {}
-    for name, module in (("compiles", compiles), ("runtime", runtime), ("bridge-health", bridge_health)):
+    modules = {
+        "compiles": compiles,
+        "torch-compile": torch_compile,
+        "runtime": runtime,
+        "bridge-health": bridge_health,
+    }
+    for name, module in modules.items():
         content = json.loads(JSONEncoder().encode(module.made().build()))
         for number, panel in enumerate(content["panels"], 1):
             panel["id"] = number

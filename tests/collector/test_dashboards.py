@@ -23,11 +23,12 @@ DASHBOARDS = {
 }
 
 
-def test_there_are_three_dashboards_with_fixed_addresses():
+def test_there_are_four_dashboards_with_fixed_addresses():
     assert {name: each["uid"] for name, each in DASHBOARDS.items()} == {
         "bridge-health": "torchspan-bridge-health",
         "compiles": "torchspan-compiles",
         "runtime": "torchspan-runtime",
+        "torch-compile": "torchspan-torch-compile",
     }
 
 
@@ -56,6 +57,28 @@ def test_compiles_has_a_panel_for_each_question_about_compilations():
         "Operators in PyTorch",
         "Subgraphs in PyTorch",
         "Slowest compilations",
+    ]
+
+
+def test_torch_compile_has_a_panel_for_each_question_about_frames():
+    assert [each["title"] for each in panels(DASHBOARDS["torch-compile"])] == [
+        "Frames",
+        "Frames over time",
+        "Recompile limits reached",
+        "Recompilations",
+        "Recompilations over time",
+        "Graph breaks",
+        "Graph breaks over time",
+        "Duration of frames",
+        "Duration of backward graphs",
+        "Duration by phase",
+        "Time by phase",
+        "Cache hit ratio",
+        "Lookups in AOTAutograd's cache",
+        "Lookups in Inductor's cache",
+        "Frames that were compiled again",
+        "Frames whose graph broke",
+        "Slowest frames",
     ]
 
 

@@ -73,3 +73,12 @@ def opens_a_file(x):
 
 def depends_on_a_setting(x, settings):
     return x + 1 if settings["ulterior"] == "secret of the program" else x - 1
+
+
+def halves(x):
+    return x / 2
+
+
+def square(x):
+    """Inductor's code for it calls an operator: no C++ is compiled."""
+    return x @ x

@@ -18,15 +18,22 @@ from google.protobuf import json_format
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-STEPS = ("good", "cached", "fallback", "failing")
-"""What a process can be asked for, each once or more; an engine cache is shared by processes of one folder.
+STEPS = ("good", "cached", "fallback", "failing", "frames")
+"""What a process can be asked for, each once or more; an engine cache is shared by processes of one folder. `INDUCTOR` is a
+further one.
 
 good: a compilation with the engine cache, then three runs below a SERVER span `POST /predict` of the program, the last with
 another shape, and one that raises because of its shape. cached: the same model again, whose engine comes from the
 cache, below such a SERVER span, and a run. fallback: a model with an operator that has no converter, and two runs of its two
 engines, the second of which no span is around; then two runs of an execution context of the program's own below a SERVER span,
-and one that raises. failing: a compilation that raises for such an operator, below a span `job` of the program.
+and one that raises. failing: a compilation that raises for such an operator, below a span `job` of the program. frames: what
+torch.compile does without Torch-TensorRT, below such a span: graph breaks, a recompilation for a size, a recompile limit, a backward
+graph, a function without a graph, a backend that fails, caught and not.
 """
+IN_PROCESSES = (("good",), ("cached",), ("fallback",), ("failing", "frames"))
+"""The same steps for processes that end after one or two."""
+INDUCTOR = "inductor"
+"""A step: the same graph three times for Inductor, whose own cache has it the second time, and AOTAutograd's the third."""
 FAULTS = {"KNOWN_COMPILES_FAULTS": "1"}
 """Variables of a process in which an exporter loses the spans `torch_tensorrt.partition`, and one callback raises for each compilation."""
 TRACES, METRICS = "spans.jsonl", "metrics.jsonl"
@@ -141,6 +148,7 @@ def process(folder, environment, *, cache=None):
         "PYTHONPATH": os.pathsep.join(filter(None, [tests, clean.get("PYTHONPATH", "")])),
         "TMPDIR": str(folder),
         "OTEL_METRIC_EXPORT_INTERVAL": "3600000",  # exports are asked for
+        "TORCHINDUCTOR_COMPILE_THREADS": "1",  # no processes of its own
         **environment,
     }
     with (folder / "stderr.txt").open("w", encoding="utf-8") as said:
@@ -179,12 +187,13 @@ def one_process(folder, environment, steps=STEPS, *, after_each=lambda: None, wh
     return [known.emitted]
 
 
-def process_each(folder, environment, steps=STEPS):
-    """Do each step in a process of its own that ends after it, one after the other; what each of them emitted."""
+def process_each(folder, environment, processes=IN_PROCESSES):
+    """Do the steps in processes that end after theirs, one after the other; what each of them emitted."""
     cache, done = Path(folder) / "engine-cache", []
-    for number, step in enumerate(steps):
-        with process(Path(folder) / f"{number}-{step}", environment, cache=cache) as known:
-            known.do(step)
+    for number, steps in enumerate(processes):
+        with process(Path(folder) / f"{number}-{steps[0]}", environment, cache=cache) as known:
+            for step in steps:
+                known.do(step)
             assert known.end() == 0, known.said()
         done.append(known.emitted)
     return done
@@ -331,6 +340,46 @@ class _Work:
             except AssertionError as error:
                 return [type(error).__name__]
         raise RuntimeError("it compiled")
+
+    def frames(self):
+        from support import compiled
+
+        config, ones = self._torch._dynamo.config, self._torch.ones(3, 3)
+        run = self._compiled
+
+        def failing(_graph, _inputs):
+            raise ValueError("no graph is good enough")
+
+        with self._tracer.start_as_current_span("job"):
+            results = [_numbers(run(compiled.breaks_twice)(ones)), run(compiled.without_a_tensor)(ones)]
+            sized = run(compiled.plain, dynamic=False)
+            results += [_numbers(sized(self._torch.ones(rows, 3))) for rows in (1, 2)]
+            with config.patch(recompile_limit=2):
+                limited = run(compiled.adds, dynamic=False)
+                results += [_numbers(limited(ones, number)) for number in range(4)]
+            run(compiled.product, backend="aot_eager")(self._torch.ones(3, 3, requires_grad=True)).backward()
+            try:
+                run(compiled.halves, backend=failing)(ones)
+            except Exception as error:
+                results.append(type(error).__name__)
+            with config.patch(suppress_errors=True):
+                results.append(_numbers(run(compiled.halves, backend=failing)(ones)))
+        return results
+
+    def inductor(self):
+        from support import compiled
+
+        results = []
+        with self._tracer.start_as_current_span("job"):
+            for of_autograd in (True, False, True):
+                self._torch._dynamo.reset()
+                with self._torch._functorch.config.patch(enable_autograd_cache=of_autograd):
+                    function = self._compiled(compiled.square, backend="inductor")
+                    results.append(_numbers(function(self._torch.ones(3, 3))))
+        return results
+
+    def _compiled(self, function, *, backend="eager", **options):
+        return self._torch.compile(function, backend=backend, **options)
 
     def _runs_of_a_context(self, module):
         """As a program does that uses TensorRT without Torch-TensorRT."""

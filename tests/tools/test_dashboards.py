@@ -41,7 +41,7 @@ def test_the_check_fails_for_dashboards_that_are_not_current(tmp_path, monkeypat
     assert sorted(each.name for each in (tmp_path / "dashboards").iterdir()) == sorted(generate_dashboards.documents())
 
 
-@pytest.mark.parametrize("name", ["compiles", "runtime", "bridge-health"])
+@pytest.mark.parametrize("name", ["compiles", "torch-compile", "runtime", "bridge-health"])
 def test_grafanas_foundation_sdk_reads_them_without_loss(made, name):
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.cog.plugins import register_default_plugins

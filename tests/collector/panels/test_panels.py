@@ -2,7 +2,7 @@
 """Every query of every panel, in the real programs, against the figure computed from the spans that were emitted.
 
 The known set of compilations runs twice: in one process that lives on, the service `one`, and in four that end after one step
-each, the service `four`. Both send to one Collector, which a Prometheus reads.
+or two each, the service `four`. Both send to one Collector, which a Prometheus reads.
 """
 
 import bisect
@@ -24,6 +24,8 @@ pytestmark = pytest.mark.needs("otelcol-torchspan", "prometheus")
 
 COMPILE, CONVERT, LOOKUP = "torch_tensorrt.compile", "torch_tensorrt.convert", "torch_tensorrt.engine_cache.lookup"
 RUN, CONTEXT_RUN = "torch_tensorrt.execute", "tensorrt.execute"
+FRAME, BACKWARD, FRAME_PHASE = "torch.compile_frame", "torch.compile_backward", "torch.compile_phase"
+FRAME_OUTCOMES = {"compiled", "skipped", "limit", "fallen_back", "failed"}
 UNSEEN = 2
 """Runs of engines that have no span: the second ones of the step `fallback`, for each time that it is done."""
 SLOW_RUN_S = 0.25
@@ -89,7 +91,10 @@ def known(tmp_path_factory):
                 ):
                     folder = tmp_path_factory.mktemp(service)
                     environment = exporting_to(collector, service)
-                    options = {"after_each": read, "while_it_builds": read_while_it_builds} if service == "one" else {}
+                    options = {}
+                    if service == "one":
+                        steps = (*known_compiles.STEPS, known_compiles.INDUCTOR)
+                        options = {"steps": steps, "after_each": read, "while_it_builds": read_while_it_builds}
                     known.emitted[service] = run(folder, environment, **options)
                 kept = len([span for trace in decided(all_spans(known))[True] for span in trace])
                 backend.wait_for(lambda receiver: len(receiver.spans()) >= kept)
@@ -181,6 +186,7 @@ class Figures:
         self.conversions = named(self.spans, CONVERT)
         self.lookups = named(self.spans, LOOKUP)
         self.runs, self.context_runs = named(self.spans, RUN), named(self.spans, CONTEXT_RUN)
+        self.frames, self.backwards = named(self.spans, FRAME), named(self.spans, BACKWARD)
 
     def outcomes(self):
         return Exactly(counted(self.compilations, lambda span: labels(torch_tensorrt_compile_outcome=outcome(span))))
@@ -193,8 +199,8 @@ class Figures:
         return InBucket(share, grouped(self.compilations, of()), metrics.LONG_S)
 
     def phases(self):
-        others = (COMPILE, RUN, CONTEXT_RUN, "torchspan.import", "torchspan.progress")
-        return [span for span in self.own if span.name not in others]
+        others = (COMPILE, FRAME, BACKWARD, FRAME_PHASE, RUN, CONTEXT_RUN, "torchspan.import", "torchspan.progress")
+        return [span for span in self.own if span.phase not in others]
 
     def phase_quantile(self, share):
         return InBucket(share, grouped(self.phases(), of_phase), metrics.LONG_S)
@@ -244,6 +250,54 @@ class Figures:
             for reason, number in zip(reasons, numbers, strict=True):
                 totals[labels(torch_tensorrt_fallback_reason_class=reason)] += number
         return Exactly(totals)
+
+    def frame_outcomes(self):
+        return Exactly(counted(self.frames, of(torch_compile_outcome="torch.compile.outcome")))
+
+    def frame_quantile(self, share):
+        return InBucket(share, grouped(self.frames, of()), metrics.LONG_S)
+
+    def again(self):
+        """Frames that were to be compiled again."""
+        return [span for span in self.frames if "torch.compile.recompile.class" in span.attributes]
+
+    def backward_quantile(self, share):
+        return InBucket(share, grouped(self.backwards, of()), metrics.LONG_S)
+
+    def frame_phases(self):
+        return [span for span in self.own if span.phase == FRAME_PHASE]
+
+    def frame_phase_quantile(self, share):
+        return InBucket(share, grouped(self.frame_phases(), of_frame_phase), metrics.LONG_S)
+
+    def frame_phase_sums(self):
+        return Exactly(added_up(self.frame_phases(), of_frame_phase, lambda span: span.duration_s))
+
+    def frames_with(self, key):
+        """How many frames have each value of an attribute that most do not have."""
+        having = [span for span in self.frames if key in span.attributes]
+        return Exactly(counted(having, lambda span: labels(**{key.replace(".", "_"): span.attributes[key]})))
+
+    def graph_breaks(self):
+        totals = defaultdict(int)
+        for span in self.frames:
+            classes = span.attributes.get("torch.compile.graph_break.classes", ())
+            for kind, number in zip(classes, span.attributes.get("torch.compile.graph_break.counts", ()), strict=True):
+                totals[labels(torch_compile_graph_break_class=kind)] += number
+        return Exactly(totals)
+
+    def graph_lookups(self, cache):
+        key = f"torch.compile.cache.{cache}"
+        return [span for span in (*self.frames, *self.backwards) if key in span.attributes]
+
+    def graph_lookups_by_result(self, cache):
+        name, key = f"torch_compile_cache_{cache}", f"torch.compile.cache.{cache}"
+        return Exactly(counted(self.graph_lookups(cache), of(**{name: key})))
+
+    def graph_hit_ratio(self, cache):
+        results = counted(self.graph_lookups(cache), lambda span: span.attributes[f"torch.compile.cache.{cache}"])
+        used = results["hit"] + results["miss"]
+        return Levels({labels(): results["hit"] / used} if used else {})
 
     def run_counts(self):
         return Exactly({labels(): len(self.runs) + UNSEEN})
@@ -342,6 +396,7 @@ def of(**keys):
 
 of_result = of(torch_tensorrt_engine_cache_result="torch_tensorrt.engine_cache.result")
 of_error = of(error_type="error.type")
+of_frame_phase = of(torch_compile_phase_name="torch.compile.phase.name")
 
 
 def of_phase(span):
@@ -382,6 +437,31 @@ EXPECTED = {
     ("compiles", "Duration of conversions by cache result", "A"): lambda known: known.conversion_quantile(PERCENTILE),
     ("compiles", "Operators in PyTorch", "A"): lambda known: known.fallback("operators"),
     ("compiles", "Subgraphs in PyTorch", "A"): lambda known: known.fallback("subgraphs"),
+    ("torch-compile", "Frames", "A"): Figures.frame_outcomes,
+    ("torch-compile", "Frames over time", "A"): Figures.frame_outcomes,
+    ("torch-compile", "Recompile limits reached", "A"): lambda known: known.frames_with(
+        "torch.compile.recompile.limit"
+    ),
+    ("torch-compile", "Recompilations", "A"): lambda known: known.frames_with("torch.compile.recompile.class"),
+    ("torch-compile", "Recompilations over time", "A"): lambda known: known.frames_with(
+        "torch.compile.recompile.class"
+    ),
+    ("torch-compile", "Graph breaks", "A"): Figures.graph_breaks,
+    ("torch-compile", "Graph breaks over time", "A"): Figures.graph_breaks,
+    ("torch-compile", "Duration of frames", "A"): lambda known: known.frame_quantile(0.5),
+    ("torch-compile", "Duration of frames", "B"): lambda known: known.frame_quantile(0.95),
+    ("torch-compile", "Duration of frames", "C"): lambda known: known.frame_quantile(0.99),
+    ("torch-compile", "Duration of backward graphs", "A"): lambda known: known.backward_quantile(0.5),
+    ("torch-compile", "Duration of backward graphs", "B"): lambda known: known.backward_quantile(0.95),
+    ("torch-compile", "Duration of backward graphs", "C"): lambda known: known.backward_quantile(0.99),
+    ("torch-compile", "Duration by phase", "A"): lambda known: known.frame_phase_quantile(PERCENTILE),
+    ("torch-compile", "Time by phase", "A"): Figures.frame_phase_sums,
+    ("torch-compile", "Cache hit ratio", "A"): lambda known: known.graph_hit_ratio("aotautograd"),
+    ("torch-compile", "Cache hit ratio", "B"): lambda known: known.graph_hit_ratio("inductor"),
+    ("torch-compile", "Lookups in AOTAutograd's cache", "A"): lambda known: known.graph_lookups_by_result(
+        "aotautograd"
+    ),
+    ("torch-compile", "Lookups in Inductor's cache", "A"): lambda known: known.graph_lookups_by_result("inductor"),
     ("runtime", "Runs", "A"): Figures.run_counts,
     ("runtime", "Runs", "B"): Figures.context_run_counts,
     ("runtime", "Latency of engines", "A"): lambda known: known.run_quantile(0.5),
@@ -430,8 +510,17 @@ def ids(targets):
 
 def test_the_set_has_what_figures_are_about(known):
     spans = known.of("one").spans
-    assert {"torchspan.progress", "torchspan.import", RUN, CONTEXT_RUN, LOOKUP} <= {span.name for span in spans}
+    assert {"torchspan.progress", "torchspan.import", RUN, CONTEXT_RUN, LOOKUP, BACKWARD} <= {
+        span.name for span in spans
+    }
+    for cache in ("aotautograd", "inductor"):
+        lookups = known.of("one").graph_lookups(cache)
+        assert {span.attributes[f"torch.compile.cache.{cache}"] for span in lookups} >= {"hit", "miss"}
     for service in SERVICES:
+        frames = known.of(service).frames
+        assert {span.attributes["torch.compile.outcome"] for span in frames} == FRAME_OUTCOMES
+        reasons = {span.attributes["torch.compile.recompile.class"] for span in known.of(service).again()}
+        assert reasons == {"size", "value"}
         outcomes = sorted(map(outcome, known.of(service).compilations))
         assert outcomes == ["complete", "complete", "failed", "fallback"]
     assert [len(known.emitted[service]) for service in SERVICES] == [1, 4]
@@ -597,8 +686,28 @@ def of_engine(known):
     )
 
 
+OF_CODE = ("code.function.name", "code.file.path", "code.line.number")
+
+
+def recompiled_frames_found(known):
+    keys = ("torch.compile.recompile.class", "torch.compile.recompile.reason", "torch.compile.outcome", *OF_CODE)
+    return shown(known.again(), *keys)
+
+
+def broken_frames_found(known):
+    broken = [span for span in known.frames if "torch.compile.graph_break.classes" in span.attributes]
+    return shown(broken, "torch.compile.outcome", *OF_CODE)
+
+
+def frames_found(known):
+    return shown(known.frames, "torch.compile.id", "torch.compile.outcome", *OF_CODE)
+
+
 FOUND = {
     ("compiles", "Slowest compilations", "A"): compilations_found,
+    ("torch-compile", "Frames that were compiled again", "A"): recompiled_frames_found,
+    ("torch-compile", "Frames whose graph broke", "A"): broken_frames_found,
+    ("torch-compile", "Slowest frames", "A"): frames_found,
     ("runtime", "Traces of failed runs", "A"): failed_runs_found,
 }
 """(dashboard, panel, query) -> the spans that a search must find."""

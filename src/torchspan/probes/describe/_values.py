@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from torchspan import semconv
@@ -247,3 +248,8 @@ def stand_in(thing: Any) -> dict[str, Any]:
 def known(facts: Mapping[str, Any]) -> dict[str, Any]:
     """`facts` without those that are None: what is unknown has no attribute."""
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def first_match(classes: Iterable[tuple[str, str]], text: str, otherwise: str) -> str:
+    """The class of the first expression that the text matches at its beginning. classes: expression and class."""
+    return next((name for form, name in classes if re.match(form, text)), otherwise)

@@ -12,7 +12,7 @@ from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place
-from torchspan.probes.describe._values import known
+from torchspan.probes.describe._values import first_match, known
 from torchspan.semconv.torch import BreakClass, Declared
 
 _SKIPS = "Failed to handle graph break gracefully"
@@ -77,7 +77,7 @@ def of_reason(reason: str, kind: str | None = None) -> Facts:
 
 def class_of(kind: str) -> str:
     """The class of a type of graph break (torch/_dynamo/graph_break_registry.json)."""
-    return next((name for form, name in _CLASSES if re.match(form, kind)), BreakClass.OTHER)
+    return first_match(_CLASSES, kind, BreakClass.OTHER)
 
 
 def _type(reason: str) -> str | None:

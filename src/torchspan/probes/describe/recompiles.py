@@ -9,7 +9,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
-from torchspan.probes.describe._values import known
+from torchspan.probes.describe._values import first_match, known
 from torchspan.semconv.torch import GuardClass
 
 KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)
@@ -54,7 +54,7 @@ def recompile(metrics: object) -> Facts:
 
 def class_of(guard: str) -> str:
     """The class of a guard that failed."""
-    return next((name for form, name in _CLASSES if re.match(form, guard)), GuardClass.OTHER)
+    return first_match(_CLASSES, guard, GuardClass.OTHER)
 
 
 def limit(metrics: object) -> Facts:
