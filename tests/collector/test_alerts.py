@@ -102,6 +102,10 @@ COUNTERS = {
         f'torch_tensorrt_fallback_subgraphs_total{{{APP},torch_tensorrt_fallback_reason_class="compile_failed"}}',
         {"job": "app"},
     ),
+    "TorchspanRecompileLimitReached": (
+        f'torch_compile_limits_reached_total{{{APP},torch_compile_recompile_limit="recompile_limit"}}',
+        {"job": "app", "torch_compile_recompile_limit": "recompile_limit"},
+    ),
     "TorchspanSpansDropped": (
         f'torchspan_span_dropped_total{{{APP},torchspan_dropped_reason="queue"}}',
         {"job": "app", "torchspan_dropped_reason": "queue"},
@@ -317,6 +321,9 @@ def test_every_alert_fires_in_a_real_prometheus_for_what_a_program_measured(inst
                 }
             )
             engine.close(compilation)
+            frame = engine.open(phase.COMPILE_FRAME, {})
+            frame.additions[semconv.RECOMPILE_LIMIT] = "recompile_limit"
+            engine.close(frame)
             meters.force_flush()
             backend.status = 400  # the backend will never take it
             made = otlp.Ids(1)

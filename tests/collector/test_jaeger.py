@@ -9,6 +9,7 @@ import urllib.request
 from collections import defaultdict
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from support import backends, otlp
 from torchspan import phase, semconv
@@ -17,7 +18,16 @@ PAGE = (backends.CONFIGURATIONS.parent / "docs" / "jaeger.md").read_text(encodin
 SEARCHES = dict(re.findall(r"^\| ([^|]+) \| `(/search\?[^`]+)` \|$", PAGE, re.MULTILINE))
 ERROR = {"status": otlp.ERROR}
 COMPILE, BUILD, RUN = "torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"
+FRAME = "torch.compile_frame"
 KEEP = {"torchspan.keep": True}
+
+
+def graph_break(kind):
+    return Span.Event(
+        name="torch.compile.graph_break", attributes=otlp.pairs({"torch.compile.graph_break.class": kind})
+    )
+
+
 SPANS = {
     # which: name, duration in ms, attributes, other fields
     "short": (COMPILE, 59_000, {**KEEP, "torch_tensorrt.model.class": "Net"}, {}),
@@ -50,6 +60,34 @@ SPANS = {
     "run": (RUN, 249, {}, {}),
     "slow run": (RUN, 251, {}, {}),
     "failed run": (RUN, 1, {}, ERROR),
+    "for a size": (
+        FRAME,
+        100,
+        {
+            **KEEP,
+            "torch.compile.id": "0/1",
+            "torch.compile.outcome": "compiled",
+            "torch.compile.recompile.class": "size",
+        },
+        {"events": [graph_break("requested")]},
+    ),
+    "for a value": (
+        FRAME,
+        100,
+        {
+            **KEEP,
+            "torch.compile.id": "0/2",
+            "torch.compile.outcome": "limit",
+            "torch.compile.recompile.class": "value",
+        },
+        {},
+    ),
+    "fallen back": (
+        FRAME,
+        100,
+        {**KEEP, "torch.compile.outcome": "fallen_back"},
+        {"events": [graph_break("requested"), graph_break("data_dependent_branch")]},
+    ),
     "slow request": ("POST /predict", 700_000, {}, {}),
     "failed request": ("POST /predict", 1, {}, ERROR),
 }
@@ -66,6 +104,11 @@ FOUND = {
     "Progress of builds, also of those that have not ended": {"progress"},
     "Engines that came from the cache": {"hit"},
     "Engines that the cache had, and that were built again": {"rejected"},
+    "Frames of `torch.compile` that were compiled again for another size": {"for a size"},
+    "Frames that reached a recompile limit": {"for a value"},
+    "Frames that failed and run eagerly": {"fallen back"},
+    "Frames whose graph broke at a branch about a tensor's values": {"fallen back"},
+    "One frame, by the compile id that a log or tlparse names": {"for a size"},
     "Slow runs of engines": {"slow run"},
     "Runs that failed": {"failed run"},
     "Work for which TensorRT had too little memory": {"build"},

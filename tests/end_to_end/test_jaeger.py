@@ -26,7 +26,13 @@ def test_the_set_has_each_part_of_a_span_that_is_compared(sent):
     spans = sent.emitted["grpc"].spans()
     assert [span.status.code for span in spans if span.name == "torch_tensorrt.compile"] == [0, 0, 0, otlp.ERROR.code]
     assert {span.name for span in spans if not span.parent_span_id} >= {"torch_tensorrt.compile", "POST /predict"}
-    assert {event.name for span in spans for event in span.events} == {"exception", "torchspan.observer"}
+    assert {event.name for span in spans for event in span.events} == {
+        "exception",
+        "torchspan.observer",
+        "torch.compile.graph_break",
+        "torch.compile.recompile",
+        "torch.compile.recompile_limit",
+    }
     assert any(span.links for span in spans)
     assert {each.value.WhichOneof("value") for span in spans for each in span.attributes} == {
         *("string_value", "int_value", "double_value", "bool_value", "array_value")

@@ -55,7 +55,7 @@ def test_of_a_span_with_every_part_tempo_loses_what_is_known_and_nothing_else(se
 
 # --- the page of searches -----------------------------------------------------------------------------------------
 
-COMPILE, RUN = "torch_tensorrt.compile", "torch_tensorrt.execute"
+COMPILE, RUN, FRAME = "torch_tensorrt.compile", "torch_tensorrt.execute", "torch.compile_frame"
 OPERATOR = "torch.ops.aten.special_i1e.default"
 
 
@@ -69,6 +69,8 @@ class Seen:
         self.failed = span.status.code == otlp.ERROR.code
         self.is_server = span.kind == span.SPAN_KIND_SERVER
         self.events = {event.name for event in span.events}
+        breaks = [event for event in span.events if event.name == "torch.compile.graph_break"]
+        self.breaks = {receiver.mapping(event.attributes)["torch.compile.graph_break.class"] for event in breaks}
         self.links = {link.trace_id.hex() for link in span.links}
         self._parent_id, self._by_id = span.parent_span_id.hex(), by_id
 
@@ -78,6 +80,9 @@ class Seen:
 
     def is_compilation(self):
         return self.name == COMPILE
+
+    def is_frame(self):
+        return self.name == FRAME
 
     def is_phase(self):
         return self.name.startswith(("torch.", "torch_tensorrt.", "tensorrt."))
@@ -143,6 +148,17 @@ FOUND = {
         span.failed and any(each.is_compilation() and each.failed for each in span.around())
     ),
     "Runs of engines that failed": lambda span: span.name == RUN and span.failed,
+    "Frames that were compiled again": lambda span: (
+        span.is_frame() and "torch.compile.recompile.class" in span.attributes
+    ),
+    "Frames that reached a recompile limit": lambda span: (
+        span.is_frame() and "torch.compile.recompile.limit" in span.attributes
+    ),
+    "Graph breaks": lambda span: bool(span.breaks),
+    "Graph breaks that the program did not ask for": lambda span: bool(span.breaks - {"requested", "disabled"}),
+    "Frames that failed and run eagerly": lambda span: (
+        span.is_frame() and span.attributes["torch.compile.outcome"] == "fallen_back"
+    ),
     "Exceptions": lambda span: "exception" in span.events,
     "What the engine cache answered": lambda span: span.name == "torch_tensorrt.engine_cache.lookup",
 }
@@ -169,6 +185,23 @@ def test_the_search_for_requests_that_waited_finds_the_spans_of_the_requests(sen
     expected = {each.id for span in seen if span.is_compilation() for each in span.around() if each.is_server}
     assert len(expected) == 2
     assert search(sent, QUERIES["Requests that waited for a compilation"]).keys() == expected
+
+
+@needs_tempo
+def test_the_search_for_requests_that_waited_for_frames_finds_the_spans_of_the_requests(sent, seen):
+    expected = {each.id for span in seen if span.is_frame() for each in span.around() if each.is_server}
+    assert len(expected) == 2
+    assert search(sent, QUERIES["Requests that waited for torch.compile"]).keys() == expected
+
+
+@needs_tempo
+def test_the_search_for_graph_breaks_shows_their_class_their_type_and_their_line(sent):
+    found = search(sent, QUERIES["Graph breaks"]).values()
+    keys = ("torch.compile.graph_break.class", "torch.compile.graph_break.type", "code.line.number")
+    assert {tuple(next(iter(each[key].values())) for key in keys) for each in found} == {
+        ("requested", "Call to `torch._dynamo.graph_break()`", "17"),
+        ("data_dependent_branch", "Data-dependent branching", "18"),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -265,6 +298,11 @@ MEASURED = {
     "Compilations by outcome": lambda spans: Counter(
         "error" if span.failed else "unset" for span in spans if span.is_compilation()
     ),
+    "Recompilations by what the guard is about": lambda spans: Counter(
+        span.attributes["torch.compile.recompile.class"]
+        for span in spans
+        if "torch.compile.recompile.class" in span.attributes
+    ),
     "The longest compilation of each model": lambda spans: {
         model: longest(each).seconds
         for model, each in by(
@@ -289,6 +327,7 @@ def test_a_figure_of_the_page_is_the_one_of_the_spans(sent, seen, heading):
 def test_every_query_of_the_page_is_tested_above():
     others = {
         "Requests that waited for a compilation",
+        "Requests that waited for torch.compile",
         "What is compiling now",
         "Runs of the engines of a compilation",
     }

@@ -27,7 +27,7 @@ another shape, and one that raises because of its shape. cached: the same model 
 cache, below such a SERVER span, and a run. fallback: a model with an operator that has no converter, and two runs of its two
 engines, the second of which no span is around; then two runs of an execution context of the program's own below a SERVER span,
 and one that raises. failing: a compilation that raises for such an operator, below a span `job` of the program. frames: what
-torch.compile does without Torch-TensorRT, below such a span: graph breaks, a recompilation for a size, a recompile limit, a backward
+torch.compile does without Torch-TensorRT, below such a SERVER span: graph breaks, a recompilation for a size, a recompile limit, a backward
 graph, a function without a graph, a backend that fails, caught and not.
 """
 IN_PROCESSES = (("good",), ("cached",), ("fallback",), ("failing", "frames"))
@@ -350,7 +350,7 @@ class _Work:
         def failing(_graph, _inputs):
             raise ValueError("no graph is good enough")
 
-        with self._tracer.start_as_current_span("job"):
+        with self._request():
             results = [_numbers(run(compiled.breaks_twice)(ones)), run(compiled.without_a_tensor)(ones)]
             sized = run(compiled.plain, dynamic=False)
             results += [_numbers(sized(self._torch.ones(rows, 3))) for rows in (1, 2)]
