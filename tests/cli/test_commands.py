@@ -7,6 +7,7 @@ import pytest
 
 from torchspan import cli
 from torchspan.adapters import ResolvedProbe
+from torchspan.cli import probes
 from torchspan.cli._terminal import cells, printable, shorten
 from torchspan.cli.probes import summary, table
 from torchspan.cli.waterfall import _units as units
@@ -30,6 +31,16 @@ def test_every_command_explains_itself(word, capsys):
 
     assert exit_.value.code == 0
     assert capsys.readouterr().out.startswith(f"usage: torchspan {word}")
+
+
+def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_imported(monkeypatch):
+    imported = []
+    monkeypatch.setattr(probes.importlib.util, "find_spec", lambda name: name if name == "torch" else None)
+    monkeypatch.setattr(probes, "_import", imported.append)
+
+    probes.import_libraries()
+
+    assert imported == ["torch._dynamo", "torch.export._trace"]
 
 
 def test_an_unknown_command_is_a_usage_error(capsys):

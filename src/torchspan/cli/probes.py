@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
 _PLAIN = ("tensorrt", "tensorrt_rtx")
+_OF_TORCH = ("torch._dynamo", "torch.export._trace")
+"""Modules of PyTorch with hook points, which `import torch` leaves out."""
 
 
 class ProbesCommand:
     """Show the hook points, what resolved here and what not, and why each is there.
 
-    Imports what is installed here of torch_tensorrt, tensorrt and tensorrt_rtx; torch_tensorrt, where there is no GPU, as
-    torchspan.testing.without_gpu() does.
+    Imports what is installed here of torch_tensorrt, tensorrt, tensorrt_rtx and torch; torch_tensorrt, where there is no
+    GPU, as torchspan.testing.without_gpu() does.
     Exit status 1: a hook point that this version should have is absent, or nothing of these is installed.
     """
 
@@ -99,9 +101,14 @@ def _is_inside(version: str, supported: tuple[tuple[int, int], tuple[int, int]])
 
 
 def import_libraries() -> None:
-    """Import torch_tensorrt, with the stand-in where there is no GPU, and TensorRT. Raises CommandError where that fails."""
+    """Import torch_tensorrt, with the stand-in where there is no GPU, TensorRT, and what PyTorch compiles and exports with.
+
+    Raises CommandError where that fails.
+    """
     names = [name for name in (_LIBRARY, *_PLAIN) if importlib.util.find_spec(name) is not None]
-    if _LIBRARY in names and importlib.util.find_spec("torch") is None:
+    if importlib.util.find_spec("torch") is not None:
+        names.extend(_OF_TORCH)
+    elif _LIBRARY in names:
         names.remove(_LIBRARY)
     if not names:
         raise CommandError(

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from torchspan.cli.doctor import _libraries as libraries
 from torchspan.cli.doctor._check import State
 
 
@@ -39,8 +40,8 @@ def test_versions_come_from_metadata_and_nothing_is_imported(rows, distribution,
         "",
     )
     assert found["instrumentation.libraries"].summary.startswith(
-        "Traced once the program imports it: torch (the time of its import); torch_tensorrt (compilations, fallback, "
-        "engines and their runs); tensorrt_rtx (engine builds, and runs outside Torch-TensorRT)"
+        "Traced once the program imports it: torch (torch.compile, torch.export, and the time of their import); "
+        "torch_tensorrt (compilations, fallback, engines and their runs); tensorrt_rtx (engine builds, and runs outside Torch-TensorRT)"
     )
 
 
@@ -108,3 +109,19 @@ def test_requirements_that_mean_nothing_are_passed_over(rows, distribution, torc
     distribution("torch-tensorrt-rtx", "2.14.0", "torch ~~ what?", module="torch_tensorrt")
 
     assert rows()["libraries.torch_tensorrt"].state is State.OK
+
+
+def test_torch_alone_is_traced_and_a_note_says_what_is_not_there():
+    row = libraries._observed([libraries.TORCH])
+
+    assert row.state is State.NOTE
+    assert row.summary == (
+        "Traced once the program imports it: torch (torch.compile, torch.export, and the time of their import). Neither "
+        "torch_tensorrt nor TensorRT is installed here."
+    )
+
+
+def test_without_any_library_there_is_nothing_to_trace():
+    row = libraries._observed([])
+
+    assert (row.state, row.facts) == (State.WARNING, {"libraries": []})

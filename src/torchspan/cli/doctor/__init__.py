@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def checks() -> tuple[CheckFunction, ...]:
     """Every check, in the order of their rows: what is missing comes first."""
     from torchspan.cli.doctor import (
+        _compiling,
         _conflicts,
         _endpoints,
         _exit,
@@ -45,6 +46,7 @@ def checks() -> tuple[CheckFunction, ...]:
         _libraries.python,
         _libraries.libraries,
         _hooks.hooks,
+        _compiling.torch_compile,
         _plugins.sampler,
         _plugins.id_generator,
         _plugins.resource_detectors,

@@ -32,7 +32,7 @@ class Library(NamedTuple):
     does: str
 
 
-TORCH = Library("torch", ("torch",), "the time of its import")
+TORCH = Library("torch", ("torch",), "torch.compile, torch.export, and the time of their import")
 TORCH_TENSORRT = Library(
     "torch_tensorrt", ("torch-tensorrt", "torch-tensorrt-rtx"), "compilations, fallback, engines and their runs"
 )
@@ -144,17 +144,25 @@ def _tensorrt(library: Library, found: dict[str, str]) -> Check:
 def _observed(libraries: Sequence[Library]) -> Check:
     name = "instrumentation.libraries"
     facts = {"libraries": [each.module for each in libraries]}
-    if not [each for each in libraries if each is not TORCH]:
+    if not libraries:
         return Check(
             name,
             State.WARNING,
-            "Neither torch_tensorrt nor TensorRT is installed here: there is nothing to trace but a program's own functions.",
+            "Neither torch, torch_tensorrt nor TensorRT is installed here: there is nothing to trace but a program's own functions.",
             "Run doctor with the Python of the program that is to be traced, or install one of them: "
             "pip install 'torchspan[rtx]'",
             facts,
         )
-    texts = [f"{each.module} ({each.does})" for each in libraries]
-    return Check(name, State.OK, f"Traced once the program imports it: {'; '.join(texts)}.", facts=facts)
+    summary = f"Traced once the program imports it: {'; '.join(f'{each.module} ({each.does})' for each in libraries)}."
+    if libraries == [TORCH]:
+        return Check(
+            name,
+            State.NOTE,
+            f"{summary} Neither torch_tensorrt nor TensorRT is installed here.",
+            "To trace them: run doctor with the Python of the program, or pip install 'torchspan[rtx]'",
+            facts,
+        )
+    return Check(name, State.OK, summary, facts=facts)
 
 
 def _asked(package: str, torch: dict[str, str]) -> str:

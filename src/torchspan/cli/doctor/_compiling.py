@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of torch.compile can be observed here: PyTorch's own switches, and its records for tlparse."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+
+from torchspan.cli.doctor._check import Check, Context, State
+
+_OFF, _TRACE, _DEBUG = "TORCH_COMPILE_DISABLE", "TORCH_TRACE", "TORCH_COMPILE_DEBUG"
+
+
+def torch_compile(context: Context) -> Iterator[Check]:
+    """Nothing where PyTorch is not installed. A setting of PyTorch's that is no variable is looked at where it is loaded."""
+    if find_spec("torch") is None:
+        return
+    yield _switched_on(context)
+    yield _records(context)
+    config = sys.modules.get("torch._dynamo.config")
+    if config is not None:
+        yield _summaries(getattr(config, "log_compilation_metrics", True) is not False)
+
+
+def _switched_on(context: Context) -> Check:
+    """`torch._dynamo.config.disable` is read from the variable once."""
+    name = "compile.enabled"
+    if context.variable(_OFF) == "1":
+        return Check(
+            name,
+            State.WARNING,
+            f"{_OFF}=1: torch.compile compiles nothing, and a trace has no frames.",
+            f"Unset {_OFF} to compile.",
+            {"enabled": False},
+        )
+    return Check(
+        name,
+        State.OK,
+        "torch.compile is not switched off; each frame that it compiles is a span, whatever the backend.",
+        facts={"enabled": True},
+    )
+
+
+def _records(context: Context) -> Check:
+    """PyTorch writes its records where a folder is named, and below that of its debug output."""
+    name, variable = "compile.trace", _TRACE
+    if not context.variable(_TRACE):
+        variable = _DEBUG if context.variable(_DEBUG) == "1" else ""
+    if not variable:
+        return Check(name, State.OK, f"PyTorch writes no records for tlparse: {_TRACE} is not set.", facts={"by": None})
+    return Check(
+        name,
+        State.NOTE,
+        f"{variable} is set: PyTorch writes records for tlparse, and compilations last longer. They name a frame by the compile id "
+        "that its span has as `torch.compile.id`.",
+        f"To measure compilations: unset {variable}.",
+        {"by": variable},
+    )
+
+
+def _summaries(are_made: bool) -> Check:
+    """Dynamo hands its summary of a frame on only where this setting says so."""
+    name, setting = "compile.summaries", "torch._dynamo.config.log_compilation_metrics"
+    facts = {"enabled": are_made}
+    if are_made:
+        return Check(name, State.OK, "Dynamo sums up each frame, and its span has what the summary says.", facts=facts)
+    return Check(
+        name,
+        State.WARNING,
+        f"{setting} is False: spans of frames lack why they were compiled again, guards, sizes of graphs and the reason of a failure; "
+        "a recompile limit that is reached is the outcome `skipped`.",
+        f"Leave {setting} at True.",
+        facts,
+    )
