@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
 _PLAIN = ("tensorrt", "tensorrt_rtx")
+_DRAFTS = "torch.export._draft_export"
+"""A part of PyTorch with a hook point that neither imports."""
 
 
 class ProbesCommand:
@@ -116,6 +118,8 @@ def import_libraries() -> None:
             without_gpu()
         for name in names:
             _import(name)
+        if _LIBRARY in names:
+            _import(_DRAFTS)
     finally:
         logging.disable(logging.NOTSET)
 
