@@ -47,7 +47,11 @@ HOOKS = {
     "exporter": ("torch_tensorrt.dynamo._exporter:export",),
     # trace and lowering
     "trace": ("torch_tensorrt.dynamo._tracer:trace",),
-    "export": ("torch.export:export", "torch.export._trace:_export_to_aten_ir_make_fx"),
+    "export": (
+        "torch.export._trace:_export",
+        "torch.export._trace:_process_export_inputs",
+        "torch.export._trace:_export_to_aten_ir_make_fx",
+    ),
     "strict export": ("torch.export._trace:_export_to_torch_ir",),
     "pre_export_lowering": (_A + "pre_export_lowering",),
     "get_decompositions": (_L + "_decompositions:get_decompositions",),
@@ -122,6 +126,7 @@ OUTSIDE = {
     "torch._dynamo.utils:log_compilation_event": _EVERY_BACKEND,
     "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break": _EVERY_BACKEND,
     "torch._dynamo.output_graph:OutputGraph.call_user_compiler": _EVERY_BACKEND,
+    "torch.export._draft_export:draft_export": "drafts of the program: tests/pipeline/test_dynamic_shapes.py",
     "torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache": "a full cache: tests/pipeline/test_engine_cache.py",
     _I + "_save_weight_mapping": "up to 2.12, refittable engines",
     _R + "_PythonTorchTensorRTModule:PythonTorchTensorRTModule.setup_engine": "up to 2.12",

@@ -170,8 +170,8 @@ class Bridge:
             _warn_of_untested()
         if library == dynamo.LIBRARY:
             self._undo.append(dynamo.install(self._engine))
-        if library == export.LIBRARY:
-            self._undo.append(export.install(self._engine, self._provenance))
+        if library in export.LIBRARIES:
+            self._undo.append(export.install(self._engine, self._provenance, library))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.

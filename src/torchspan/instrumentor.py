@@ -47,6 +47,7 @@ P = ParamSpec("P")
 OBSERVED = (
     "torch._dynamo",
     "torch.export._trace",
+    "torch.export._draft_export",
     "torch_tensorrt",
     "tensorrt",
     "tensorrt_rtx",

@@ -100,7 +100,12 @@ REFIT = Phase(
 SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", collapses=True)
 LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
-EXPORT = Phase("torch.export", "`torch.export.export`, by Torch-TensorRT or by the program itself.")
+EXPORT = Phase(
+    "torch.export",
+    "`torch.export.export`, by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which exports up to "
+    "two times, is one span.",
+    collapses=True,
+)
 EXPORT_CAPTURE = Phase(
     "torch.export.capture",
     "Dynamo reading the module's Python into a graph of PyTorch's functions: the first half of a strict export. "

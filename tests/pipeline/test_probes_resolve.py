@@ -3,6 +3,7 @@
 
 import pytest
 import torch
+import torch.export._draft_export  # the first draft imports it
 import torch_tensorrt
 
 from support import models

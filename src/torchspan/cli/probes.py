@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _STYLES = {"resolved": Style.DIM, "absent": Style.ERROR}
 _LIBRARY = "torch_tensorrt"
 _PLAIN = ("tensorrt", "tensorrt_rtx")
-_OF_TORCH = ("torch._dynamo", "torch.export._trace")
+_OF_TORCH = ("torch._dynamo", "torch.export._trace", "torch.export._draft_export")
 """Modules of PyTorch with hook points, which `import torch` leaves out."""
 
 
@@ -123,6 +123,8 @@ def import_libraries() -> None:
             without_gpu()
         for name in names:
             _import(name)
+        if _LIBRARY in names:
+            _import(_DRAFTS)
     finally:
         logging.disable(logging.NOTSET)
 

@@ -302,6 +302,27 @@ COMPILE_PHASE_NAME = Attribute(
 STRICT = Attribute(
     "torch.export.strict", "boolean", "Strict mode of torch.export.", phase.TRACE, phase.EXPORT, at_start=True
 )
+EXPORT_DRAFT = Attribute(
+    "torch.export.draft",
+    "boolean",
+    "Whether it is a draft (`torch.export.draft_export`), which goes on where an export fails; absent for others.",
+    phase.EXPORT,
+    at_start=True,
+)
+_ISSUE_CLASSES = Enumeration("missing_fake_kernel", "data_dependent_error", "guard_added", "mismatched_fake_kernel")
+EXPORT_ISSUE_CLASSES = Attribute(
+    "torch.export.issues.classes",
+    "string[]",
+    "Kinds of problem in the report of a draft, in PyTorch's words, each once. A draft without problems has none.",
+    phase.EXPORT,
+    kind=_ISSUE_CLASSES,
+)
+EXPORT_ISSUE_COUNTS = Attribute(
+    "torch.export.issues.counts",
+    "int[]",
+    "Problems in the report of a draft, for each kind in `torch.export.issues.classes`.",
+    phase.EXPORT,
+)
 RANGE_CONSTRAINTS = Attribute(
     "torch.export.range_constraints",
     "string[]",

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export: applies its rows once its tracer is there, which torch_tensorrt and the first export import."""
+"""torch.export: applies its rows once its tracer is there, which torch_tensorrt and the first export import.
+
+What drafts an export is in a module of its own, which the first draft imports.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +18,28 @@ from torchspan.engine import Engine, Undo
 from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
 
-LIBRARY = "torch.export._trace"
+_TRACER, _DRAFTS = LIBRARIES = ("torch.export._trace", "torch.export._draft_export")
+"""The modules with which rows arrive."""
 
 
-def install(engine: Engine, provenance: Provenance) -> Undo:
-    """Hook into torch.export, whose tracer has been imported, in every module. Returns the undo."""
+def install(engine: Engine, provenance: Provenance, library: str) -> Undo:
+    """Hook into the part of torch.export that came with `library`, which has been imported. Returns the undo."""
     patches = Patches("torch")
-    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches)
+    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, library)
     return patches.undo
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
     """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
-    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
-    return [resolve(probe, version, None) for probe in probes]
+    version = version_of(sys.modules.get("torch"))
+    return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
 
 
-def _hook(engine: Engine, provenance: Provenance, patches: Patches) -> None:
+def _hook(engine: Engine, provenance: Provenance, patches: Patches, library: str) -> None:
     wrappers = Wrappers(factory=WrapperFactory(engine, provenance))
-    apply_probes(engine, patches, resolve_probes(), wrappers)
+    arrived = [probe for probe in PROBES if _arrives_with(probe) == library]
+    apply_probes(engine, patches, resolve_probes(arrived), wrappers)
+
+
+def _arrives_with(probe: Probe) -> str:
+    return _DRAFTS if probe.target.module == _DRAFTS else _TRACER

@@ -16,6 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan._base.reading import attribute
+from torchspan._base.scratch import Key
 from torchspan.probes._call import Call
 from torchspan.probes.describe._values import LIST_LIMIT, NESTING_LIMIT, VISITS_LIMIT
 
@@ -23,11 +24,23 @@ _UNBOUNDED = "int_oo"
 """PyTorch's own word for no limit (torch/utils/_sympy/numbers.py)."""
 
 
+NAMED: Key[dict[str, str]] = Key("named dimensions")
+"""What `named_dimensions` finds in the specification that PyTorch makes of an object that stands for one."""
+
+
 def asked(call: Call) -> list[str] | None:
-    """The first `LIST_LIMIT` dimensions that were to be dynamic, each with its range or its hint; None where there is none."""
+    """`listed` of what `torch.export.export(mod, ..., dynamic_shapes=)` and its like are asked."""
+    return listed(call.get("mod"), call.get("dynamic_shapes"))
+
+
+def listed(model: Any, shapes: Any) -> list[str] | None:
+    """The first `LIST_LIMIT` dimensions that are to be dynamic, each with its range or its hint; None where there is none.
+
+    shapes: the specification, as `torch.export.export` takes it.
+    """
     first: dict[int, str] = {}
     found = []
-    for where, size in itertools.islice(_dimensions(call), LIST_LIMIT):
+    for where, size in itertools.islice(_dimensions(model, shapes), LIST_LIMIT):
         wanted = _wanted(size)
         if wanted is None:
             continue
@@ -41,9 +54,9 @@ def asked(call: Call) -> list[str] | None:
     return found or None
 
 
-def named_dimensions(call: Call) -> dict[str, str]:
+def named_dimensions(model: Any, shapes: Any) -> dict[str, str]:
     """Name of a dimension, as exceptions have it -> where it is."""
-    named = ((reading.text(attribute(size, "__name__")), where) for where, size in _dimensions(call))
+    named = ((reading.text(attribute(size, "__name__")), where) for where, size in _dimensions(model, shapes))
     return {name: where for name, where in named if name is not None}
 
 
@@ -69,11 +82,11 @@ def parameters(model: Any) -> list[str]:
 
 
 # --- the specification -----------------------------------------------------------------------------------------------
-def _dimensions(call: Call) -> Iterator[tuple[str, Any]]:
+def _dimensions(model: Any, shapes: Any) -> Iterator[tuple[str, Any]]:
     """Where a dimension is -> what was given for it."""
-    indexes = {name: index for index, name in enumerate(parameters(call.get("mod")))}
+    indexes = {name: index for index, name in enumerate(parameters(model))}
     visits = itertools.repeat(None, VISITS_LIMIT)
-    for position, (name, shape) in enumerate(_numbered(call.get("dynamic_shapes"))):
+    for position, (name, shape) in enumerate(_numbered(shapes)):
         index = indexes.get(name, position) if type(name) is str else position
         yield from _below(f"inputs[{index}]", shape, NESTING_LIMIT, visits)
 

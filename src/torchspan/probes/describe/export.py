@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from typing import Any
 
 from torchspan import semconv
@@ -44,7 +45,7 @@ def trace(call: Call) -> Facts:
 
 
 def export(call: Call) -> Facts:
-    """`torch.export.export(mod, args, kwargs, dynamic_shapes=, strict=)`."""
+    """`torch.export.export(mod, args, kwargs, dynamic_shapes, strict=)`, and what it calls to do it."""
     given, keywords = call.get("args"), call.get("kwargs")
     shapes, dtypes = inputs(given, keywords)
     return known(
@@ -57,6 +58,11 @@ def export(call: Call) -> Facts:
             semconv.DYNAMIC_SHAPES: dynamic_shapes.asked(call),
         }
     )
+
+
+def draft(call: Call) -> Facts:
+    """`torch.export.draft_export`, which has the parameters of `export`."""
+    return {**export(call), semconv.EXPORT_DRAFT: True}
 
 
 def decompose(call: Call) -> Facts:
@@ -92,6 +98,30 @@ def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
         for symbol, bounds in reading.pairs(result.range_constraints)[:LIST_LIMIT]
     ]
     return known({semconv.NODES_COUNT: node_count(result), semconv.RANGE_CONSTRAINTS: ranges or None})
+
+
+def drafted(call: Call, result: Any, scratch: Scratch) -> Facts:
+    """What came out of a draft, and how often each kind of problem is in its report (torch/export/_draft_export.py)."""
+    report = attribute(result, "_report")
+    kinds = Counter(
+        reading.text(attribute(attribute(problem, "failure_type"), "name")) or UNKNOWN
+        for problem in reading.entries(attribute(report, "failures")) or ()
+    )
+    facts = exported(call, result, scratch)
+    if kinds:
+        facts[semconv.EXPORT_ISSUE_CLASSES] = [kind.lower() for kind in kinds]
+        facts[semconv.EXPORT_ISSUE_COUNTS] = list(kinds.values())
+    return facts
+
+
+def resolved(call: Call, result: Any, scratch: Scratch) -> Facts:
+    """`_process_export_inputs(mod, args, kwargs, dynamic_shapes)`: of its result the fourth is what `dynamic_shapes` means."""
+    meant = (reading.entries(result) or ())[3:4]
+    if not meant or not reading.is_of_library(type(call.get("dynamic_shapes"))):
+        return {}
+    asked = call.get("mod"), meant[0]
+    scratch[dynamic_shapes.NAMED] = dynamic_shapes.named_dimensions(*asked)
+    return known({semconv.DYNAMIC_SHAPES: dynamic_shapes.listed(*asked)})
 
 
 def decomposed(call: Call, result: Any, scratch: Scratch) -> Facts:

@@ -18,7 +18,7 @@ from torchspan._base.scratch import Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import place
 from torchspan.probes.describe._values import LIST_LIMIT, known, operator_name
-from torchspan.probes.describe.dynamic_shapes import named_dimensions, of_source
+from torchspan.probes.describe.dynamic_shapes import NAMED, named_dimensions, of_source
 from torchspan.semconv import ExportFailure
 
 Facts = dict[str, Any]
@@ -58,14 +58,14 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 """In the graph that comes with the exception: an operator whose result is a number that depends on data."""
 
 
-def export(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
+def export(call: Call, error: BaseException, scratch: Scratch) -> Facts:
     """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised; of other exceptions than torch's the place alone."""
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if found is None else found.facts()
     cause = f"{semconv.class_name(type(error))}{ExportFailure.RAISED}"
     if reading.is_of_library(type(error)):
-        operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call)[:LIST_LIMIT]
+        operator, violated = _operator(error), _violated(text_of(error)[:_SEARCHED], call, scratch)[:LIST_LIMIT]
         facts[semconv.EXPORT_FAILED_OPERATOR] = operator
         facts[semconv.VIOLATED_CONSTRAINTS] = violated or None
         cause = _violation(violated) or _about_operator(error, operator) or _refusal(error) or cause
@@ -115,10 +115,10 @@ def _operator(error: BaseException) -> str | None:
     return made[-1]["operator"] if made else None
 
 
-def _violated(message: str, call: Call) -> list[str]:
+def _violated(message: str, call: Call, scratch: Scratch) -> list[str]:
     if "Constraints violated" not in message:
         return []
-    names = named_dimensions(call)
+    names = scratch.get(NAMED) or named_dimensions(call.get("mod"), call.get("dynamic_shapes"))
     found = {}
     for pattern, kind in _VIOLATIONS:
         for each in pattern.finditer(message):

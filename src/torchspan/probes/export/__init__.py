@@ -6,26 +6,46 @@ from __future__ import annotations
 from functools import partial
 
 from torchspan import phase, semconv
-from torchspan.probes._actions import Record, Shares, Step
+from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
 from torchspan.probes.describe import export, export_failure, lowering
 
 _row = partial(Probe, library="torch")
 
+_TRACE_SHARES = Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,))
+"""What the trace around an export has as well."""
+
 PROBES: tuple[Probe, ...] = (
     _row(
-        target=Function("torch.export:export"),
+        target=Function("torch.export._trace:_export"),
         action=Record(
             phase.EXPORT,
             start=export.export,
             end=export.exported,
             failed=export_failure.export,
             remembers_result=True,
-            shares=Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,)),
+            shares=_TRACE_SHARES,
         ),
-        why="from module to exported program, under any name: trace has its own, so may the "
-        "program; the compilation of the program links to it",
+        why="from module to exported program, whoever asks for it; `torch.export.export` takes it from its module at each "
+        "call, so that the export which imports that module is seen as well; the compilation of the program links to it",
+    ),
+    _row(
+        target=Function("torch.export._draft_export:draft_export"),
+        action=Record(
+            phase.EXPORT,
+            start=export.draft,
+            end=export.drafted,
+            failed=export_failure.export,
+            remembers_result=True,
+            shares=_TRACE_SHARES,
+        ),
+        why="an export that goes on where another one fails: it exports again, and has a report of what it passed over",
+    ),
+    _row(
+        target=Function("torch.export._trace:_process_export_inputs"),
+        action=Annotate((phase.EXPORT,), end=export.resolved),
+        why="the dynamic dimensions that PyTorch makes of a `ShapesCollection` or of `AdditionalInputs`",
     ),
     _row(
         target=Function("torch.export._trace:_export_to_torch_ir"),
