@@ -117,8 +117,20 @@ class Bridge:
             **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
             PROGRESS.name: lambda: progress.emitted,
         }
+        self._compiled_calls = calls = dynamo.CompiledCalls()
         self._metrics = MetricWriter(
-            self._engine, meter_provider, active=active, dropped=dropped, emitted=emitted, default=meters
+            self._engine,
+            meter_provider,
+            active=active,
+            dropped=dropped,
+            emitted=emitted,
+            totals=(
+                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "hit"}, calls.hits),
+                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
+                (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
+            ),
+            when_read=calls.want,
+            default=meters,
         )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         callbacks = [
@@ -169,7 +181,7 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine))
+            self._undo.append(dynamo.install(self._engine, calls=self._compiled_calls))
         if library == export.LIBRARY:
             self._undo.append(export.install(self._engine, self._provenance))
         if library == observed_functions.LIBRARY:
