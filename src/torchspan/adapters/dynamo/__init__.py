@@ -14,7 +14,9 @@ from torchspan import _dynamo_safety
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters._machinery.apply import apply_probes
+from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.dynamo import user_context
 from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.engine import Engine, Undo
@@ -24,11 +26,13 @@ from torchspan.probes.dynamo import PROBES
 LIBRARY = "torch._dynamo"
 
 
-def install(engine: Engine, calls: CompiledCalls) -> Undo:
+def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
     """Hook into Dynamo, which has been imported. Returns the undo. calls: counts calls of compiled frames."""
     patches = Patches("torch")
-    undo = [patches.undo]
+    undo: list[Undo] = [patches.undo]
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, calls, undo)
+    registered = engine.guard.call("naming traces to Dynamo", user_context.register, engine.guard, ports.traceparent)
+    undo += [] if registered is None else [registered]
 
     def undo_all() -> None:
         for each in reversed(undo):

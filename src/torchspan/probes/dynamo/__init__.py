@@ -36,6 +36,11 @@ PROBES: tuple[Probe, ...] = (
         why="sets what is called at each call of a compiled frame, which is counted while metrics are read",
     ),
     row(
+        target=Function("torch._dynamo.utils:register_hook_for_recompile_user_context"),
+        action=Watch(),
+        why="has Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
+    ),
+    row(
         target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),
         action=Tap("dynamo:captured"),
         why="the graph of a frame before any backend has it: what the program declared a black box is one node there",
