@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from opentelemetry import trace
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
@@ -17,6 +18,7 @@ from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
 from torchspan._run.report import Counts, RunReport
+from torchspan._run.spans import traceparent
 from torchspan._settings import Settings
 from torchspan.adapters import (
     Imports,
@@ -88,6 +90,7 @@ class Bridge:
             run_policy=sampling,
             call_policy=LimitedCalls(RateLimits()),
             sampling=sampling,
+            traceparent=_traceparent,
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -117,8 +120,20 @@ class Bridge:
             **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
             PROGRESS.name: lambda: progress.emitted,
         }
+        self._compiled_calls = calls = dynamo.CompiledCalls()
         self._metrics = MetricWriter(
-            self._engine, meter_provider, active=active, dropped=dropped, emitted=emitted, default=meters
+            self._engine,
+            meter_provider,
+            active=active,
+            dropped=dropped,
+            emitted=emitted,
+            totals=(
+                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "hit"}, calls.hits),
+                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
+                (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
+            ),
+            when_read=calls.want,
+            default=meters,
         )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
         callbacks = [
@@ -169,7 +184,7 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine))
+            self._undo.append(dynamo.install(self._engine, self._ports, self._compiled_calls))
         if library in export.LIBRARIES:
             self._undo.append(export.install(self._engine, self._provenance, library))
         if library == observed_functions.LIBRARY:
@@ -220,6 +235,11 @@ class Bridge:
         report.resolved = sum(each.status == "resolved" for each in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
+
+
+def _traceparent() -> str:
+    context = trace.get_current_span().get_span_context()
+    return traceparent(context) if context.is_valid else ""
 
 
 def _why_no_build_phases(setting: str) -> str:

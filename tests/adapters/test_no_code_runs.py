@@ -52,7 +52,7 @@ def wrappers(engine):
     ports, provenance = Ports.closed(), Provenance()
     factory = WrapperFactory(engine, provenance)
     follower = LoggerFollower(factory, str, Patches("tensorrt"))
-    frames = Frames(engine, None)
+    frames = Frames(engine, None, dynamo.CompiledCalls())
     return Wrappers(
         factory=factory,
         around={

@@ -123,8 +123,6 @@ def import_libraries() -> None:
             without_gpu()
         for name in names:
             _import(name)
-        if _LIBRARY in names:
-            _import(_DRAFTS)
     finally:
         logging.disable(logging.NOTSET)
 

@@ -89,6 +89,21 @@ METRIC_RECOMPILE_LIMITS = Metric(
     torch.RECOMPILE_LIMIT,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_LIMIT),
 )
+METRIC_GUARD_CHECKS = Metric(
+    "torch.compile.guard_checks",
+    "{call}",
+    "Calls of compiled frames, by whether compiled code fitted. The call that first compiles a frame is not among "
+    "them.",
+    torch.GUARD_CHECK_RESULT,
+    measure=Total(),
+)
+METRIC_EAGER_CALLS = Metric(
+    "torch.compile.eager_calls",
+    "{call}",
+    "Calls of compiled frames that no compiled code fitted and for which none was compiled: they ran eagerly, after a "
+    "recompile limit or under the stance `eager_on_recompile`. A call that `fail_on_recompile` refused is among them.",
+    measure=Total(),
+)
 _COMPILATIONS = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 METRIC_AOTAUTOGRAD_CACHE = Metric(
     "torch.compile.aotautograd_cache.lookups",

@@ -289,6 +289,14 @@ RECOMPILE_LIMIT = Attribute(
     event=RECOMPILE_LIMIT_EVENT,
     kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
 )
+GUARD_CHECK_RESULT = Attribute(
+    "torch.compile.guard_check.result",
+    "string",
+    "Whether code that was compiled before fits a call: `hit` or `miss`.",
+    metric=True,
+    kind=Enumeration("hit", "miss"),
+)
+
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",
     "string",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -25,6 +25,9 @@ from torchspan.semconv.measures import RunDuration
 from torchspan.writer._instruments import Instruments, instruments_of
 from torchspan.writer._measurements import measurements, metrics_of
 from torchspan.writer._otel_private import OUTSIDE
+
+Counted = tuple[Metric, Mapping[str, Any], Callable[[], int]]
+"""A metric with its attributes, and what returns the number that only rises."""
 
 _NOTHING: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
@@ -47,6 +50,8 @@ class MetricWriter:
     active: the long work that is running.
     dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
     emitted: name of a phase -> returns how many of its spans were sampled and have ended so far.
+    totals: further metrics with their attributes -> returns how many so far.
+    when_read: called with whether anything is collected, whenever that changes.
     default: returns the provider that holds where none is given.
     """
 
@@ -58,6 +63,8 @@ class MetricWriter:
         active: ActiveWork,
         dropped: Mapping[str, Callable[[], int]],
         emitted: Mapping[str, Callable[[], int]] = _NOTHING,
+        totals: Iterable[Counted] = (),
+        when_read: Callable[[bool], None] | None = None,
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
@@ -74,12 +81,15 @@ class MetricWriter:
         self._closed = False
         self._adds_up_at_once = True
         self._lock = renewed(self, "_lock", threading.Lock)
-        totals: list[tuple[Metric, dict[str, Any], Callable[[], int]]] = []
-        totals += [
+        self._counters: list[Counted] = []
+        self._counters += [
             (semconv.METRIC_SPAN_DROPPED, {semconv.DROPPED_REASON: key}, count) for key, count in dropped.items()
         ]
-        totals += [(semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()]
-        self._counters = [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
+        self._counters += [
+            (semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()
+        ]
+        self._counters += [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
+        self._is_read, self._when_read = False, when_read
         self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
@@ -90,6 +100,7 @@ class MetricWriter:
         self._closed = True
         for each in self._engine.run_times.values():
             each.want(None)
+        self._is_now_read(False)
         if self._instruments is not None:
             self._instruments.detach(self)
 
@@ -127,7 +138,14 @@ class MetricWriter:
         for metric, times in self._runs:
             if is_read != times.is_collected and not self._closed:
                 self._want_runs(metric, times) if is_read else times.want(None)
+        if is_read != self._is_read and not self._closed:
+            self._is_now_read(is_read)
         return instruments if is_read else None
+
+    def _is_now_read(self, is_read: bool) -> None:
+        self._is_read = is_read
+        if self._when_read is not None:
+            self._engine.guard.finish("counting while metrics are read", self._when_read, is_read)
 
     def _change_to(self, instruments: Instruments) -> None:
         if instruments is self._instruments:

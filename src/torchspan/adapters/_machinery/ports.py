@@ -27,7 +27,8 @@ class Ports:
     redact: reduces a text that a library wrote to what may be recorded. annotate_current: records something that happens
     now, outside every event, by name and attributes. parents: looks at what surrounds frequent work. run_policy: decides
     about runs of engines. call_policy: decides about calls of observed functions. sampling: picks runs that nothing surrounds,
-    and failed ones. companions: work beside recorded runs.
+    and failed ones. traceparent: the W3C traceparent of the current span, empty where there is none. companions: work beside recorded
+    runs.
     """
 
     redact: Callable[[str], str]
@@ -36,6 +37,7 @@ class Ports:
     run_policy: RunPolicy
     call_policy: RunPolicy
     sampling: RunSampling
+    traceparent: Callable[[], str] = lambda: ""
     companions: tuple[Companion, ...] = ()
 
     @classmethod

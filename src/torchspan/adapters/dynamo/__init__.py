@@ -14,7 +14,10 @@ from torchspan import _dynamo_safety
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters._machinery.apply import apply_probes
+from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
+from torchspan.adapters.dynamo import user_context
+from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Call, Probe, Tap, Target, signature_of
@@ -23,11 +26,19 @@ from torchspan.probes.dynamo import PROBES
 LIBRARY = "torch._dynamo"
 
 
-def install(engine: Engine) -> Undo:
-    """Hook into Dynamo, which has been imported. Returns the undo."""
+def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
+    """Hook into Dynamo, which has been imported. Returns the undo. calls: counts calls of compiled frames."""
     patches = Patches("torch")
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches)
-    return patches.undo
+    undo: list[Undo] = [patches.undo]
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, calls, undo)
+    registered = engine.guard.call("naming traces to Dynamo", user_context.register, engine.guard, ports.traceparent)
+    undo += [] if registered is None else [registered]
+
+    def undo_all() -> None:
+        for each in reversed(undo):
+            each()
+
+    return undo_all
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
@@ -36,10 +47,10 @@ def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
     return [resolve(probe, version, None) for probe in probes]
 
 
-def _hook(engine: Engine, patches: Patches) -> None:
+def _hook(engine: Engine, patches: Patches, calls: CompiledCalls, undo: list[Undo]) -> None:
     rows = resolve_probes()
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
-    frames = Frames(engine, reported)
+    frames = Frames(engine, reported, calls)
     taps = {
         "dynamo:reported": frames.report,
         "dynamo:summarized": frames.summarize,
@@ -49,6 +60,7 @@ def _hook(engine: Engine, patches: Patches) -> None:
     for code in _codes_of_events():
         engine.wraps_with(code)
     apply_probes(engine, patches, rows, partial(_tapped, engine, taps))
+    undo.append(calls.hook())
 
 
 def _codes_of_events() -> Iterator[CodeType]:
@@ -81,3 +93,6 @@ def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original
         return original(*args, **kwargs)
 
     return observed
+
+
+__all__ = ["LIBRARY", "PROBES", "CompiledCalls", "install", "resolve_probes", "tap"]

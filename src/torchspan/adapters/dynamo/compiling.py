@@ -19,10 +19,12 @@ class Compiling(NamedTuple):
     """What is being compiled.
 
     code: None where this version of PyTorch does not show it. is_whole: whether a graph break is an error (`fullgraph=True`).
+    has_entries: whether the code had been compiled before, so that a check of guards has failed.
     """
 
     code: CodeType | None = None
     is_whole: bool = False
+    has_entries: bool = False
 
 
 def compiling() -> Compiling:
@@ -31,7 +33,11 @@ def compiling() -> Compiling:
         if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
             given = frame.f_locals
             code = given.get("code")
-            return Compiling(code if type(code) is CodeType else None, given.get("one_graph") is True)
+            return Compiling(
+                code if type(code) is CodeType else None,
+                is_whole=given.get("one_graph") is True,
+                has_entries=given.get("cache_entry") is not None,
+            )
     return Compiling()
 
 

@@ -12,6 +12,7 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters.dynamo import compiling
+from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.compiling import Compiling
 from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
@@ -158,11 +159,12 @@ class Frames:
     phases get their events when they have turned out to be long, with their own times: most are short. User callbacks and
     observers have each phase when it begins.
 
-    reported: the function by which Dynamo reports.
+    reported: the function by which Dynamo reports. calls: counts calls of compiled frames.
     """
 
-    def __init__(self, engine: Engine, reported: Any) -> None:
+    def __init__(self, engine: Engine, reported: Any, calls: CompiledCalls) -> None:
         self._engine = engine
+        self._calls = calls
         self._reported = reported
         self._stacks = ThreadStacks(engine)
         self._thread = _Thread()
@@ -225,6 +227,7 @@ class Frames:
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
         found, context = compiling.compiling(), compiling.context()
+        self._calls.compiles(has_entries=found.has_entries)
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from torchspan.probes._actions import Tap
+from torchspan.probes._actions import Tap, Watch
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
 
@@ -29,6 +29,16 @@ PROBES: tuple[Probe, ...] = (
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
         action=Tap("dynamo:broke"),
         why="each graph break with its type and place, also one that leaves the whole frame to Python, which is in no list",
+    ),
+    row(
+        target=Function("torch._C._dynamo.eval_frame:set_guard_complete_hook"),
+        action=Watch(),
+        why="sets what is called at each call of a compiled frame, which is counted while metrics are read",
+    ),
+    row(
+        target=Function("torch._dynamo.utils:register_hook_for_recompile_user_context"),
+        action=Watch(),
+        why="has Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
     ),
     row(
         target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),
