@@ -11,44 +11,77 @@ from types import CodeType
 from typing import Any
 
 from torchspan import _dynamo_safety
+from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters._machinery.apply import apply_probes
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo.frames import Frames
+from torchspan.adapters.dynamo.workers import Workers
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Call, Probe, Tap, Target, signature_of
-from torchspan.probes.dynamo import PROBES
+from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
+from torchspan.probes.dynamo import PROBES, WORKERS
 
 LIBRARY = "torch._dynamo"
+INDUCTOR = "torch._inductor.async_compile"
+"""What has Inductor's workers; PyTorch imports it when Inductor is first used."""
 
 
 def install(engine: Engine) -> Undo:
-    """Hook into Dynamo, which has been imported. Returns the undo."""
+    """Hook into Dynamo, which has been imported, and into Inductor once it has been. Returns the undo."""
     patches = Patches("torch")
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches)
-    return patches.undo
+    rows = _resolved(PROBES, LIBRARY)
+    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
+    frames = Frames(engine, reported)
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
+    stop_waiting = when_imported(INDUCTOR, partial(_inductor_arrived, engine, frames))
+
+    def undo() -> None:
+        stop_waiting()
+        patches.undo()
+
+    return undo
 
 
-def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+def resolve_probes() -> list[ResolvedProbe]:
     """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
-    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
+    return [*_resolved(PROBES, LIBRARY), *_resolved(WORKERS, INDUCTOR)]
+
+
+def _resolved(probes: Iterable[Probe], library: str) -> list[ResolvedProbe]:
+    version = version_of(sys.modules.get("torch")) if library in sys.modules else None
     return [resolve(probe, version, None) for probe in probes]
 
 
-def _hook(engine: Engine, patches: Patches) -> None:
-    rows = resolve_probes()
-    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
-    frames = Frames(engine, reported)
+def _inductor_arrived(engine: Engine, frames: Frames, _late: bool) -> Undo:
+    patches = Patches("torch")
+    engine.guard.call("hooking into Inductor", _hook_workers, engine, patches, frames)
+    return patches.undo
+
+
+def _hook_workers(engine: Engine, patches: Patches, frames: Frames) -> None:
+    workers = Workers(engine, frames)
+    around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
+    apply_probes(engine, patches, _resolved(WORKERS, INDUCTOR), partial(_around, around))
+
+
+def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames) -> None:
     taps = {
         "dynamo:reported": frames.report,
         "dynamo:summarized": frames.summarize,
+        "dynamo:measured": frames.measured,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,
     }
     for code in _codes_of_events():
         engine.wraps_with(code)
-    apply_probes(engine, patches, rows, partial(_tapped, engine, taps))
+    around = {"dynamo:lock": frames.waits.wrap}
+
+    def wrap(probe: Probe, original: Any) -> Any:
+        is_tap = isinstance(probe.action, Tap)
+        return _tapped(engine, taps, probe, original) if is_tap else _around(around, probe, original)
+
+    apply_probes(engine, patches, rows, wrap)
 
 
 def _codes_of_events() -> Iterator[CodeType]:
@@ -68,6 +101,12 @@ def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: P
     observed = tap(engine, taps[probe.action.handler], probe.target, original)
     sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed
+
+
+def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: Probe, original: Any) -> Any:
+    if not isinstance(probe.action, Record) or probe.action.around is None:
+        raise TypeError(f"{probe.target} names no wrapper")
+    return around[probe.action.around](probe.target, probe.action, original)
 
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
