@@ -23,46 +23,43 @@ from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
 from torchspan.probes.dynamo import PROBES, WORKERS
 
 LIBRARY = "torch._dynamo"
-INDUCTOR = "torch._inductor.async_compile"
-"""What has Inductor's workers; PyTorch imports it when Inductor is first used."""
 
 
 def install(engine: Engine) -> Undo:
-    """Hook into Dynamo, which has been imported, and into Inductor once it has been. Returns the undo."""
+    """Hook into Dynamo, which has been imported, and into modules of Inductor once they have been. Returns the undo."""
     patches = Patches("torch")
-    rows = _resolved(PROBES, LIBRARY)
+    rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
-    stop_waiting = when_imported(INDUCTOR, partial(_inductor_arrived, engine, frames))
+    workers = Workers(engine, frames)
+    waiting = [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
 
     def undo() -> None:
-        stop_waiting()
-        patches.undo()
+        for each in (*waiting, patches.undo):
+            each()
 
     return undo
 
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
-    return [*_resolved(PROBES, LIBRARY), *_resolved(WORKERS, INDUCTOR)]
+    of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
+    return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
 
 
-def _resolved(probes: Iterable[Probe], library: str) -> list[ResolvedProbe]:
+def _resolved(probe: Probe, library: str) -> ResolvedProbe:
     version = version_of(sys.modules.get("torch")) if library in sys.modules else None
-    return [resolve(probe, version, None) for probe in probes]
+    return resolve(probe, version, None)
 
 
-def _inductor_arrived(engine: Engine, frames: Frames, _late: bool) -> Undo:
+def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Undo:
+    """The module of one of Inductor's rows has been imported."""
     patches = Patches("torch")
-    engine.guard.call("hooking into Inductor", _hook_workers, engine, patches, frames)
-    return patches.undo
-
-
-def _hook_workers(engine: Engine, patches: Patches, frames: Frames) -> None:
-    workers = Workers(engine, frames)
     around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
-    apply_probes(engine, patches, _resolved(WORKERS, INDUCTOR), partial(_around, around))
+    rows = [_resolved(probe, probe.target.module)]
+    engine.guard.call("hooking into Inductor", apply_probes, engine, patches, rows, partial(_around, around))
+    return patches.undo
 
 
 def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames) -> None:
