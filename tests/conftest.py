@@ -83,10 +83,11 @@ def no_invalid_value_has_been_named(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def phases_of_torch_compile_are_short(monkeypatch):
-    """Which phases are long depends on the machine: all are steps, so that a tree is what a test expects."""
-    from torchspan.adapters.dynamo import frames
+    """Which phases and waits are long depends on the machine: none is, so that a tree is what a test expects."""
+    from torchspan.adapters.dynamo import compile_lock, frames
 
     monkeypatch.setattr(frames, "SHORT_NS", 3600 * 10**9)
+    monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
 
 
 @pytest.fixture(autouse=True)

@@ -314,6 +314,15 @@ def test_after_a_file_the_call_of_a_loader_changes_nothing_and_says_nothing(used
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("program", ["compile_worker/__main__.py", "__autotune_main__.py"])
+def test_a_loader_does_not_switch_it_on_in_a_process_of_inductors(used, loader_calls, monkeypatch, program):
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, f"/packages/torch/_inductor/{program}", "--workers=2"])
+    loader_calls()
+    assert used == []
+    torchspan.instrument()
+    assert len(used) == 1
+
+
 def test_a_distros_arguments_win_over_a_file_and_leave_its_other_options(used, caplog, file_says, loader_calls):
     file_says(detail="passes", capture="text")
     loader_calls(detail="stages")

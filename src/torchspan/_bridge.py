@@ -33,7 +33,7 @@ from torchspan.adapters import (
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, PHASES, PROGRESS
+from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
@@ -107,7 +107,7 @@ class Bridge:
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._engine.at_stop(self._writer.losses.close)
-        active = ActiveWork()
+        long, builds = ActiveWork(), ActiveWork(BUILDS, "builds")
         dropped = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
@@ -124,7 +124,7 @@ class Bridge:
         self._metrics = MetricWriter(
             self._engine,
             meter_provider,
-            active=active,
+            active=builds,
             dropped=dropped,
             emitted=emitted,
             totals=(
@@ -139,12 +139,13 @@ class Bridge:
         callbacks = [
             enrich_callback(),
             self._ranks.only(self._writer.callback),
-            active.callback,
+            long.callback,
+            builds.callback,
             self._metrics.callback,
         ]
         if settings.heartbeat != 0:
             heartbeats = Heartbeats(
-                active, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
+                long, progress, settings.heartbeat, self._engine.guard, is_exported=self._writer.is_exported
             )
             callbacks.append(heartbeats.callback)
             self._engine.at_stop(heartbeats.stop)

@@ -69,6 +69,10 @@ RUN = "torchspan._run.start"
 """The module that has them called below `torchspan run`."""
 
 
+INDUCTORS = ("/torch/_inductor/compile_worker/__main__.py", "/torch/_inductor/__autotune_main__.py")
+"""The programs of the processes in which Inductor compiles, and measures."""
+
+
 class Origin(enum.IntEnum):
     """Who has called `instrument()`: `torchspan run`, `opentelemetry-instrument`, or the program. Later ones win."""
 
@@ -133,6 +137,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         invalid option of a configuration file is a warning.
         """
         caller = _caller()
+        if caller.origin is not Origin.PROGRAM and _is_inductors():
+            return
         if caller.is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
@@ -330,6 +336,12 @@ def _caller() -> _Caller:
 
 def _module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__"))
+
+
+def _is_inductors() -> bool:
+    """Whether this process is one that Inductor has started: what it does there is a span of the process that compiles."""
+    arguments = sys.orig_argv
+    return len(arguments) > 1 and arguments[1].replace(os.sep, "/").endswith(INDUCTORS)
 
 
 def _is_disabled_by_file() -> bool:

@@ -67,10 +67,12 @@ COMPILE_FRAME = Phase(
     "torch.compile_frame",
     "One frame that `torch.compile` compiles, or gives up on: a function of the program, or what is left of it after a "
     "graph break. The backend's work lies below it.",
+    is_long=True,
 )
 COMPILE_BACKWARD = Phase(
     "torch.compile_backward",
     "A backward graph of `torch.compile`, compiled when it first runs, with a link to the span of its forward frame.",
+    is_long=True,
 )
 COMPILE_PHASE = Phase(
     "torch.compile_phase",
@@ -78,6 +80,17 @@ COMPILE_PHASE = Phase(
     "is a step of the span around it.",
     has_target=True,
     room=_DETAIL,
+)
+COMPILE_WAIT = Phase(
+    "torch.compile_wait",
+    "A thread waiting until another one has compiled: Dynamo compiles in one thread at a time. It is emitted when it "
+    "ends, where it took at least 1 ms, with links to what was compiled meanwhile.",
+)
+COMPILE_WORKER = Phase(
+    "torch.compile_worker",
+    "Work of a compilation in one of Inductor's threads, or in one of its processes: there from the submission to the "
+    "result.",
+    room=_INSIDE,
 )
 COMPILE = Phase(
     "torch_tensorrt.compile",
@@ -205,6 +218,9 @@ CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 
 RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
 """Runs of engines, thousands of times a second: each is in a metric, and few are spans."""
+
+BUILDS: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, BUILD_ENGINE)
+"""Work that ends with engines of TensorRT."""
 
 PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONTEXT, RUN_CONTEXT)
 """Work that programs do with TensorRT itself. With no span of torchspan around it, its span says the versions."""

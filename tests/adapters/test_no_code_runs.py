@@ -14,6 +14,7 @@ from torchspan.adapters import Ports, Provenance, dynamo
 from torchspan.adapters._machinery.apply import Wrappers
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.dynamo.frames import Frames
+from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.observed_functions import Observations
@@ -24,10 +25,11 @@ from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.engine import Callback, Engine, Observed
-from torchspan.probes import PROBES, Record, Run, Tap, Watch
+from torchspan.probes import PROBES, Lock, Record, Run, Tap, Watch
 from torchspan.subscribers.registry import Registry
 
-ROWS = [each for each in PROBES if not isinstance(each.action, Watch)]
+ROWS = [each for each in PROBES if not isinstance(each.action, Watch) and not isinstance(each.target, Lock)]
+"""What is called; a lock is handed nothing."""
 ELSEWHERE = {"observers:observe"}
 """A handler that reads the frame of the library's own function: tests/observers run it."""
 
@@ -53,6 +55,7 @@ def wrappers(engine):
     factory = WrapperFactory(engine, provenance)
     follower = LoggerFollower(factory, str, Patches("tensorrt"))
     frames = Frames(engine, None, dynamo.CompiledCalls())
+    workers = Workers(engine, frames)
     return Wrappers(
         factory=factory,
         around={
@@ -60,6 +63,8 @@ def wrappers(engine):
             "parser": partial(wrap_parse, factory),
             "contexts": partial(wrap_create_context, factory, lambda: None),
             "passes": partial(wrap_pass_manager, factory, recorded=True),
+            "dynamo:thread": workers.thread,
+            "dynamo:process": workers.process,
         },
         taps={
             "parser:made": partial(tap_parser, factory),
@@ -67,6 +72,7 @@ def wrappers(engine):
             "log:line": partial(tap_log, factory, ports.redact),
             "dynamo:reported": partial(dynamo.tap, engine, frames.report),
             "dynamo:summarized": partial(dynamo.tap, engine, frames.summarize),
+            "dynamo:measured": partial(dynamo.tap, engine, frames.measured),
             "dynamo:broke": partial(dynamo.tap, engine, frames.broke),
             "dynamo:captured": partial(dynamo.tap, engine, frames.captured),
         },

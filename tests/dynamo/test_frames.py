@@ -145,6 +145,38 @@ def test_a_frame_compiled_inside_a_backend_lies_below_it(exporter, tracer):
     ]
 
 
+def test_a_frame_compiled_inside_a_backend_has_all_that_is_known_of_a_frame(dynamo, spans):
+    inner = torch.compile(compiled.adds, backend="eager", dynamic=False)
+
+    def backend(module, _inputs):
+        with dynamo.config.patch(recompile_limit=2):
+            for number in range(3):
+                inner(ONES, number)
+        return module.forward
+
+    run(compiled.plain, ONES, backend=backend)
+    _, *inside = spans("torch.compile_frame")
+    counts = {"torch.compile.entries", "torch.compile.guards.count", "torch.compile.graph.operators"}
+    assert [{key: span.attributes[key] for key in counts & span.attributes.keys()} for span in inside] == [
+        {"torch.compile.entries": 0, "torch.compile.guards.count": 9, "torch.compile.graph.operators": 1},
+        {"torch.compile.entries": 1, "torch.compile.guards.count": 9, "torch.compile.graph.operators": 1},
+        {},
+    ]
+    assert [span.attributes["torch.compile.outcome"] for span in inside] == ["compiled", "compiled", "limit"]
+    assert [span.attributes.get("torch.compile.recompile.class") for span in inside] == [None, "value", "value"]
+    assert [event.name for span in inside for event in span.events] == [
+        "torch.compile.recompile",
+        "torch.compile.recompile_limit",
+    ]
+
+
+def test_a_frame_has_its_facts_where_dynamo_keeps_no_metrics(dynamo, spans):
+    with dynamo.config.patch(log_compilation_metrics=False):
+        run(compiled.plain, ONES)
+    (made,) = spans("torch.compile_frame")
+    assert made.attributes["torch.compile.graph.nodes"] == 4
+
+
 # --- how frames end ---------------------------------------------------------------------------------------------------
 def test_a_function_without_a_tensor_operator_is_skipped(spans):
     assert run(compiled.without_a_tensor, ONES) == 3

@@ -7,6 +7,7 @@ from torchspan.probes import (
     Annotate,
     Constant,
     Function,
+    Lock,
     Member,
     Method,
     Operator,
@@ -57,7 +58,7 @@ def test_each_target_is_of_the_kind_that_its_text_says():
         if target.module == "torch.ops":
             return {Operator}
         if not outer:
-            return {Function, Constant}
+            return {Function, Constant, Lock}
         return {Method} if outer[0].lstrip("_")[0].isupper() else {Member}
 
     assert [probe.target for probe in PROBES if type(probe.target) not in kind(probe.target)] == []

@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from torchspan.engine.event import Event
 from torchspan.engine.pipeline import Callback
-from torchspan.phase import PHASES
+from torchspan.phase import PHASES, Phase
+
+LONG = tuple(each for each in PHASES if each.is_long)
+"""Phases that may take minutes."""
 
 
 class ActiveWork:
-    """The open events of phases that may take minutes (`Phase.is_long`), outermost ones only.
+    """The open events of some phases, outermost ones only.
+
+    phases: by default those that may take minutes (`Phase.is_long`). name: what keeping track of them is called.
 
     A callback of the pipeline keeps it, so that what is in it ends with its event, however that ends; also when an
     interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended counts as such at once.
@@ -19,11 +25,9 @@ class ActiveWork:
     What the parent of a forked process was at goes on there, and not in the child.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
         self._open_by_process: dict[int, dict[int, Event]] = {}
-        self.callback = Callback(
-            "keeping track of long work", self._start, self._end, frozenset(each for each in PHASES if each.is_long)
-        )
+        self.callback = Callback(f"keeping track of {name}", self._start, self._end, frozenset(phases))
 
     def events(self) -> list[Event]:
         """Those open now, in the order of their starts."""

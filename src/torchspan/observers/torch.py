@@ -13,6 +13,8 @@ __all__ = [
     "compile_backward",
     "compile_frame",
     "compile_phase",
+    "compile_wait",
+    "compile_worker",
     "export",
     "export_capture",
     "export_decompose",
@@ -27,6 +29,12 @@ compile_backward: CallableObservers = official("torch.compile_backward", phase.C
 
 compile_phase: CallableObservers = official("torch.compile_phase", phase.COMPILE_PHASE)
 """One phase of Dynamo, AOTAutograd or Inductor, however short."""
+
+compile_wait: CallableObservers = official("torch.compile_wait", phase.COMPILE_WAIT)
+"""A thread that waited until another one had compiled; both observers run when the wait is over."""
+
+compile_worker: CallableObservers = official("torch.compile_worker", phase.COMPILE_WORKER)
+"""Work of a compilation in one of Inductor's threads or processes."""
 
 export: CallableObservers = official("torch.export", phase.EXPORT)
 """`torch.export.export`, by Torch-TensorRT or by the program itself."""

@@ -18,9 +18,9 @@ from torchspan.probes._actions import (
 )
 from torchspan.probes._call import RAISED, Call, signature_of
 from torchspan.probes._probe import SUPPORTED, Probe, parse_version
-from torchspan.probes._target import Constant, Function, Member, Method, Operator, Target
+from torchspan.probes._target import Constant, Function, Lock, Member, Method, Operator, Target
 
-PROBES: tuple[Probe, ...] = dynamo.PROBES + torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
+PROBES: tuple[Probe, ...] = dynamo.PROBES + dynamo.WORKERS + torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
 """Every probe."""
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "Constant",
     "Creates",
     "Function",
+    "Lock",
     "Member",
     "Method",
     "Operator",

@@ -44,6 +44,12 @@ class Operator(Target):
     __slots__ = ()
 
 
+class Lock(Target):
+    """`module:name`: a lock, replaced in its module, where others look it up at each use."""
+
+    __slots__ = ()
+
+
 class Constant(Target):
     """`module:name`: an object that is not called. It can only be watched."""
 

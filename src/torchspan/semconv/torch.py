@@ -306,6 +306,22 @@ COMPILE_PHASE_NAME = Attribute(
     kind=Identifier(),
 )
 
+WAIT_IDS = Attribute(
+    "torch.compile.wait.ids",
+    "string[]",
+    "Compile ids of what other threads compiled while this one waited, first to last (at most 8).",
+    phase.COMPILE_WAIT,
+    kind=CompileId(),
+)
+WORKER_KIND = Attribute(
+    "torch.compile.worker.kind",
+    "string",
+    "Where Inductor has the work done: in a `thread` of this process, or in another `process`.",
+    phase.COMPILE_WORKER,
+    at_start=True,
+    kind=Enumeration("thread", "process"),
+)
+
 # --- torch.export -----------------------------------------------------------------------------------------------------
 STRICT = Attribute(
     "torch.export.strict", "boolean", "Strict mode of torch.export.", phase.TRACE, phase.EXPORT, at_start=True

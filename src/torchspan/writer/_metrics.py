@@ -47,7 +47,7 @@ class MetricWriter:
     in the metrics.
 
     meter_provider: the provider to use instead of the global one.
-    active: the long work that is running.
+    active: the compilations and builds that are running.
     dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
     emitted: name of a phase -> returns how many of its spans were sampled and have ended so far.
     totals: further metrics with their attributes -> returns how many so far.

@@ -17,6 +17,7 @@ from torchspan.engine import Engine
 from torchspan.probes import (
     Annotate,
     Function,
+    Lock,
     Member,
     Method,
     Operator,
@@ -106,7 +107,7 @@ def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, w
         case Member():
             inner, name = target.path
             patches.replace_in_module(sys.modules[target.module], inner, name, wrap)
-        case Method():
+        case Method() | Lock():
             patches.replace_attribute(resolved.holder, resolved.name, wrap)
         case Function():
             of_torch = target.module.partition(".")[0] == "torch"

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any
 
 from torchspan import _dynamo_safety
+from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters._machinery.apply import apply_probes
@@ -19,20 +20,30 @@ from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, versio
 from torchspan.adapters.dynamo import user_context
 from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
+from torchspan.adapters.dynamo.workers import Workers
 from torchspan.engine import Engine, Undo
-from torchspan.probes import Call, Probe, Tap, Target, signature_of
-from torchspan.probes.dynamo import PROBES
+from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
+from torchspan.probes.dynamo import PROBES, WORKERS
 
 LIBRARY = "torch._dynamo"
 
 
 def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
-    """Hook into Dynamo, which has been imported. Returns the undo. calls: counts calls of compiled frames."""
+    """Hook into Dynamo, which has been imported, and into modules of Inductor once they have been. Returns the undo.
+
+    calls: counts calls of compiled frames.
+    """
     patches = Patches("torch")
+    rows = [_resolved(each, LIBRARY) for each in PROBES]
+    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
+    frames = Frames(engine, reported, calls)
     undo: list[Undo] = [patches.undo]
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches, calls, undo)
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
+    counting = engine.guard.call("counting calls of compiled frames", calls.hook)
     registered = engine.guard.call("naming traces to Dynamo", user_context.register, engine.guard, ports.traceparent)
-    undo += [] if registered is None else [registered]
+    undo += [each for each in (counting, registered) if each is not None]
+    workers = Workers(engine, frames)
+    undo += [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
 
     def undo_all() -> None:
         for each in reversed(undo):
@@ -41,26 +52,43 @@ def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
     return undo_all
 
 
-def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
+def resolve_probes() -> list[ResolvedProbe]:
     """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
-    version = version_of(sys.modules.get("torch")) if LIBRARY in sys.modules else None
-    return [resolve(probe, version, None) for probe in probes]
+    of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
+    return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
 
 
-def _hook(engine: Engine, patches: Patches, calls: CompiledCalls, undo: list[Undo]) -> None:
-    rows = resolve_probes()
-    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
-    frames = Frames(engine, reported, calls)
+def _resolved(probe: Probe, library: str) -> ResolvedProbe:
+    version = version_of(sys.modules.get("torch")) if library in sys.modules else None
+    return resolve(probe, version, None)
+
+
+def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Undo:
+    """The module of one of Inductor's rows has been imported."""
+    patches = Patches("torch")
+    around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
+    rows = [_resolved(probe, probe.target.module)]
+    engine.guard.call("hooking into Inductor", apply_probes, engine, patches, rows, partial(_around, around))
+    return patches.undo
+
+
+def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames) -> None:
     taps = {
         "dynamo:reported": frames.report,
         "dynamo:summarized": frames.summarize,
+        "dynamo:measured": frames.measured,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,
     }
     for code in _codes_of_events():
         engine.wraps_with(code)
-    apply_probes(engine, patches, rows, partial(_tapped, engine, taps))
-    undo.append(calls.hook())
+    around = {"dynamo:lock": frames.waits.wrap}
+
+    def wrap(probe: Probe, original: Any) -> Any:
+        is_tap = isinstance(probe.action, Tap)
+        return _tapped(engine, taps, probe, original) if is_tap else _around(around, probe, original)
+
+    apply_probes(engine, patches, rows, wrap)
 
 
 def _codes_of_events() -> Iterator[CodeType]:
@@ -80,6 +108,12 @@ def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: P
     observed = tap(engine, taps[probe.action.handler], probe.target, original)
     sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed
+
+
+def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: Probe, original: Any) -> Any:
+    if not isinstance(probe.action, Record) or probe.action.around is None:
+        raise TypeError(f"{probe.target} names no wrapper")
+    return around[probe.action.around](probe.target, probe.action, original)
 
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:

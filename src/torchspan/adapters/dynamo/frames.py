@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from torchspan import semconv
@@ -13,6 +14,7 @@ from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters.dynamo import compiling
 from torchspan.adapters.dynamo.calls import CompiledCalls
+from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.adapters.dynamo.compiling import Compiling
 from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
@@ -67,6 +69,12 @@ class _OpenBackend(_Open):
     __slots__ = ()
 
 
+class _OpenWorker(_Open):
+    """What another thread's compilation has left to this one."""
+
+    __slots__ = ()
+
+
 class _OpenCompilation(_Open):
     """A backward graph, or a frame. facts: gathered until its end."""
 
@@ -80,11 +88,11 @@ class _OpenCompilation(_Open):
 class _OpenFrame(_OpenCompilation):
     """A frame.
 
-    attempts: how often Dynamo began to trace it. breaks: how often its graph broke, by class. metrics: what Dynamo has summed
-    up, once it has.
+    attempts: how often Dynamo began to trace it. breaks: how often its graph broke, by class. measured: what Dynamo has measured so
+    far, by its own names. metrics: what it has summed up, once it has.
     """
 
-    __slots__ = ("attempts", "breaks", "compile_id", "compiling", "metrics")
+    __slots__ = ("attempts", "breaks", "compile_id", "compiling", "measured", "metrics")
 
     def __init__(self, event: Event, compile_id: str, compiling: Compiling) -> None:
         super().__init__(FRAME, event)
@@ -92,6 +100,7 @@ class _OpenFrame(_OpenCompilation):
         self.compiling = compiling
         self.attempts = 0
         self.breaks: Counter[str] = Counter()
+        self.measured: dict[str, Any] = {}
         self.metrics: Any = None
 
     def broke(self, found: GraphBreak) -> None:
@@ -132,6 +141,11 @@ class _OpenFrame(_OpenCompilation):
         if self.event is not None:
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
+    def sum_up(self, error: BaseException | None) -> None:
+        """It ends with `error`, and Dynamo has not summed it up: it does so for the outermost compilation of a thread."""
+        if self.metrics is None and self.measured:
+            self.summarize(SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured}))
+
 
 class _Unobserved(_Open):
     """What began while nothing is observed, as inside a callback; nor is anything inside it."""
@@ -168,6 +182,7 @@ class Frames:
         self._reported = reported
         self._stacks = ThreadStacks(engine)
         self._thread = _Thread()
+        self.waits = Waits(engine, lambda: self._innermost_event(_OpenCompilation))
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
         """What stands for the event of a frame, by the object that stands for its compilation."""
@@ -192,6 +207,12 @@ class Frames:
                 each.summarize(metrics)
                 return
 
+    def measured(self, call: Call) -> None:
+        """Dynamo has measured something of the frame that is being compiled: `update_outer(self, values)`."""
+        values, frame = call.get("values"), self._innermost(_OpenFrame)
+        if type(values) is dict and frame is not None:
+            frame.measured.update(values)
+
     def broke(self, call: Call) -> None:
         """A graph breaks, in the frame that is being traced."""
         frame, found = self._innermost(_OpenFrame), graph_breaks.graph_break(call)
@@ -204,6 +225,26 @@ class Frames:
         if frame is not None:
             for each in declarations.kept(call.get("gm")):
                 frame.occurred(semconv.DECLARATION_EVENT, each.facts())
+
+    # --- other threads and processes ----------------------------------------------------------------------------
+    def innermost(self) -> Event | None:
+        """The event of the innermost work that is open in this thread, which gets one now if it has none."""
+        open_ = self._thread.open
+        return self._materialized(len(open_) - 1) if open_ else None
+
+    def enter(self, worker: Event) -> None:
+        """What is reported in this thread belongs to `worker`, until `leave`."""
+        self._thread.open.append(_OpenWorker(worker.phase.name, worker))
+
+    def leave(self, worker: Event) -> None:
+        """The opposite of `enter`."""
+        open_ = self._thread.open
+        index = next((index for index, each in enumerate(open_) if each.event is worker), None)
+        if index is not None:
+            for each in reversed(open_[index + 1 :]):
+                self._abandon(each)
+            worker.steps.merge(open_[index].steps)
+            del open_[index:]
 
     # --- beginnings -------------------------------------------------------------------------------------------
     def _begin(self, name: str, args: Mapping[str, Any], observed: Observed) -> None:
@@ -234,6 +275,7 @@ class Frames:
             return _Unobserved(FRAME)
         if context is not None:
             self._forward[context] = event.handle
+        self.waits.began(event)
         return _OpenFrame(event, compile_id, found)
 
     def _begin_backward(self, compile_id: str, observed: Observed) -> _Open:
@@ -262,6 +304,7 @@ class Frames:
         return event
 
     def _begin_phase(self, name: str, observed: Observed) -> _Open:
+        self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
             heard = self._open(name, observed=observed, audience=Audience.SUBSCRIBERS)
@@ -308,6 +351,7 @@ class Frames:
 
     def _end_frame(self, frame: _OpenFrame) -> None:
         error = compiling.raised()
+        frame.sum_up(error)
         swallowed = None if frame.event is None else frame.event.scratch.get(compilation.SWALLOWED)
         ending = frames.Ending(
             metrics=frame.metrics,
@@ -349,6 +393,17 @@ class Frames:
                 )
         return found.event
 
+    def _materialize_long(self) -> None:
+        """Give what has turned out to be long its event while it goes on: heartbeats and a crash then say where it is."""
+        open_ = self._thread.open
+        for index in range(len(open_) - 1, -1, -1):
+            found = open_[index]
+            if found.event is not None or not isinstance(found, _OpenPhase):
+                return
+            if self._now_ns() - found.start_ns >= SHORT_NS:
+                self._materialized(index)
+                return
+
     def _open(self, name: str, **how: Any) -> Event | None:
         name = semconv.identifier(name)
         return self._engine.open(COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: name}, target=name, **how)
@@ -356,10 +411,13 @@ class Frames:
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
         return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)
 
+    def _innermost_event(self, *kinds: type[_Open]) -> Event | None:
+        return next((each.event for each in reversed(self._thread.open) if isinstance(each, kinds)), None)
+
     def _now_ns(self) -> int:
         """By the clock of the compilation that is going on."""
-        around = self._innermost(_OpenCompilation)
-        return 0 if around is None or around.event is None else around.event.anchor.now_ns()
+        around = self._innermost_event(_OpenCompilation, _OpenWorker)
+        return 0 if around is None else around.anchor.now_ns()
 
 
 def _compile_id(args: Mapping[str, Any]) -> str:

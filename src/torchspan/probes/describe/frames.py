@@ -56,6 +56,12 @@ def cache_outcome(report: Mapping[str, Any]) -> str | None:
     return reading.text(report.get("cache_state"))
 
 
+def limit_reason(error: BaseException | None) -> str | None:
+    """What Dynamo says where a recompile limit was reached, which it has not measured then; None for another failure."""
+    text = reading.text(attribute(error, "msg"))
+    return text if text is not None and text.startswith(_LIMIT) else None
+
+
 def first_line(text: Any) -> str | None:
     """The first line of a text; None for what is none."""
     found = reading.text(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report of themselves.
+"""Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report of themselves, and where they use threads.
 
 The first two are functions that PyTorch keeps as places to override (torch/_utils_internal.py) and looks up by name at each call.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from torchspan.probes._actions import Tap, Watch
+from torchspan import phase
+from torchspan.probes._actions import Record, Tap, Watch
 from torchspan.probes._probe import Probe
-from torchspan.probes._target import Function, Method
+from torchspan.probes._target import Function, Lock, Method
 
 row = partial(Probe, library="torch")
 
@@ -24,6 +25,11 @@ PROBES: tuple[Probe, ...] = (
         target=Function("torch._dynamo.utils:log_compilation_event"),
         action=Tap("dynamo:summarized"),
         why="what Dynamo has summed up of a frame or a backward graph: why it was compiled again, its guards, its failure",
+    ),
+    row(
+        target=Method("torch._dynamo.metrics_context:MetricsContext.update_outer"),
+        action=Tap("dynamo:measured"),
+        why="the same of a frame inside another one's compilation, which Dynamo does not sum up",
     ),
     row(
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
@@ -45,7 +51,26 @@ PROBES: tuple[Probe, ...] = (
         action=Tap("dynamo:captured"),
         why="the graph of a frame before any backend has it: what the program declared a black box is one node there",
     ),
+    row(
+        target=Lock("torch._dynamo.convert_frame:compile_lock"),
+        action=Record(phase.COMPILE_WAIT, around="dynamo:lock"),
+        why="the lock under which one thread at a time compiles: others wait for it, and Dynamo does not say so",
+    ),
 )
-"""Every row."""
+"""Every row of Dynamo's."""
 
-__all__ = ["PROBES"]
+WORKERS: tuple[Probe, ...] = (
+    row(
+        target=Method("torch._inductor.async_compile:AsyncCompile.submit"),
+        action=Record(phase.COMPILE_WORKER, around="dynamo:thread"),
+        why="work of Inductor's threads, such as a C++ compiler: they do not know for which compilation it is",
+    ),
+    row(
+        target=Method("torch._inductor.compile_worker.subproc_pool:SubprocPool.submit"),
+        action=Record(phase.COMPILE_WORKER, around="dynamo:process"),
+        why="work of Inductor's processes, such as a kernel of Triton's, from its submission to its result",
+    ),
+)
+"""Every row of Inductor's, which PyTorch imports when it is first used."""
+
+__all__ = ["PROBES", "WORKERS"]

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dynamo's lock: a thread that waits until another one has compiled is an event, with links to what that one compiled."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torchspan import _dynamo_safety, semconv
+from torchspan.engine import DETACHED, Engine, Event, Observed
+from torchspan.phase import COMPILE_WAIT
+from torchspan.probes import Record, Target
+
+LONG_NS = 1_000_000
+"""A wait that took less has no event."""
+
+LINKS_LIMIT = 8
+"""Compilations that one wait is linked to."""
+
+
+class _Compiled(NamedTuple):
+    """A compilation of the thread that has the lock: what stands for its event, and its compile id."""
+
+    handle: Any
+    compile_id: str
+
+
+class _Wait:
+    """A thread that waits. compiled: what other threads have compiled meanwhile."""
+
+    __slots__ = ("compiled", "start_ns")
+
+    def __init__(self) -> None:
+        self.compiled: list[_Compiled] = []
+        self.start_ns = time.perf_counter_ns()
+
+    def add(self, compiled: _Compiled) -> None:
+        if compiled not in self.compiled and len(self.compiled) < LINKS_LIMIT:
+            self.compiled.append(compiled)
+
+
+class Waits:
+    """Who compiles under Dynamo's lock, and who waits for it. Its state changes in steps that the GIL makes atomic: a lock of its own
+    would be one more that a compilation could wait for.
+
+    innermost: returns the event of the compilation that is open in the calling thread, None where none is.
+    """
+
+    def __init__(self, engine: Engine, innermost: Callable[[], Event | None]) -> None:
+        self._engine = engine
+        self._innermost = innermost
+        self._waiting: list[_Wait] = []
+        self._compiled: _Compiled | None = None
+        self._owner: int | None = None
+
+    def wrap(self, target: Target, _action: Record, original: Any) -> Any:
+        """What takes the place of the lock. The lock below it stays the same, so threads that have taken it before count."""
+        return _FollowedLock(self, f"following {target}", original)
+
+    def began(self, event: Event) -> None:
+        """The calling thread begins to compile; it may have the lock."""
+        if self._owner == threading.get_ident():
+            self._compiles(event)
+
+    def taken(self) -> None:
+        """The calling thread has the lock, which it had not before."""
+        self._owner = threading.get_ident()
+        event = self._innermost()  # a backward graph takes the lock late
+        if event is not None:
+            self._compiles(event)
+
+    def given_back(self) -> None:
+        """The calling thread is about to give the lock back."""
+        self._owner = self._compiled = None
+
+    def begin(self) -> _Wait:
+        """The calling thread waits from now on."""
+        wait = _Wait()
+        self._waiting.append(wait)
+        compiled = self._compiled
+        if compiled is not None:
+            wait.add(compiled)
+        return wait
+
+    def end(self, wait: _Wait, acquire: Any) -> None:
+        """It waits no more."""
+        taken_ns = time.perf_counter_ns() - wait.start_ns
+        self._waiting.remove(wait)
+        if taken_ns < LONG_NS:
+            return
+        around = self._engine.current
+        now_ns = time.time_ns() if around is None else around.anchor.now_ns()
+        event = self._engine.open(
+            COMPILE_WAIT,
+            {},
+            placement=DETACHED,
+            observed=Observed(acquire, (), {}),
+            links=tuple(each.handle for each in wait.compiled),
+            at_ns=now_ns - taken_ns,
+        )
+        if event is not None:
+            if wait.compiled:
+                event.additions[semconv.WAIT_IDS] = [each.compile_id for each in wait.compiled]
+            self._engine.close(event)
+
+    def _compiles(self, event: Event) -> None:
+        compile_id = event.attributes.get(semconv.COMPILE_ID)
+        if event.handle is None or compile_id is None:
+            return
+        self._compiled = _Compiled(event.handle, compile_id)
+        for each in list(self._waiting):
+            each.add(self._compiled)
+
+
+class _FollowedLock:
+    """A lock that can be taken again by the thread that has it. It does what `original` does; a thread that finds it taken is noted."""
+
+    def __init__(self, waits: Waits, name: str, original: Any) -> None:
+        self._waits = waits
+        self._name = name
+        self._original = original
+        self._depth = 0
+        """How often its owner has taken it; changed by the owner alone."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """As `threading.RLock.acquire`."""
+        taken: bool = self._original.acquire(blocking=False)
+        if not taken and blocking:
+            taken = self._wait(timeout)
+        if taken:
+            self._depth += 1
+            if self._depth == 1:
+                self._guarded(self._waits.taken)
+        return taken
+
+    def release(self) -> None:
+        """As `threading.RLock.release`."""
+        if self._depth == 1:
+            self._guarded(self._waits.given_back)
+        self._depth -= 1
+        try:
+            self._original.release()
+        except BaseException:  # of a thread that has not taken it
+            self._depth += 1
+            raise
+
+    def _wait(self, timeout: float) -> bool:
+        wait = self._guarded(self._waits.begin)
+        try:
+            return bool(self._original.acquire(True, timeout))
+        finally:
+            if wait is not None:
+                self._guarded(self._waits.end, wait, self._original.acquire)
+
+    def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
+        return _dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_exception: object) -> None:
+        self.release()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._original, name)

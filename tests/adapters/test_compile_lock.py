@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for Dynamo's lock, with a lock of the test's own."""
+
+import sys
+import threading
+import time
+
+import pytest
+
+from support.engines import extend
+from torchspan import phase, semconv
+from torchspan.adapters.dynamo import compile_lock
+from torchspan.adapters.dynamo.compile_lock import Waits
+from torchspan.engine import Callback, Engine
+from torchspan.probes import Record, Target
+
+LIMIT_S = 60
+HELD = "torch._dynamo.convert_frame:compile_lock"
+
+
+@pytest.fixture
+def engine():
+    engine = Engine()
+    yield engine
+    engine.stop()
+
+
+@pytest.fixture
+def waited(engine, monkeypatch):
+    """The events of waits, however short."""
+    monkeypatch.setattr(compile_lock, "LONG_NS", 0)
+    ended = []
+    extend(engine, Callback("ended", lambda event: event, lambda event, _: ended.append(event), {phase.COMPILE_WAIT}))
+    return ended
+
+
+@pytest.fixture
+def compiles(engine):
+    """`compiles(id)`: the event of a frame that is being compiled; its handle is its id."""
+
+    def begin(compile_id):
+        event = engine.open(phase.COMPILE_FRAME, {semconv.COMPILE_ID: compile_id})
+        event.handle = compile_id
+        return event
+
+    return begin
+
+
+def followed(waits):
+    return waits.wrap(Target(HELD), Record(phase.COMPILE_WAIT), threading.RLock())
+
+
+def waiting_for(lock):
+    """A thread that takes the lock and gives it back; it waits by now."""
+
+    def work():
+        with lock:
+            pass
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    end = time.monotonic() + LIMIT_S
+    while sys._current_frames()[thread.ident].f_code.co_name != "_wait":
+        assert time.monotonic() < end
+        time.sleep(0.001)
+    return thread
+
+
+def test_a_wait_is_linked_to_each_compilation_that_it_lasted_through(engine, waited, compiles):
+    waits = Waits(engine, lambda: None)
+    lock = followed(waits)
+    with lock:
+        first = compiles("0/0")
+        waits.began(first)
+        thread = waiting_for(lock)
+        engine.close(first)
+        second = compiles("1/0")
+        waits.began(second)
+        engine.close(second)
+    thread.join(LIMIT_S)
+    (event,) = waited
+    assert event.links == ("0/0", "1/0")
+    assert event.additions == {semconv.WAIT_IDS: ["0/0", "1/0"]}
+
+
+def test_a_compilation_that_takes_the_lock_late_is_the_one_that_is_waited_for(engine, waited, compiles):
+    backward = compiles("0/0")
+    lock = followed(Waits(engine, lambda: backward))
+    with lock:
+        thread = waiting_for(lock)
+    thread.join(LIMIT_S)
+    assert [event.links for event in waited] == [("0/0",)]
+
+
+def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
+    waits = Waits(engine, lambda: None)
+    lock = followed(waits)
+    with lock:
+        before = compiles("0/0")
+        waits.began(before)
+        engine.close(before)
+    with lock:
+        thread = waiting_for(lock)
+    thread.join(LIMIT_S)
+    assert [event.links for event in waited] == [()]
+
+
+def test_a_short_wait_is_no_event(engine, waited, monkeypatch):
+    monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
+    lock = followed(Waits(engine, lambda: None))
+    with lock:
+        thread = waiting_for(lock)
+    thread.join(LIMIT_S)
+    assert waited == []
+
+
+def test_a_lock_is_taken_and_given_back_whatever_torchspan_raises(engine, waited):
+    def broken():
+        raise ZeroDivisionError
+
+    lock = followed(Waits(engine, broken))
+    for _ in range(5):
+        with lock:
+            thread = waiting_for(lock)
+        thread.join(LIMIT_S)
+    assert lock.acquire(blocking=False) is True
+    lock.release()
