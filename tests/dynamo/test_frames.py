@@ -224,7 +224,8 @@ def test_without_dynamos_summaries_a_frame_lacks_what_they_say(dynamo, spans):
         for number in range(2):
             function(ONES, number)
     compiled_once, limited = (span.attributes for span in spans("torch.compile_frame"))
-    assert (compiled_once["torch.compile.outcome"], limited["torch.compile.outcome"]) == ("compiled", "skipped")
+    assert (compiled_once["torch.compile.outcome"], limited["torch.compile.outcome"]) == ("compiled", "limit")
+    assert limited["torch.compile.recompile.limit"] == "recompile_limit"
     assert "torch.compile.guards.count" not in compiled_once
     assert "torch.compile.recompile.reason" not in limited
 

@@ -72,9 +72,16 @@ def test_after_uninstrumenting_torchspans_hook_is_gone_and_the_programs_is_not(p
     assert recorded() == {"epoch 3"}
 
 
-def test_a_hook_that_cannot_be_taken_back_returns_an_empty_text(plain, instrument, dynamo):
-    instrumentor = instrument()
-    (hook,) = torch._dynamo.utils._recompile_user_contexts
-    dynamo.reset_recompile_user_contexts()
-    instrumentor.uninstrument()
-    assert hook() == ""
+def test_a_frame_inside_a_backend_compiles_though_pytorch_sets_the_field_twice_with_a_hook(plain, spans):
+    def backend(module, _inputs):
+        plain(ONES)
+        return module.forward
+
+    assert torch.compile(compiled.adds, backend=backend)(ONES, 1).equal(ONES + 1)
+    outer, _inner = spans("torch.compile_frame")
+    assert recorded() == {traceparent(outer)}
+
+
+def test_nothing_is_registered_with_pytorch(plain):
+    plain(ONES)
+    assert not torch._dynamo.utils._recompile_user_contexts

@@ -40,8 +40,8 @@ def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
     undo: list[Undo] = [patches.undo]
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
     counting = engine.guard.call("counting calls of compiled frames", calls.hook)
-    registered = engine.guard.call("naming traces to Dynamo", user_context.register, engine.guard, ports.traceparent)
-    undo += [each for each in (counting, registered) if each is not None]
+    undo += [] if counting is None else [counting]
+    engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
     workers = Workers(engine, frames)
     undo += [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
 

@@ -1,42 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace in PyTorch's own log of a compilation, which `TORCH_TRACE` writes and tlparse reads.
+"""The trace in PyTorch's own record of a compilation, which `TORCH_TRACE` writes and tlparse reads.
 
-Dynamo asks each hook of `register_hook_for_recompile_user_context` for a text when it begins a frame, and keeps the texts in
-`recompile_user_contexts` of the frame's `CompilationMetrics`.
+When Dynamo begins a frame it asks each hook of `register_hook_for_recompile_user_context` for a text, and keeps the texts in
+`recompile_user_contexts` of the frame's `CompilationMetrics`. Nothing is registered there: one hook cannot be taken back, and with
+any hook a frame that is compiled inside another one's backend fails, because the field is set a second time (torch 2.11 to 2.14).
+What returns the hooks returns one more instead, where the field is not set yet.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import Guard
+from torchspan._base.patching import Patches
+
+_FIELD = "recompile_user_contexts"
 
 
-def register(guard: Guard, traceparent: Callable[[], str]) -> Callable[[], None]:
-    """Have Dynamo keep what `traceparent` returns when it begins a frame. Returns the undo.
-
-    PyTorch cannot take one hook back. Where its list is not where it is known to be, the hook stays, and returns an empty text.
-    """
-    is_open = True
+def follow(patches: Patches, guard: Guard, traceparent: Callable[[], str]) -> None:
+    """Have Dynamo keep what `traceparent` returns when it begins a frame, until `patches` are undone."""
+    original = reading.loaded("torch._dynamo.utils", "get_hook_for_recompile_user_context")
+    context = reading.loaded("torch._dynamo.utils", "get_metrics_context")
+    if original is None or context is None:
+        return
 
     def torchspan_trace() -> str:
-        if not is_open:
-            return ""
         return _dynamo_safety.undisturbed(guard.call, "naming the trace of a compilation", traceparent) or ""
 
-    def undo() -> None:
-        nonlocal is_open
-        is_open = False
-        hooks = reading.loaded("torch._dynamo.utils", "_recompile_user_contexts")
-        if type(hooks) is list and torchspan_trace in hooks:
-            hooks.remove(torchspan_trace)
+    def is_unset() -> bool:
+        fields = reading.attribute(context(), "_metrics")
+        return type(fields) is dict and _FIELD not in fields
 
-    add = reading.loaded("torch._dynamo.utils", "register_hook_for_recompile_user_context")
-    if add is not None:
-        add(torchspan_trace)
-    return undo
+    @functools.wraps(original)
+    def get_hook_for_recompile_user_context() -> Any:
+        hooks = original()
+        if not _dynamo_safety.undisturbed(guard.call, "naming the trace of a compilation", is_unset):
+            return hooks
+        return [*(hooks or ()), torchspan_trace]
+
+    patches.replace_functions([(original, get_hook_for_recompile_user_context)])
 
 
-__all__ = ["register"]
+__all__ = ["follow"]

@@ -42,7 +42,7 @@ PROBES: tuple[Probe, ...] = (
         why="sets what is called at each call of a compiled frame, which is counted while metrics are read",
     ),
     row(
-        target=Function("torch._dynamo.utils:register_hook_for_recompile_user_context"),
+        target=Function("torch._dynamo.utils:get_hook_for_recompile_user_context"),
         action=Watch(),
         why="has Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
     ),
