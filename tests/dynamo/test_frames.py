@@ -26,6 +26,12 @@ def failing(_graph, _inputs):
     raise ValueError("ulterior secret of the program")
 
 
+@observers.observable
+def converts(module, inputs):
+    """A backend whose work is an event."""
+    return torch._dynamo.lookup_backend("aot_eager")(module, inputs)
+
+
 # --- trees ------------------------------------------------------------------------------------------------------------
 def test_a_frame_is_a_span_with_its_phases_below_it(every_phase, exporter):
     run(compiled.plain, ONES)
@@ -73,6 +79,23 @@ def test_a_backward_graph_is_a_span_where_it_first_runs_linked_to_its_frame(ever
     (forward,), (backward,) = spans("torch.compile_frame"), spans("torch.compile_backward")
     assert backward.attributes == {"torchspan.keep": True, "torch.compile.id": "0/0"}
     assert [link.context for link in backward.links] == [forward.context]
+
+
+def test_what_a_backend_asks_of_aotautograd_lies_below_its_own_work(every_phase, exporter):
+    run(compiled.plain, ONES, backend=converts)
+    (tree,) = outline(exporter.get_finished_spans())
+    assert tree == (
+        "torch.compile_frame\n"
+        "  torch.compile_phase bytecode_tracing\n"
+        "  torch.compile_phase insert_deferred_runtime_asserts\n"
+        "  torch.compile_phase backend_compile\n"
+        "    torchspan.observed converts\n"
+        "      torch.compile_phase create_aot_dispatcher_function\n"
+        "        torch.compile_phase aot_collect_metadata\n"
+        "  torch.compile_phase build_guards\n"
+        "  torch.compile_phase gc"
+    )
+    assert_times_nest(exporter.get_finished_spans())
 
 
 def test_a_backward_graph_of_before_a_reset_is_linked_to_its_own_frame(dynamo, spans):

@@ -11,6 +11,7 @@ from types import CodeType
 from typing import Any
 
 from torchspan import _dynamo_safety
+from torchspan._base import templates
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -37,6 +38,7 @@ def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
     rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported, calls)
+    templates.words()  # it takes some milliseconds, which the first call of a compiled function would have otherwise
     undo: list[Undo] = [patches.undo]
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
     counting = engine.guard.call("counting calls of compiled frames", calls.hook)

@@ -52,14 +52,16 @@ class _Open:
 class _OpenPhase(_Open):
     """A phase that may turn out to be short: it has no event before one inside needs it, or its end comes.
 
-    heard: the event for subscribers alone.
+    within: what was current when it began: a library's event, where a backend calls PyTorch's compilers. heard: the event for
+    subscribers alone.
     """
 
-    __slots__ = ("heard", "start_ns")
+    __slots__ = ("heard", "start_ns", "within")
 
-    def __init__(self, name: str, start_ns: int, heard: Event | None) -> None:
+    def __init__(self, name: str, start_ns: int, within: Event | None, heard: Event | None) -> None:
         super().__init__(name, None)
         self.start_ns = start_ns
+        self.within = within
         self.heard = heard
 
 
@@ -308,7 +310,7 @@ class Frames:
         heard = None
         if self._interest.countdown is not None:
             heard = self._open(name, observed=observed, audience=Audience.SUBSCRIBERS)
-        return _OpenPhase(name, self._now_ns(), heard)
+        return _OpenPhase(name, self._now_ns(), self._current(), heard)
 
     # --- ends -------------------------------------------------------------------------------------------------
     def _end(self, name: str, args: Mapping[str, Any]) -> None:
@@ -386,7 +388,9 @@ class Frames:
         """The event of what is open at `index`, which gets one now if it has none, and so does what is around it."""
         found = self._thread.open[index]
         if found.event is None and isinstance(found, _OpenPhase):
-            around = self._materialized(index - 1)
+            outer = self._thread.open[index - 1]
+            is_nested = isinstance(outer, _OpenPhase) and outer.within is found.within
+            around = self._materialized(index - 1) if is_nested else found.within
             if around is not None:
                 found.event = self._open(
                     found.name, audience=Audience.PIPELINE, placement=Below(around), at_ns=found.start_ns
@@ -407,6 +411,10 @@ class Frames:
     def _open(self, name: str, **how: Any) -> Event | None:
         name = semconv.identifier(name)
         return self._engine.open(COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: name}, target=name, **how)
+
+    def _current(self) -> Event | None:
+        """What a phase that begins now is part of. A worker's event is current in no thread."""
+        return self._innermost_event(_OpenWorker) or self._engine.innermost_open()
 
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
         return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)

@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan run` on a model whose graph breaks twice, that is compiled again for a size, and that falls back once.
+
+The model and what is printed about it are on the page "Reading a compile trace". What is printed is held against
+`torch._dynamo.utils.counters`, `CompilationMetrics` and the records of `TORCH_TRACE`, all of the same process.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from support import span_file
+from support.child import UNMEASURED
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reading-a-compile-trace.md").read_text(encoding="utf-8")
+((PROGRAM, SHOWN),) = re.findall(
+    r"^```python model\.py\n(.*?)^```$.*?^```text waterfall\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
+)
+VERSION = tuple(int(part) for part in version("torch").split(".")[:2])
+pytestmark = pytest.mark.skipif(VERSION < (2, 14), reason="the page shows what torch 2.14 leads to")
+
+KEEPS_ITS_BOOKS = """
+import json
+from torch._dynamo import utils
+
+NAMES = ("compile_id", "co_name", "recompile_reason", "guard_count", "graph_op_count", "graph_node_count", "fail_type")
+metrics = [{name: getattr(each, name) for name in NAMES} for each in utils.get_compilation_metrics()]
+with open("books.json", "w") as file:
+    json.dump({"counters": utils.counters, "metrics": metrics}, file)
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The run: lines that were printed, spans, Dynamo's own books, and the records of TORCH_TRACE."""
+    folder = tmp_path_factory.mktemp("compiled")
+    (folder / "model.py").write_text(PROGRAM + KEEPS_ITS_BOOKS, encoding="utf-8")
+    base = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_", "COLUMNS"))}
+    words = ("run", "--without-gpu", "--output", "trace.jsonl", "--", sys.executable, "model.py")
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", *words],
+        cwd=folder,
+        env={**base, **UNMEASURED, "TORCH_TRACE": str(folder / "records"), "PYTHONIOENCODING": "utf-8"},
+        capture_output=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ((log,),) = [list((folder / "records").iterdir())]
+    return SimpleNamespace(
+        waterfalls=re.split("^trace ", done.stderr, flags=re.MULTILINE)[1:],
+        frames=[each for each in span_file.read(folder / "trace.jsonl") if each.name == "torch.compile_frame"],
+        books=json.loads((folder / "books.json").read_text()),
+        records=list(records(log.read_text(encoding="utf-8"))),
+    )
+
+
+def records(log):
+    """Each record of TORCH_TRACE: the frame's compile id, its kind or the name of the artifact, and content and payload."""
+    for head, payload in re.findall(r"^V.*?\] (\{.*)\n((?:\t.*\n)*)", log, re.MULTILINE):
+        record = json.loads(head)
+        kind = record["artifact"]["name"] if "artifact" in record else next(iter(record))
+        compile_id = f"{record.get('frame_id')}/{record.get('frame_compile_id')}"
+        yield compile_id, kind, record.get(kind), payload.replace("\n\t", "\n").lstrip("\t")
+
+
+GUIDES = "│├└─ "
+BAR = re.compile(r"\s+[█▏░]+ +(?:[\d.]+ (?:s|ms|µs)|stand-in)$")
+TIMED = re.compile(r"\b[\d.]+ (?:s|ms|µs)\b")
+SMALL = ("insert_deferred_runtime_asserts", "gc")
+"""Phases that may take less than a millisecond, and then have no line."""
+
+
+def tree(waterfall):
+    """What the lines of the tree say, without guides, bars, times and sizes; what depends on times is left out."""
+    entries, levels = [], set()
+    for line in waterfall.partition("\nOwn time")[0].splitlines()[1:]:
+        text = re.sub(r"\b\d+ kB", "N kB", line.lstrip(GUIDES))
+        label = BAR.sub("", text)
+        if label == text:
+            entries[-1][1].extend(text.split(" · "))
+        else:
+            entries.append((len(line) - len(line.lstrip(GUIDES)), re.split(r"  +| · ", label)))
+            levels.add(entries[-1][0])
+    indent = {level: "  " * number for number, level in enumerate(sorted(levels))}
+    builder = None
+    for level, (name, *facts) in entries:
+        builder = None if builder is None or level <= builder else builder
+        own = re.sub(r"^(?:torch\.|…)compile_phase |^…", "", name)
+        if builder is None and own not in SMALL:
+            yield indent[level] + " · ".join([own, *(fact for fact in facts if fact and not TIMED.search(fact))])
+        if own == "tensorrt.build_engine":
+            builder = level
+
+
+def heads_and_ends(waterfall):
+    """The line of the frame and its notes; what is said at the end, without the largest times and the cache."""
+    first, *lines = waterfall.rstrip().splitlines()[1:]
+    ends = next(index for index, line in enumerate(lines) if line.startswith("Own time"))
+    notes = [re.sub(r"^│ +", "  ", line) for line in lines[:ends] if re.match(r"│ +[a-z]", line)]
+    said, is_shown = [], False
+    for line in lines[ends:]:
+        if not line.startswith(" "):
+            is_shown = line.startswith(("Dynamo", "Fallback", "Error"))
+        if is_shown:
+            said.append(line)
+    return [BAR.sub("", first), *notes, *said]
+
+
+def by_frame(found):
+    """What was found, by compile id."""
+    result = {}
+    for compile_id, each in found:
+        result.setdefault(compile_id, []).append(each)
+    return result
+
+
+# --- what is printed --------------------------------------------------------------------------------------------------
+def test_the_heads_and_ends_of_the_waterfalls_are_those_of_the_page(ran):
+    shown = "\n\n".join("\n".join(heads_and_ends(each)) for each in ran.waterfalls[1:])
+    assert re.sub(r"\d+ %", "N %", shown) == re.sub(r"\d+ %", "N %", SHOWN.rstrip())
+
+
+def test_the_first_waterfall_is_the_run_with_its_frames_in_order(ran):
+    assert list(tree(ran.waterfalls[0])) == [
+        "torchspan.run · model.py · exit 0",
+        "  torchspan.import · torch",
+        "  torchspan.import · torch_tensorrt · 1 span inside",
+        "  torch.compile_frame · forward 0/0",
+        "  torch_tensorrt.execute · _run_on_acc_0 · inputs [16, 8], [16], [4, 8] · first run",
+        "  torch.compile_frame · forward from line 20 1/0",
+        "  torch_tensorrt.execute · _run_on_acc_0 · input [4, 16] · first run",
+        "  torch.compile_frame · forward from line 22 2/0",
+        "  torch.compile_frame · forward 0/1",
+        "  torch_tensorrt.execute · _run_on_acc_0 · inputs [16, 8], [16], [7, 8] · first run",
+        "  torch.compile_frame · forward from line 20 1/1",
+        "  torch_tensorrt.execute · _run_on_acc_0 · input [7, 16] · first run",
+    ]
+
+
+def test_a_frames_waterfall_goes_from_dynamo_to_the_engine(ran):
+    assert list(tree(ran.waterfalls[1])) == [
+        "torch.compile_frame · forward 0/0 · graph break at model.py:20: requested",
+        "  bytecode_tracing",
+        "  bytecode_tracing",
+        "  backend_compile",
+        "    torch_tensorrt.compile · 2 of 2 ops in TensorRT · 1 engine of N kB",
+        "      torch_tensorrt.decompose · 8 → 9 nodes",
+        "        create_aot_dispatcher_function",
+        "          aot_collect_metadata",
+        "      torch_tensorrt.lower · 9 → 6 nodes",
+        "      torch_tensorrt.partition · subgraphs: 1 TensorRT, 0 PyTorch",
+        "      torch_tensorrt.convert · _run_on_acc_0 · 2 ops · N kB · inputs [16, 8], [16], [4, 8]",
+        "        torch_tensorrt.construct_network · 5 layers",
+        "        tensorrt.build_engine · 5 layers",
+        "        tensorrt.deserialize_engine",
+        "        torch_tensorrt.setup_engine",
+        "          tensorrt.deserialize_engine",
+        "  build_guards",
+    ]
+
+
+def test_the_waterfall_of_the_frame_that_fell_back_says_where_it_failed(ran):
+    assert list(tree(ran.waterfalls[3])) == [
+        "torch.compile_frame · forward from line 22 2/0 · fell back to eager",
+        "  bytecode_tracing",
+        "  backend_compile",
+        (
+            "    torch_tensorrt.compile · 1 of 1 ops planned for TensorRT · 0 engines · fallback: compile_failed"
+            " · NotImplementedError"
+        ),
+        "      torch_tensorrt.decompose · 4 nodes",
+        "        create_aot_dispatcher_function",
+        "          aot_collect_metadata",
+        "      torch_tensorrt.lower · 4 → 3 nodes",
+        "      torch_tensorrt.partition · subgraphs: 1 TensorRT, 0 PyTorch",
+        "      torch_tensorrt.convert · _run_on_acc_0 · 1 op · input [16] · NotImplementedError",
+        "        torch_tensorrt.construct_network · NotImplementedError",
+        "  build_guards",
+    ]
+
+
+# --- what PyTorch itself says -----------------------------------------------------------------------------------------
+def test_dynamos_counters_have_as_many_graphs_and_breaks(ran):
+    breaks = [
+        (event.attributes["torch.compile.graph_break.class"], frame.attributes["torch.compile.id"])
+        for frame in ran.frames
+        for event in frame.events
+        if event.name == "torch.compile.graph_break"
+    ]
+    assert breaks == [
+        ("requested", "0/0"),
+        ("data_dependent_branch", "1/0"),
+        ("requested", "0/1"),
+        ("data_dependent_branch", "1/1"),
+    ]
+    counters = ran.books["counters"]
+    assert list(counters["graph_break"].values()) == [2]  # those that were asked for
+    assert list(counters["unimplemented"].values()) == [2]  # the branches
+    assert len(ran.frames) == counters["stats"]["unique_graphs"] == 5
+
+
+def test_compilation_metrics_say_the_same_of_each_frame(ran):
+    told = [
+        {
+            "compile_id": a["torch.compile.id"],
+            "co_name": a["code.function.name"],
+            "recompile_reason": a.get("torch.compile.recompile.reason"),
+            "guard_count": a["torch.compile.guards.count"],
+            "graph_op_count": a["torch.compile.graph.operators"],
+            "graph_node_count": a["torch.compile.graph.nodes"],
+            "fail_type": None,
+        }
+        for a in (frame.attributes for frame in ran.frames)
+    ]
+    entry = re.compile(r"^\d+/\d+: ")
+    metrics = [
+        {**each, "recompile_reason": each["recompile_reason"] and entry.sub("", each["recompile_reason"])}
+        for each in ran.books["metrics"]
+    ]
+    assert told == metrics
+
+
+def test_torch_trace_has_the_same_frames_breaks_and_recompilations(ran):
+    recorded = {
+        kind: by_frame((compile_id, payload) for compile_id, each, _, payload in ran.records if each == kind)
+        for kind in ("dynamo_start", "dynamo_graph_break_reason", "recompile_reasons", "fx_interpreter_error")
+    }
+    frames = {frame.attributes["torch.compile.id"]: frame for frame in ran.frames}
+    assert list(recorded["dynamo_start"]) == list(frames) == ["0/0", "1/0", "2/0", "0/1", "1/1"]
+    broke = {
+        compile_id: f"Graph break in user code at {event.attributes['code.file.path']}:{event.attributes['code.line.number']}"
+        for compile_id, frame in frames.items()
+        for event in frame.events
+        if event.name == "torch.compile.graph_break"
+    }
+    reasons = {name: text.partition("\n")[0] for name, (text,) in recorded["dynamo_graph_break_reason"].items()}
+    assert {name: re.sub(r" at /\S*/", " at ", text) for name, text in reasons.items()} == broke
+    again = {
+        name: frame.attributes["torch.compile.recompile.reason"]
+        for name, frame in frames.items()
+        if "torch.compile.recompile.reason" in frame.attributes
+    }
+    assert list(again) == list(recorded["recompile_reasons"]) == ["0/1", "1/1"]
+    for name, (text,) in recorded["recompile_reasons"].items():
+        assert again[name] in text
+    fallen = [name for name, each in frames.items() if each.attributes["torch.compile.outcome"] == "fallen_back"]
+    assert list(recorded["fx_interpreter_error"]) == fallen == ["2/0"]
