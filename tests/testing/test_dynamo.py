@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -98,3 +99,7 @@ def test_the_runtimes_other_warnings_are_logged_from_where_they_are(caplog):
         _TorchTensorRTModule.logger.warning("something %s", "else")
     (record,) = caplog.records
     assert record.getMessage() == "something else" and record.module == "test_dynamo"
+
+
+def test_what_is_added_to_dynamos_settings_can_be_written_with_the_summary_of_a_frame():
+    assert "torchspan" in json.dumps(sorted(torch._dynamo.config.ignore_logging_functions))

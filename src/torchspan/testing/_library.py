@@ -152,6 +152,10 @@ def refit_engine(original: Any, _call: str) -> Any:
     return _refit_single_trt_engine_with_gm
 
 
+_IGNORED = "torchspan.testing: a warning about inputs on the CPU"
+"""What Dynamo knows the replacements of `logger.warning` by."""
+
+
 def quiet_about_inputs(original: Any, _call: str) -> Any:
     """`logger.warning` of a runtime module, without what it says about inputs on the CPU."""
 
@@ -161,5 +165,8 @@ def quiet_about_inputs(original: Any, _call: str) -> Any:
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
             original(message, *args, **kwargs)
 
-    sys.modules["torch._dynamo"].config.ignore_logging_functions.add(warning)
+    # Dynamo ignores a method whose `__func__` is in this set (LoggingLoggerVariable). torch 2.11 sorts the set and writes it as JSON
+    # with the summary of each frame, and has no summary where that fails, as it does for functions.
+    vars(warning)["__func__"] = _IGNORED
+    sys.modules["torch._dynamo"].config.ignore_logging_functions.add(_IGNORED)
     return warning

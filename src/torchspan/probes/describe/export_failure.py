@@ -97,12 +97,12 @@ _DEPENDS = {
 
 
 def _refusal(error: BaseException) -> str | None:
-    """What Dynamo says it cannot trace, or for which of its reasons PyTorch refuses the program (torch/_dynamo/exc.py)."""
-    not_traced = reading.text(attribute(error, "gb_type"))
-    if not_traced:
-        return f"{ExportFailure.NOT_TRACED}{not_traced}"
+    """For which of its reasons PyTorch refuses the program, or what Dynamo says it cannot trace (torch/_dynamo/exc.py)."""
     refused = reading.text(attribute(attribute(error, "error_type"), "name"))
-    return None if refused is None else f"{ExportFailure.REFUSED}{refused.lower()}"
+    if refused is not None:  # in torch 2.11 such an exception has a `gb_type` as well
+        return f"{ExportFailure.REFUSED}{refused.lower()}"
+    not_traced = reading.text(attribute(error, "gb_type"))
+    return f"{ExportFailure.NOT_TRACED}{not_traced}" if not_traced else None
 
 
 def _operator(error: BaseException) -> str | None:
