@@ -30,6 +30,10 @@ and one that raises. failing: a compilation that raises for such an operator, be
 torch.compile does without Torch-TensorRT, below such a SERVER span: graph breaks, a recompilation for a size, a recompile limit, a backward
 graph, a function without a graph, a backend that fails, caught and not.
 """
+CALLS_THAT_FIT, CALLS_THAT_DO_NOT_FIT, EAGER_CALLS = 1, 4, 1
+"""Of frames that had been compiled, in the step `frames`: the third call with sizes; its second, and three of four with numbers; the
+last of those, which comes after the recompile limit.
+"""
 IN_PROCESSES = (("good",), ("cached",), ("fallback",), ("failing", "frames"))
 """The same steps for processes that end after one or two."""
 INDUCTOR = "inductor"
@@ -353,7 +357,7 @@ class _Work:
         with self._request():
             results = [_numbers(run(compiled.breaks_twice)(ones)), run(compiled.without_a_tensor)(ones)]
             sized = run(compiled.plain, dynamic=False)
-            results += [_numbers(sized(self._torch.ones(rows, 3))) for rows in (1, 2)]
+            results += [_numbers(sized(self._torch.ones(rows, 3))) for rows in (1, 2, 2)]
             with config.patch(recompile_limit=2):
                 limited = run(compiled.adds, dynamic=False)
                 results += [_numbers(limited(ones, number)) for number in range(4)]

@@ -53,7 +53,7 @@ def _records(context: Context) -> Check:
         name,
         State.NOTE,
         f"{variable} is set: PyTorch writes records for tlparse, and compilations last longer. They name a frame by the compile id "
-        "that its span has as `torch.compile.id`.",
+        "that its span has as `torch.compile.id`, and its trace by a W3C traceparent in `recompile_user_contexts`.",
         f"To measure compilations: unset {variable}.",
         {"by": variable},
     )
