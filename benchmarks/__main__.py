@@ -18,9 +18,14 @@ SCRIPTS = (
     "exits.py",
     "late.py",
     "compile.py",
+    "compile.py --of torch",
+    "compiled_calls.py",
     "durations.py",
 )
 
 print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")
-statuses = [subprocess.run([sys.executable, FOLDER / script], check=False).returncode for script in SCRIPTS]
+statuses = [
+    subprocess.run([sys.executable, FOLDER / script, *options], check=False).returncode
+    for script, *options in map(str.split, SCRIPTS)
+]
 raise SystemExit(max(statuses))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing adds to a real compilation.
+"""What tracing adds to a real compilation, by Torch-TensorRT or (`--of torch`) by torch.compile alone.
 
-Processes that live long take turns: each imports what its kind needs, compiles a BERT of two layers once, and then again
-whenever it is asked to. They share a hash seed, and addresses are not randomised where `setarch` can see to that, because
+Processes that live long take turns: each imports what its kind needs, compiles a model once, and then again whenever it is asked
+to. They share a hash seed, and addresses are not randomised where `setarch` can see to that, because
 both change the time of a compilation by more than tracing does. So does the depth of the stack: CPython (3.11 and later) maps its
 data stack in chunks of 16 KiB, and a loop of calls that happens to lie across the end of one maps and unmaps a chunk at each call
 (8 µs and a page fault, instead of 0.05). Any frame more, a wrapper's too, moves these places: a bare compilation has 900 to 32,000
@@ -44,6 +44,27 @@ KINDS = {
     UNSAMPLED: "instrumented, sampler ALWAYS_OFF",
     TRACED: "instrumented, recording into a file",
 }
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compiled.
+
+    what: for the title. module: has `compiler()`. options: what is switched on besides; with some, metrics are read as well.
+    """
+
+    what: str
+    module: str
+    options: dict
+
+
+SUBJECTS = {
+    "tensorrt": Subject("BERT with two layers by Torch-TensorRT", "bert", {}),
+    "torch": Subject(
+        "a transformer of six blocks by torch.compile, with everything on", "transformer",
+        {"graph_runs": True, "disabled_calls": True},
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,14 +116,12 @@ call.__code__ = call.__code__.replace(co_stacksize=STACK_WORDS)
 
 
 # --- in a process of one kind ------------------------------------------------------------------------------------------
-def work(kind, answers):
+def work(subject, kind, answers):
     """Compile once for each line of standard input, and write each cost to the file descriptor `answers`."""
     with tempfile.TemporaryDirectory() as folder:
         if kind not in (BARE, AGAIN):
-            prepare(kind, Path(folder, "trace.jsonl"))
-        from bert import compiler
-
-        compile_once, meter = compiler(), Meter()
+            prepare(subject, kind, Path(folder, "trace.jsonl"))
+        compile_once, meter = importlib.import_module(SUBJECTS[subject].module).compiler(), Meter()
         compile_once()  # fills caches
         with os.fdopen(answers, "w") as pipe:
             for _ in sys.stdin:
@@ -110,8 +129,10 @@ def work(kind, answers):
                 print(*(getattr(cost, each.name) for each in fields(Cost)), file=pipe, flush=True)
 
 
-def prepare(kind, path):
+def prepare(subject, kind, path):
     """Import what a traced program imports; of the kinds that are instrumented, instrument."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
@@ -123,17 +144,21 @@ def prepare(kind, path):
     provider = TracerProvider(sampler=ALWAYS_OFF if kind == UNSAMPLED else ALWAYS_ON)
     provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(path)))
     if kind != IMPORTS:
-        TorchspanInstrumentor().instrument(tracer_provider=provider)
+        options = SUBJECTS[subject].options
+        if options:
+            options = {**options, "meter_provider": MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False)}
+        TorchspanInstrumentor().instrument(tracer_provider=provider, **options)
 
 
 # --- in the process that asks them ---------------------------------------------------------------------------------------
 class Worker:
     """A process of one kind."""
 
-    def __init__(self, kind):
+    def __init__(self, subject, kind):
         read, answers = os.pipe()
         self._process = subprocess.Popen(
-            [*_without_randomised_addresses(), sys.executable, __file__, "--worker", kind, "--answers", str(answers)],
+            [*_without_randomised_addresses(), sys.executable, __file__, "--of", subject, "--worker", kind,
+             "--answers", str(answers)],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=(answers,), text=True,
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )  # fmt: skip
@@ -166,9 +191,9 @@ def _without_randomised_addresses():
     )
 
 
-def measured(kinds, rounds):
+def measured(subject, kinds, rounds):
     """The costs of each kind, round by round."""
-    workers = {kind: Worker(kind) for kind in kinds}
+    workers = {kind: Worker(subject, kind) for kind in kinds}
     try:
         for turn in range(WARM_UP + rounds):
             for worker in [*workers.values()][:: 1 if turn % 2 else -1]:
@@ -218,12 +243,14 @@ def write_costs(costs):
 def main():
     parser = argparse.ArgumentParser(description="What tracing adds to a compilation.")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="compilations of each kind (default: %(default)s)")
+    parser.add_argument("--of", choices=SUBJECTS, default="tensorrt", help="what compiles (default: %(default)s)")
     parser.add_argument("--worker", choices=KINDS, help=argparse.SUPPRESS)
     parser.add_argument("--answers", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
-        return work(options.worker, options.answers)
-    costs = measured(KINDS, options.rounds)
+        return work(options.of, options.worker, options.answers)
+    subject = SUBJECTS[options.of]
+    costs = measured(options.of, KINDS, options.rounds)
     rows = [
         row(costs, AGAIN, BARE),
         row(costs, IMPORTS, BARE),
@@ -231,9 +258,7 @@ def main():
         row(costs, TRACED, IMPORTS, TARGET_RATIO),
         row(costs, TRACED, BARE),
     ]
-    status = write(
-        f"A compilation of BERT with two layers, processor time of its thread, {options.rounds} rounds", rows
-    )
+    status = write(f"A compilation of {subject.what}, processor time of its thread, {options.rounds} rounds", rows)
     write_costs(costs)
     return status
 

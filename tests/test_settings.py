@@ -34,6 +34,8 @@ def test_variables_are_read():
         "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND": "20",
         "TORCHSPAN_SAMPLE_EXECUTE_TARGET": "0.5",
         "TORCHSPAN_RANKS": " 0, 4-6 ",
+        "TORCHSPAN_GRAPH_RUNS": "1",
+        "TORCHSPAN_DISABLED_CALLS": "true",
     }
     assert _settings.load({}, environment) == Settings(
         detail="passes",
@@ -50,6 +52,8 @@ def test_variables_are_read():
         sample_execute_per_second=20,
         sample_execute_target=0.5,
         ranks="0,4-6",
+        graph_runs=True,
+        disabled_calls=True,
     )
 
 

@@ -33,7 +33,7 @@ from torchspan.adapters import (
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
-from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS
+from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import (
     OPT_IN,
@@ -185,7 +185,7 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine, self._ports, self._compiled_calls))
+            self._undo.append(dynamo.install(self._engine, self._ports, self._compiled_calls, self._recorded_phases()))
         if library in export.LIBRARIES:
             self._undo.append(export.install(self._engine, self._provenance, library))
         if library == observed_functions.LIBRARY:
@@ -206,6 +206,11 @@ class Bridge:
             )
         if self._report is not None:
             self._report.write()
+
+    def _recorded_phases(self) -> list[Phase]:
+        settings = self._settings
+        wanted = ((RUN_GRAPH, settings.graph_runs), (RUN_DISABLED, settings.disabled_calls))
+        return [each for each, is_wanted in wanted if is_wanted]
 
     def _wants_phases(self, package: str) -> bool:
         if self._settings.build_phases == "auto":

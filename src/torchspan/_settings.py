@@ -60,6 +60,8 @@ class Settings(NamedTuple):
     sample_execute_per_second: float | None = None
     sample_execute_target: float | None = None
     ranks: str = "all"
+    graph_runs: bool = False
+    disabled_calls: bool = False
 
 
 @functools.cache
@@ -277,6 +279,21 @@ SETTINGS = (
         "all",
         "The ranks of a distributed job that have torchspan's spans. Metrics come from every rank. Processes without a rank have "
         "spans.",
+    ),
+    Setting(
+        "graph_runs",
+        env.TORCHSPAN_GRAPH_RUNS,
+        Switch(),
+        False,
+        "Runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine runs.",
+    ),
+    Setting(
+        "disabled_calls",
+        env.TORCHSPAN_DISABLED_CALLS,
+        Switch(),
+        False,
+        "Calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within the limits "
+        "and rules of engine runs.",
     ),
 )
 

@@ -57,6 +57,14 @@ TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
 The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServiceName`, for the program's own formatters.
 Off by default, because a formatter that prints every attribute of a record would print these too."""
 
+TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
+"""`1`: runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine runs."""
+
+TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
+"""`1`: calls of functions that `torch.compiler.disable` leaves to Python are spans, within the limits and rules of engine runs.
+
+So it is for functions of the program that are disabled after torchspan was instrumented and PyTorch's Dynamo imported."""
+
 TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 """Whether the context follows the work into threads, pools and processes: `on` (default), `links` or `off`.
 

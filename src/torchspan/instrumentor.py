@@ -237,6 +237,8 @@ def instrument(
     sample_execute_per_second: float | None = None,
     sample_execute_target: float | None = None,
     ranks: str | int | None = None,
+    graph_runs: bool | None = None,
+    disabled_calls: bool | None = None,
 ) -> None:
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
@@ -275,6 +277,10 @@ def instrument(
             number. It takes the place of `sample_execute`.
         ranks: the ranks of a distributed job that have torchspan's spans, such as `0`, `0-7` or `0,4-6`; `all` (default). A
             process without a rank has them. Metrics come from every rank.
+        graph_runs: runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine
+            runs.
+        disabled_calls: calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within
+            the limits and rules of engine runs.
 
     Raises:
         TypeError: for an argument that does not exist.

@@ -92,6 +92,21 @@ COMPILE_WORKER = Phase(
     "result.",
     room=_INSIDE,
 )
+RUN_GRAPH = Phase(
+    "torch.run_graph",
+    "One run of a graph that `torch.compile` has compiled, as the host sees it, with a link to the span of its frame. "
+    "With `TORCHSPAN_GRAPH_RUNS` alone.",
+    keep=False,
+    room=_DETAIL,
+    folded=Folded.below("torch.run_graph"),
+)
+RUN_DISABLED = Phase(
+    "torch.run_disabled",
+    "One call of a function that `torch.compiler.disable` leaves to Python. With `TORCHSPAN_DISABLED_CALLS` alone.",
+    keep=False,
+    room=_DETAIL,
+    folded=Folded.below("torch.run_disabled"),
+)
 COMPILE = Phase(
     "torch_tensorrt.compile",
     "One compilation, from the entry point the user called to the compiled module.",

@@ -19,6 +19,8 @@ __all__ = [
     "export_capture",
     "export_decompose",
     "export_trace",
+    "run_disabled",
+    "run_graph",
 ]
 
 compile_frame: CallableObservers = official("torch.compile_frame", phase.COMPILE_FRAME)
@@ -35,6 +37,12 @@ compile_wait: CallableObservers = official("torch.compile_wait", phase.COMPILE_W
 
 compile_worker: CallableObservers = official("torch.compile_worker", phase.COMPILE_WORKER)
 """Work of a compilation in one of Inductor's threads or processes."""
+
+run_graph: CallableObservers = official("torch.run_graph", phase.RUN_GRAPH)
+"""One run of a compiled graph, with `TORCHSPAN_GRAPH_RUNS`."""
+
+run_disabled: CallableObservers = official("torch.run_disabled", phase.RUN_DISABLED)
+"""One call of a function that `torch.compiler.disable` leaves to Python, with `TORCHSPAN_DISABLED_CALLS`."""
 
 export: CallableObservers = official("torch.export", phase.EXPORT)
 """`torch.export.export`, by Torch-TensorRT or by the program itself."""

@@ -30,15 +30,18 @@ EXCEPTION_MESSAGE = Attribute(
 _HAS_PLACE = (phase.CONSTRUCT_NETWORK, phase.EXPORT)
 """Work whose failure comes from a place in the program's own code."""
 
+_OF_FRAMES = (phase.COMPILE_FRAME, phase.RUN_GRAPH, phase.RUN_DISABLED)
+"""Work that is a function of the program's."""
+
 CODE_FUNCTION = Attribute(
     "code.function.name",
     "string",
     "On the `exception` event, the function that raised the exception; on the event of a graph break, the function "
     "that broke the graph. On the span of work that failed, the function of the program in whose code the cause is, "
-    "such as `forward`. On the span of a frame, the function that is compiled. On other spans, the function that is "
-    "observed.",
+    "such as `forward`. On the span of a frame, and of a run of its graph, the function that is compiled. On other "
+    "spans, the function that is observed or disabled.",
     phase.OBSERVED,
-    phase.COMPILE_FRAME,
+    *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     at_start=True,
@@ -51,7 +54,7 @@ CODE_FILE = Attribute(
     "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
     "calls the operator that failed. On the span of a frame, the file of the function that is compiled. From the "
     "folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
-    phase.COMPILE_FRAME,
+    *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
     kind=Place(),
@@ -60,7 +63,7 @@ CODE_LINE = Attribute(
     "code.line.number",
     "int",
     "The line in the file that `code.file.path` names; on the span of a frame, the function's first.",
-    phase.COMPILE_FRAME,
+    *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
 )

@@ -9,7 +9,7 @@ from torchspan.semconv._guards import Guard
 from torchspan.semconv._operators import Operator
 from torchspan.semconv._places import Place
 from torchspan.semconv._sizes import Shape
-from torchspan.semconv._table import Attribute
+from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import CompileId, Enumeration, Identifier, RunId, Text, Version
 
 TORCH_VERSION = Attribute(
@@ -21,6 +21,7 @@ COMPILE_ID = Attribute(
     "Dynamo's compile id, `frame/recompile`.",
     phase.COMPILE_FRAME,
     phase.COMPILE_BACKWARD,
+    phase.RUN_GRAPH,
     phase.COMPILE,
     at_start=True,
     kind=CompileId(),
@@ -297,6 +298,19 @@ GUARD_CHECK_RESULT = Attribute(
     kind=Enumeration("hit", "miss"),
 )
 
+RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
+    phase.RUN_GRAPH,
+    count="Runs of compiled graphs below this span that have no span because of the rate limits; on the user's spans.",
+    total="Seconds that the runs counted in `torch.run_graph.folded.count` took in all; on the user's spans.",
+    longest="Seconds of the longest run counted in `torch.run_graph.folded.count`; on the user's spans.",
+)
+RUN_DISABLED_FOLDED, RUN_DISABLED_FOLDED_SUM, RUN_DISABLED_FOLDED_MAX = folded(
+    phase.RUN_DISABLED,
+    count="Calls of disabled functions below this span that have no span because of the rate limits; on the user's "
+    "spans.",
+    total="Seconds that the calls counted in `torch.run_disabled.folded.count` took in all; on the user's spans.",
+    longest="Seconds of the longest call counted in `torch.run_disabled.folded.count`; on the user's spans.",
+)
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",
     "string",

@@ -12,35 +12,40 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import templates
+from torchspan._base.errors import FAILED
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
 from torchspan.adapters._machinery.apply import apply_probes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters.dynamo import user_context
+from torchspan.adapters.dynamo import recorded, user_context
 from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.engine import Engine, Undo
+from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
 from torchspan.probes.dynamo import PROBES, WORKERS
 
 LIBRARY = "torch._dynamo"
 
 
-def install(engine: Engine, ports: Ports, calls: CompiledCalls) -> Undo:
+def install(engine: Engine, ports: Ports, calls: CompiledCalls, recorded_phases: Iterable[Phase] = ()) -> Undo:
     """Hook into Dynamo, which has been imported, and into modules of Inductor once they have been. Returns the undo.
 
-    calls: counts calls of compiled frames.
+    calls: counts calls of compiled frames. recorded_phases: which calls are events at run time, of `RUN_GRAPH`, `RUN_DISABLED`.
     """
-    patches = Patches("torch")
+    patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported, calls)
     templates.words()  # it takes some milliseconds, which the first call of a compiled function would have otherwise
     undo: list[Undo] = [patches.undo]
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames)
+    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, RUN_GRAPH in phases)
+    if RUN_DISABLED in phases:
+        engine.guard.call("hooking into torch.compiler.disable", recorded.watch_disabled, patches)
+    undo += [recorded.record(engine, ports, phase) for phase in phases]
     counting = engine.guard.call("counting calls of compiled frames", calls.hook)
     undo += [] if counting is None else [counting]
     engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
@@ -74,7 +79,9 @@ def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Und
     return patches.undo
 
 
-def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames) -> None:
+def _hook(
+    engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
+) -> None:
     taps = {
         "dynamo:reported": frames.report,
         "dynamo:summarized": frames.summarize,
@@ -87,6 +94,8 @@ def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frame
     around = {"dynamo:lock": frames.waits.wrap}
 
     def wrap(probe: Probe, original: Any) -> Any:
+        if records_graphs and probe.action == Tap("dynamo:captured"):
+            original = _returning(engine, frames, original)
         is_tap = isinstance(probe.action, Tap)
         return _tapped(engine, taps, probe, original) if is_tap else _around(around, probe, original)
 
@@ -116,6 +125,18 @@ def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: P
     if not isinstance(probe.action, Record) or probe.action.around is None:
         raise TypeError(f"{probe.target} names no wrapper")
     return around[probe.action.around](probe.target, probe.action, original)
+
+
+def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
+    """`call_user_compiler`, with the runs of the graph that it returns recorded."""
+
+    @functools.wraps(original)
+    def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
+        compiled = original(self, *args, **kwargs)
+        found = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
+        return compiled if found is FAILED else found
+
+    return compiling
 
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:

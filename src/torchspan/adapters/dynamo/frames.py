@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
-from torchspan.adapters.dynamo import compiling
+from torchspan.adapters.dynamo import compiling, recorded
 from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.adapters.dynamo.compiling import Compiling
@@ -227,6 +227,15 @@ class Frames:
         if frame is not None:
             for each in declarations.kept(call.get("gm")):
                 frame.occurred(semconv.DECLARATION_EVENT, each.facts())
+
+    def compiled(self, output_graph: Any, graph: Any) -> Any:
+        """The graph that the backend returned for the frame that is being compiled, with its runs recorded."""
+        frame = self._innermost(_OpenFrame)
+        if frame is None or frame.event is None:
+            return graph
+        facts = {semconv.COMPILE_ID: frame.compile_id, **frames.function(frame.compiling.code)}
+        links = () if frame.event.handle is None else (frame.event.handle,)
+        return recorded.graph(graph, output_graph, facts, links)
 
     # --- other threads and processes ----------------------------------------------------------------------------
     def innermost(self) -> Event | None:

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls at run time as events, where a setting asks for them: of compiled graphs, and of functions left out of graphs.
+
+They may be frequent, so the rules of engine runs hold: below a recording span within the rate limits, and counted on that span
+beyond them; outside every span where the sampler's rules pick them.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from torchspan import _dynamo_safety
+from torchspan._base import reading
+from torchspan._base.patching import Patches
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.engine import Audience, Engine, Event, Observed, RunTally, Surroundings, Verdict
+from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
+from torchspan.probes.describe import frames
+
+Facts = dict[str, Any]
+
+
+class _Begun(NamedTuple):
+    """A call that has begun. event: its event. tally: where a call without one is counted, which began at `start_s`."""
+
+    event: Event | None
+    tally: RunTally | None = None
+    start_s: float = 0.0
+
+
+class _Recorder:
+    """Decides what a call becomes."""
+
+    def __init__(self, engine: Engine, ports: Ports, phase: Phase) -> None:
+        self._engine = engine
+        self._ports = ports
+        self._phase = phase
+        self._interest = engine.registry.interest(phase)
+
+    def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> _Begun | None:
+        """A call begins."""
+        engine, parents = self._engine, self._ports.parents
+        if not engine.active or _dynamo_safety.is_symbolic(call.args):
+            return None
+        context = parents.context()
+        surroundings, pick = parents.look(context), None
+        if surroundings is Surroundings.SUPPRESSED:
+            return None
+        if isinstance(surroundings, Surroundings):
+            sampling = self._ports.sampling
+            if sampling.roots.picks() and parents.is_outside(context):
+                pick = sampling.root(call.function)
+            if pick is None:
+                return self._unrecorded(call, facts, None)
+        else:
+            verdict = self._ports.run_policy.decide(call.function, surroundings, is_first=False).verdict
+            if verdict is not Verdict.RECORD:
+                return self._unrecorded(call, facts, surroundings.tally(self._phase))
+        event = engine.open(self._phase, facts, links=links, observed=call, pick=pick)
+        return None if event is None else _Begun(event)
+
+    def _unrecorded(self, call: Observed, facts: Facts, tally: RunTally | None) -> _Begun | None:
+        event = None
+        if self._interest.countdown is not None:
+            event = self._engine.open(self._phase, facts, observed=call, audience=Audience.SUBSCRIBERS)
+        return None if event is None and tally is None else _Begun(event, tally, time.perf_counter())
+
+    def end(self, begun: _Begun, error: BaseException | None, result: Any = None) -> None:
+        """The call has ended."""
+        if begun.tally is not None:
+            begun.tally.add(time.perf_counter() - begun.start_s)
+        if begun.event is not None:
+            self._engine.close(begun.event, error, result)
+
+
+_RECORDERS: dict[Phase, tuple[Engine, _Recorder]] = {}
+"""What records calls now. A wrapper stays where it is, and looks here: a graph, or a function, outlives a bridge."""
+
+
+def _recording(phase: Phase, function: Callable[..., Any], facts: Facts, links: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function, whose calls are events of `phase` while they are recorded."""
+    name = f"recording {phase.name}"
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        found = _RECORDERS.get(phase)
+        if found is None:
+            return function(*args, **kwargs)
+        engine, recorder = found
+        begun = engine.guard.call(name, recorder.begin, Observed(function, args, kwargs), facts, links)
+        if begun is None:
+            return function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            engine.guard.finish(name, recorder.end, begun, error)
+            raise
+        engine.guard.finish(name, recorder.end, begun, None, result)
+        return result
+
+    return recorded
+
+
+def record(engine: Engine, ports: Ports, phase: Phase) -> Callable[[], None]:
+    """Record the calls of `phase` from now on. Returns the undo."""
+    _RECORDERS[phase] = engine, _Recorder(engine, ports, phase)
+
+    def undo() -> None:
+        if phase in _RECORDERS and _RECORDERS[phase][0] is engine:
+            del _RECORDERS[phase]
+
+    return undo
+
+
+# --- compiled graphs --------------------------------------------------------------------------------------------------
+def graph(compiled: Any, output_graph: Any, facts: Facts, links: tuple[Any, ...]) -> Any:
+    """What a backend returned, with its calls recorded. A graph that PyTorch keeps in a package, or exports, stays as it is."""
+    if reading.attribute(output_graph, "package") is not None or reading.attribute(output_graph, "export"):
+        return compiled
+    return _recording(RUN_GRAPH, _ready(compiled), facts, links)
+
+
+def _ready(compiled: Any) -> Callable[..., Any]:
+    """As Dynamo does with what a backend returns: a graph module that is to be compiled when it first runs is compiled now."""
+    lazy = reading.loaded("torch.fx._lazy_graph_module", "_LazyGraphModule")
+    owner = getattr(compiled, "__self__", None)
+    if lazy is None or not isinstance(owner, lazy) or compiled.__name__ != "_lazy_forward":
+        return compiled  # type: ignore[no-any-return]
+    lazy.force_recompile(owner)
+    return owner.forward  # type: ignore[no-any-return]
+
+
+# --- functions that `torch.compiler.disable` leaves out ----------------------------------------------------------------
+def watch_disabled(patches: Patches) -> None:
+    """Have each function of the program that is disabled from now on recorded when it is called."""
+    context = reading.loaded("torch._dynamo.eval_frame", "DisableContext")
+    innermost = reading.loaded("torch._dynamo.eval_frame", "innermost_fn")
+    skip = reading.loaded("torch._dynamo.eval_frame", "skip_code")
+    if context is None or innermost is None or skip is None:
+        return
+
+    def wrap(original: Any) -> Any:
+        @functools.wraps(original)
+        def disabling(self: Any, function: Any) -> Any:
+            inner = innermost(function)
+            if not _is_programs(inner):
+                return original(self, function)
+            observed = functools.wraps(inner)(
+                _recording(RUN_DISABLED, inner, dict(frames.function(inner.__code__)), ())
+            )
+            disabled = original(self, observed)
+            disabled._torchdynamo_orig_callable = inner  # what Dynamo, and other decorators, look at
+            if hasattr(disabled, "__wrapped__"):
+                disabled.__wrapped__ = inner
+            return disabled
+
+        # Dynamo calls it between graphs, too, where it would compile these.
+        for each in (disabling, _is_programs, _recording):
+            skip(reading.attribute(each, "__code__"))
+        return disabling
+
+    patches.replace_attribute(context, "__call__", wrap)
+
+
+def _is_programs(function: Any) -> bool:
+    if type(function) is not FunctionType:
+        return False
+    return str(function.__module__).partition(".")[0] not in reading.LIBRARIES
+
+
+__all__ = ["graph", "record", "watch_disabled"]
