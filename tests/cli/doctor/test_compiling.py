@@ -11,7 +11,6 @@ from torchspan.cli.doctor._check import Context, State
 def rows(monkeypatch):
     """The rows in an environment with these variables, by name."""
     monkeypatch.setattr(compiling, "find_spec", lambda _name: object())
-    monkeypatch.delitem(sys.modules, "torch._dynamo.config", raising=False)
     return lambda **variables: {row.name: row for row in compiling.torch_compile(Context(variables))}
 
 
