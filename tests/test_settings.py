@@ -363,6 +363,8 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "sample_execute_per_second": float | None,
         "sample_execute_target": float | None,
         "ranks": str,
+        "graph_runs": bool,
+        "disabled_calls": bool,
     }
 
 
