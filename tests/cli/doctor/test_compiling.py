@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `torchspan doctor` says about torch.compile, where torch is installed and not loaded."""
 
-import sys
-from types import SimpleNamespace
-
 import pytest
 
 from torchspan.cli.doctor import _compiling as compiling
@@ -14,7 +11,6 @@ from torchspan.cli.doctor._check import Context, State
 def rows(monkeypatch):
     """The rows in an environment with these variables, by name."""
     monkeypatch.setattr(compiling, "find_spec", lambda _name: object())
-    monkeypatch.delitem(sys.modules, "torch._dynamo.config", raising=False)
     return lambda **variables: {row.name: row for row in compiling.torch_compile(Context(variables))}
 
 
@@ -55,15 +51,6 @@ def test_records_for_tlparse_are_a_note_that_does_not_name_the_folder(rows):
 )
 def test_debug_output_has_the_records_too(rows, variables, by):
     assert rows(**variables)["compile.trace"].facts == {"by": by}
-
-
-@pytest.mark.parametrize(("setting", "state"), [(True, State.OK), (False, State.WARNING)])
-def test_dynamos_summaries_are_looked_at_where_it_is_loaded(rows, monkeypatch, setting, state):
-    monkeypatch.setitem(sys.modules, "torch._dynamo.config", SimpleNamespace(log_compilation_metrics=setting))
-
-    row = rows()["compile.summaries"]
-
-    assert (row.state, row.facts) == (state, {"enabled": setting})
 
 
 def test_without_torch_nothing_is_said_about_it(monkeypatch):

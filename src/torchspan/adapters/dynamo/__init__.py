@@ -75,7 +75,6 @@ def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Und
 def _hook(engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames) -> None:
     taps = {
         "dynamo:reported": frames.report,
-        "dynamo:summarized": frames.summarize,
         "dynamo:measured": frames.measured,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,

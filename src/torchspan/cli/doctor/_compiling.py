@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
 
@@ -13,14 +12,11 @@ _OFF, _TRACE, _DEBUG = "TORCH_COMPILE_DISABLE", "TORCH_TRACE", "TORCH_COMPILE_DE
 
 
 def torch_compile(context: Context) -> Iterator[Check]:
-    """Nothing where PyTorch is not installed. A setting of PyTorch's that is no variable is looked at where it is loaded."""
+    """Nothing where PyTorch is not installed."""
     if find_spec("torch") is None:
         return
     yield _switched_on(context)
     yield _records(context)
-    config = sys.modules.get("torch._dynamo.config")
-    if config is not None:
-        yield _summaries(getattr(config, "log_compilation_metrics", True) is not False)
 
 
 def _switched_on(context: Context) -> Check:
@@ -56,20 +52,4 @@ def _records(context: Context) -> Check:
         "that its span has as `torch.compile.id`.",
         f"To measure compilations: unset {variable}.",
         {"by": variable},
-    )
-
-
-def _summaries(are_made: bool) -> Check:
-    """Dynamo hands its summary of a frame on only where this setting says so."""
-    name, setting = "compile.summaries", "torch._dynamo.config.log_compilation_metrics"
-    facts = {"enabled": are_made}
-    if are_made:
-        return Check(name, State.OK, "Dynamo sums up each frame, and its span has what the summary says.", facts=facts)
-    return Check(
-        name,
-        State.WARNING,
-        f"{setting} is False: spans of frames lack why they were compiled again, guards, sizes of graphs and the reason of a failure; "
-        "a recompile limit that is reached is the outcome `skipped`.",
-        f"Leave {setting} at True.",
-        facts,
     )
