@@ -123,7 +123,6 @@ HOOKS = {
 _EVERY_BACKEND = "torch.compile with any backend: tests/dynamo"
 OUTSIDE = {
     "torch._dynamo.utils:record_chromium_event_internal": _EVERY_BACKEND,
-    "torch._dynamo.utils:log_compilation_event": _EVERY_BACKEND,
     "torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break": _EVERY_BACKEND,
     "torch._dynamo.output_graph:OutputGraph.call_user_compiler": _EVERY_BACKEND,
     "torch.export._draft_export:draft_export": "drafts of the program: tests/pipeline/test_dynamic_shapes.py",

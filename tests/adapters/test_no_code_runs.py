@@ -71,7 +71,6 @@ def wrappers(engine):
             "engines:made": partial(tap_engine, factory),
             "log:line": partial(tap_log, factory, ports.redact),
             "dynamo:reported": partial(dynamo.tap, engine, frames.report),
-            "dynamo:summarized": partial(dynamo.tap, engine, frames.summarize),
             "dynamo:measured": partial(dynamo.tap, engine, frames.measured),
             "dynamo:broke": partial(dynamo.tap, engine, frames.broke),
             "dynamo:captured": partial(dynamo.tap, engine, frames.captured),

@@ -84,7 +84,6 @@ def _hook(
 ) -> None:
     taps = {
         "dynamo:reported": frames.report,
-        "dynamo:summarized": frames.summarize,
         "dynamo:measured": frames.measured,
         "dynamo:broke": frames.broke,
         "dynamo:captured": frames.captured,

@@ -91,19 +91,17 @@ class _OpenFrame(_OpenCompilation):
     """A frame.
 
     attempts: how often Dynamo began to trace it. breaks: how often its graph broke, by class. measured: what Dynamo has measured so
-    far, by its own names. metrics: what it has summed up, once it has.
+    far, by its own names.
     """
 
-    __slots__ = ("attempts", "breaks", "compile_id", "compiling", "measured", "metrics")
+    __slots__ = ("attempts", "breaks", "compiling", "measured")
 
-    def __init__(self, event: Event, compile_id: str, compiling: Compiling) -> None:
+    def __init__(self, event: Event, compiling: Compiling) -> None:
         super().__init__(FRAME, event)
-        self.compile_id = compile_id
         self.compiling = compiling
         self.attempts = 0
         self.breaks: Counter[str] = Counter()
         self.measured: dict[str, Any] = {}
-        self.metrics: Any = None
 
     def broke(self, found: GraphBreak) -> None:
         """Its graph breaks now."""
@@ -124,15 +122,18 @@ class _OpenFrame(_OpenCompilation):
             facts[semconv.GRAPH_BREAK_COUNTS] = list(self.breaks.values())
         return facts
 
-    def summarize(self, metrics: Any) -> None:
-        """Dynamo has summed it up."""
-        self.metrics = metrics
+    def summed_up(self, error: BaseException | None) -> Any:
+        """What has been measured of it, which ends with `error`; None where Dynamo does not say it in this version of PyTorch."""
+        if not self.measured:
+            return None
+        metrics = SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured})
         self.facts.update(frames.summary(metrics))
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
             self.occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
         elif why and self.event is not None:  # that was known when the frame began
             self.event.occurrences.insert(0, Occurrence(semconv.RECOMPILE_EVENT, self.event.start_ns, why))
+        return metrics
 
     def _is_left_by_a_break(self) -> bool:
         occurred = () if self.event is None else self.event.occurrences
@@ -142,11 +143,6 @@ class _OpenFrame(_OpenCompilation):
         """Something happens in it now that is an event of its span."""
         if self.event is not None:
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
-
-    def sum_up(self, error: BaseException | None) -> None:
-        """It ends with `error`, and Dynamo has not summed it up: it does so for the outermost compilation of a thread."""
-        if self.metrics is None and self.measured:
-            self.summarize(SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured}))
 
 
 class _Unobserved(_Open):
@@ -199,15 +195,6 @@ class Frames:
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
             self._end(name, args)
-
-    def summarize(self, call: Call) -> None:
-        """Dynamo has summed up a frame that is open here."""
-        metrics = call.args[0]
-        compile_id = reading.text(reading.attribute(metrics, "compile_id"))
-        for each in reversed(self._thread.open):
-            if isinstance(each, _OpenFrame) and each.compile_id == compile_id:
-                each.summarize(metrics)
-                return
 
     def measured(self, call: Call) -> None:
         """Dynamo has measured something of the frame that is being compiled: `update_outer(self, values)`."""
@@ -287,7 +274,7 @@ class Frames:
         if context is not None:
             self._forward[context] = event.handle
         self.waits.began(event)
-        return _OpenFrame(event, compile_id, found)
+        return _OpenFrame(event, found)
 
     def _begin_backward(self, compile_id: str, observed: Observed) -> _Open:
         context = compiling.context()
@@ -362,10 +349,9 @@ class Frames:
 
     def _end_frame(self, frame: _OpenFrame) -> None:
         error = compiling.raised()
-        frame.sum_up(error)
         swallowed = None if frame.event is None else frame.event.scratch.get(compilation.SWALLOWED)
         ending = frames.Ending(
-            metrics=frame.metrics,
+            metrics=frame.summed_up(error),
             error=error,
             swallowed=swallowed,
             is_whole=frame.compiling.is_whole,

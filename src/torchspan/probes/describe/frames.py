@@ -87,7 +87,7 @@ _LIMIT = "Dynamo recompile limit exceeded"
 class Ending:
     """How the compilation of a frame ends.
 
-    metrics: Dynamo's summary; None for a frame inside another one's compilation, which has none of its own. error: what the
+    metrics: what Dynamo has measured; None where that is not known. error: what the
     compilation raises. swallowed: class of a failure that the backend caught, where it is known. is_whole: whether a graph
     break is an error. suppresses_errors: whether Dynamo runs eagerly what it fails to compile.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report of themselves, and where they use threads.
 
-The first two are functions that PyTorch keeps as places to override (torch/_utils_internal.py) and looks up by name at each call.
+The first is a function that PyTorch keeps as a place to override (torch/_utils_internal.py) and looks up by name at each call.
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ PROBES: tuple[Probe, ...] = (
         why="beginning and end of each phase of Dynamo, AOTAutograd and Inductor, in the thread that does the work",
     ),
     row(
-        target=Function("torch._dynamo.utils:log_compilation_event"),
-        action=Tap("dynamo:summarized"),
-        why="what Dynamo has summed up of a frame or a backward graph: why it was compiled again, its guards, its failure",
-    ),
-    row(
         target=Method("torch._dynamo.metrics_context:MetricsContext.update_outer"),
         action=Tap("dynamo:measured"),
-        why="the same of a frame inside another one's compilation, which Dynamo does not sum up",
+        why="what Dynamo measures of a frame, also inside another one's compilation: why it was compiled again, guards, failure",
     ),
     row(
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
