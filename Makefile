@@ -59,8 +59,8 @@ docs: setup  ## write the generated documents
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks
 
-test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs)
-	@$(BIN)/python tools/test_versions.py $(ONLY)
+test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs); ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
+	@$(BIN)/python tools/test_versions.py $(ONLY) $(TESTS)
 
 clean:  ## remove what the above made, .venv and .venvs included
 	rm -rf .venv .venvs .bench .coverage* .mypy_cache .ruff_cache .pytest_cache

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the test suite on older Torch-TensorRT, on the oldest OpenTelemetry and on other Pythons; prints a table.
 
-`test_versions.py [row …]`: all rows, or those named. Each has an environment of its own in .venvs, made when it is not
+`test_versions.py [row …] [tests/…]`: all rows, or those named, with all of their tests, or those in the files and folders named
+(`2.13 2.12 tests/dynamo tests/pipeline`). Each row has an environment of its own in .venvs, made when it is not
 there yet and kept; uv must be on the path or in .venv. A row that cannot be installed says so in the table.
 """
 
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -137,12 +138,14 @@ def versions(python):
     return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
 
 
-def main(names):
+def main(arguments):
     """Run the rows and print the table; the status is 1 when one of them has failures or could not run."""
-    unknown = set(names) - {row.name for row in ROWS}
+    paths = tuple(each for each in arguments if each.startswith("tests"))
+    names = set(arguments) - set(paths)
+    unknown = names - {row.name for row in ROWS}
     if unknown:
         raise SystemExit(f"test_versions: no row {', '.join(unknown)}; there are {', '.join(row.name for row in ROWS)}")
-    table = [run(row) for row in ROWS if not names or row.name in names]
+    table = [run(replace(row, tests=paths or row.tests)) for row in ROWS if not names or row.name in names]
     width = max(len(what) for what, _ in table)
     print()
     for what, result in table:

@@ -130,8 +130,8 @@ LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its 
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
 EXPORT = Phase(
     "torch.export",
-    "`torch.export.export`, by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which exports up to "
-    "two times, is one span.",
+    "`torch.export.export`, by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which exports up "
+    "to two times, is one span.",
     collapses=True,
 )
 EXPORT_CAPTURE = Phase(

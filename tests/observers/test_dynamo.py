@@ -157,6 +157,8 @@ def listed(*_args, **_kwargs):
     pass
 
 
+# Up to 2.13 Dynamo does not read what is stored on a function that another one wraps: the graph breaks.
+OF_A_FUNCTION = [adding_to_a_pair] if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else []
 TRACED = [
     observed,
     observed_with_keywords,
@@ -169,7 +171,7 @@ TRACED = [
     adding,
     adding_without_with,
     made_observer,
-    adding_to_a_pair,
+    *OF_A_FUNCTION,
     adding_to_an_official_pair,
     observing_in_a_with_statement,
     observing_by_call,
@@ -282,7 +284,7 @@ def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_s
 
 
 @pytest.mark.parametrize(
-    "function", [observed, observed_generator, observed_methods, made_observable, firing, adding_to_a_pair], ids=name
+    "function", [observed, observed_generator, observed_methods, made_observable, firing, *OF_A_FUNCTION], ids=name
 )
 def test_the_result_is_that_of_eager_mode(function):
     x = torch.randn(3)

@@ -156,6 +156,7 @@ def argument(parameter, given):
         "Left": [("a", "b")],
         "BaseException": error_of(given),
         "Iterable[str]": ["text"],
+        "Iterable[tuple[str, str]]": [("te", "a")],
         "Iterator[None]": itertools.repeat(None, 10),
         "list[str]": ["text"],
         "set[str]": {"text"},
