@@ -66,6 +66,13 @@ def test_frames_that_overlap_are_counted_once_and_their_sum_is_named(split):
     )
 
 
+def test_waiting_for_another_threads_frame_and_inductors_workers_are_torch_compiles(split):
+    line = split(
+        4.0, ("torch.compile_wait", 0.0, 1.0), ("torch.compile_frame", 1.0, 2.0), ("torch.compile_worker", 2.0, 3.0)
+    )
+    assert line == "program 4.00 s: torch.compile 3.00, rest 1.00"
+
+
 @pytest.mark.parametrize("seconds", [float("inf"), float("nan"), -1.0, 1e300, 2.0**32])
 def test_seconds_of_runs_that_cannot_be_are_left_out(split, seconds):
     assert split(2.0, runs=[seconds, 0.5]) == "program 2.00 s: runs 0.50, rest 1.50"

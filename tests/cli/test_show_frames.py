@@ -40,6 +40,16 @@ def test_the_rest_of_a_function_after_a_graph_break_is_named_by_the_function_and
     )
 
 
+def test_a_wait_says_for_which_frames_another_thread_was_waited(recording, torchspan):
+    recording.span("torch.compile_wait", 0, 100, {s.WAIT_IDS: ["0/0", "1/0"]})
+    recording.span("torch.compile_wait", 200, 300, {s.WAIT_IDS: "0/0"})
+    out = torchspan("show", recording.path)[1].splitlines()
+    assert [line.partition("  ")[0] for line in out if "compile_wait" in line] == [
+        "torch.compile_wait · for 0/0, 1/0",
+        "torch.compile_wait",
+    ]
+
+
 @pytest.mark.parametrize(
     ("outcome", "notes"),
     [

@@ -25,7 +25,10 @@ _BREAKS = {
 
 
 def subject(span: Span) -> str:
-    """`forward 0/1`: the function and Dynamo's compile id; empty for another span than a frame's or a backward graph's."""
+    """`forward 0/1`: the function and Dynamo's compile id, of a frame or a backward graph. `for 0/1` of a wait; else empty."""
+    waited_for = span.attributes.get(semconv.WAIT_IDS)
+    if span.name == phase.COMPILE_WAIT.name and isinstance(waited_for, list) and waited_for:
+        return f"for {', '.join(map(str, waited_for))}"
     if span.name not in {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name}:
         return ""
     compile_id = span.attributes.get(semconv.COMPILE_ID)

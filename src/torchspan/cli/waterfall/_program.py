@@ -14,7 +14,16 @@ IMPORT = phase.IMPORT.name
 """Name of the spans of a library's first import."""
 
 _NOT_WORK = {IMPORT, phase.RUN.name, phase.PROGRESS.name}
-_FRAMES = {phase.COMPILE_FRAME.name, phase.COMPILE_BACKWARD.name, phase.COMPILE_PHASE.name}
+_FRAMES = {
+    each.name
+    for each in (
+        phase.COMPILE_FRAME,
+        phase.COMPILE_BACKWARD,
+        phase.COMPILE_PHASE,
+        phase.COMPILE_WAIT,
+        phase.COMPILE_WORKER,
+    )
+}
 _MOST_S = 2.0**32
 """Seconds of runs beyond which a report says nothing: more than a century of one thread."""
 _NOTABLE = 1.01
