@@ -33,6 +33,7 @@ ALLOWED = {
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
+    "inputs": {"_base", "_dynamo_safety"},
     "batching": VOCABULARY | {"_server_span", "engine"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from torchspan.inputs.leaves import Constant, Leaf, Opaque, Path, TensorShape
+from torchspan.inputs.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
 from torchspan.inputs.observations import Call, Ranges, Shape, Snapshot
 from torchspan.inputs.signatures import CallSignature
 from torchspan.inputs.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
@@ -145,7 +145,8 @@ class Alignment:
         if not isinstance(leaf, TensorShape):
             return leaf
         sizes = list(leaf.shape)
-        for axis in self.summaries[path].varying(len(sizes)):
+        summary = self.summaries.get(path)
+        for axis in summary.varying(len(sizes)) if summary is not None else ():
             found = (
                 size
                 for other, held in have.items()
@@ -180,7 +181,7 @@ class Alignment:
             return False
         default = self.signature.defaults[name]
         given = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
-        if all(is_missing(tree) for tree in given) and is_missing(self.templates[name]):
+        if isinstance(self.templates[name], Absent):
             return default is None
         if type(default) not in {bool, int, float, complex, str} or not all(
             isinstance(tree, Constant) for tree in given

@@ -114,20 +114,22 @@ class _Wrapper:
         functools.update_wrapper(self, method)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        method = MethodType(self._method, self._model()) if self._is_bound else self._method
         if _dynamo_safety.is_tracing():
-            return method(*args, **kwargs)
+            return self._call(*args, **kwargs)
         recorders = self.recorders
         for each in recorders:
             _dynamo_safety.undisturbed(each.begin, args, kwargs)
         result = None
         try:
-            result = method(*args, **kwargs)
+            result = self._call(*args, **kwargs)
         except BaseException:
             self._end(recorders, None)  # here, where the exception is being handled
             raise
         self._end(recorders, result)
         return result
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        return self._method(self._model(), *args, **kwargs) if self._is_bound else self._method(*args, **kwargs)
 
     def _end(self, recorders: tuple[Recorder, ...], result: Any) -> None:
         for each in reversed(recorders):

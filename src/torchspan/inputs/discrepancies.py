@@ -43,6 +43,8 @@ class Check:
             function, (args, kwargs) = self._prepared(compiled, call)
             began = time.perf_counter()
             result = function(*args, **kwargs)
+        except _LackingError as error:
+            return {"SUCCESS": False, "error": str(error), "duration": time.perf_counter() - began}
         except Exception as error:
             return {
                 "SUCCESS": False,
@@ -82,7 +84,7 @@ class Check:
         given = {self._signature.keyword_of(name): each for name, each in arguments.items() if name not in by_position}
         lacking += [name for name in kwargs if name not in given]
         if lacking:
-            raise _LackingError(f"the call lacks {', '.join(lacking)}, which the program takes")
+            raise _LackingError(f"The call lacks {', '.join(lacking)}, which the program takes.")
         return tuple(arguments[name] for name in by_position) + rest, {name: given[name] for name in kwargs}
 
     def _compared(

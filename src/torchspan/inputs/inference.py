@@ -47,7 +47,8 @@ class Inference:
             if name not in kept and self._all.default_only(name) and self._is_default(name, given):
                 continue
             if given is not None and not is_missing(given):
-                found[name] = completed(given, self._all.donor(name, call))
+                is_whole = all(not isinstance(leaf, Absent) for _, leaf in leaves(given, (name,)))
+                found[name] = given if is_whole else completed(given, self._all.donor(name, call))
             elif given is not None or not isinstance(self._all.templates[name], Constant):
                 found[name] = self._all.donor(name, call)
             elif self._must_be_given(name):

@@ -135,12 +135,14 @@ class Reader:
         if kind not in self._nodes:
             return kind._fields, list(value), kind  # type: ignore[attr-defined]
         node = self._nodes[kind]
+        parts, context = node.flatten_fn(
+            value
+        )  # its context is what `unflatten_fn` wants: of dataclasses the other is less
+        parts = list(parts)
         if node.flatten_with_keys_fn is None:
-            parts, context = node.flatten_fn(value)
-            parts = list(parts)
             return tuple(range(len(parts))), parts, context
-        pairs, context = node.flatten_with_keys_fn(value)
-        return tuple(_key(each) for each, _ in pairs), [part for _, part in pairs], context
+        named, _ = node.flatten_with_keys_fn(value)
+        return tuple(_key(each) for each, _ in named), parts, context
 
     def _opaque(self, value: Any, path: Path, reason: str) -> Opaque:
         if self._values is not None:
