@@ -114,6 +114,24 @@ def test_the_example_has_no_size_of_one_where_sizes_vary():
     assert shapes(observer.infer_arguments()) == ((4, 1),)
 
 
+def test_a_size_of_one_that_every_full_call_has_becomes_a_larger_observed_one():
+    calls = [{"x": ones(2, 5)}, {"x": ones(2, 1), "other": ones(4)}, {"x": ones(2, 1), "other": ones(5)}]
+    observer = observed(Anything(), *calls)
+    assert shapes(observer.infer_arguments()) == {"x": (2, 5), "other": (4,)}
+    assert shapes(observer.infer_arguments(1)) == {"x": (2, 1), "other": (4,)}
+
+
+def test_a_size_that_was_a_sum_grows_with_its_part():
+    class Model(torch.nn.Module):
+        def forward(self, ids, mask, past=None):
+            return ids
+
+    calls = [{"ids": ones(5), "mask": ones(5)}] + [
+        {"ids": ones(1), "mask": ones(past + 1), "past": ones(past)} for past in (5, 6)
+    ]
+    assert shapes(observed(Model(), *calls).infer_arguments()) == {"ids": (5,), "mask": (10,), "past": (5,)}
+
+
 def test_the_example_is_one_real_combination_of_sizes():
     calls = [(ones(2, 8),), (ones(2, 8),), (ones(4, 9),), (ones(5, 9),), (ones(6, 9),)]
     assert shapes(observed(Anything(), *calls).infer_arguments()) == ((2, 8),)

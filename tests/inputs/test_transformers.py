@@ -66,10 +66,18 @@ def test_a_cache_without_tensors_is_a_missing_argument(observed, registered_cach
     ] * 4
 
 
-def test_the_example_is_a_decode_step_with_its_cache(observed, registered_cache):
+def test_the_example_is_a_decode_step_with_its_cache_and_more_than_one_token(observed, registered_cache):
     arguments = observed().infer_arguments()
     assert type(arguments["past_key_values"]) is DynamicCache
-    assert arguments["input_ids"].shape == (2, 1)
+    assert (arguments["input_ids"].shape, arguments["position_ids"].shape) == ((2, 5), (2, 5))
+
+
+def test_what_is_inferred_with_a_cache_exports(observed, registered_cache, model):
+    observer = observed()
+    program = torch.export.export(
+        model, (), kwargs=observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes()
+    )
+    assert len(program.range_constraints) >= 2
 
 
 def test_the_lengths_of_the_cache_vary(observed, registered_cache):

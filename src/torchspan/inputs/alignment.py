@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,10 +163,24 @@ class Alignment:
         """
         if self._is_partial:
             return False
-        both = [pair for pair in zip(self._sizes(*one), self._sizes(*other), strict=True) if None not in pair]
+        both = [pair for pair in zip(self.sizes(*one), self.sizes(*other), strict=True) if None not in pair]
         return len(set(both)) > 1 and all(first == second for first, second in both)
 
-    def _sizes(self, path: Path, axis: int) -> list[int | None]:
+    def is_sum(self, total: tuple[Path, int], part: tuple[Path, int], others: Iterable[tuple[Path, int]]) -> bool:
+        """Whether a dimension was the sum of another one and one of `others`, a missing one counted as 0, in every call.
+
+        The total has more than one size there. False where some calls were not kept.
+        """
+        if self._is_partial:
+            return False
+        for other in others:
+            rows = zip(self.sizes(*total), self.sizes(*part), self.sizes(*other), strict=True)
+            known = [(whole, one, rest or 0) for whole, one, rest in rows if whole is not None and one is not None]
+            if len({whole for whole, _, _ in known}) > 1 and all(whole == one + rest for whole, one, rest in known):
+                return True
+        return False
+
+    def sizes(self, path: Path, axis: int) -> list[int | None]:
         """The size of a dimension in each of `shapes`; None where there is no such tensor."""
         known = self._columns.get((path, axis))
         if known is None:

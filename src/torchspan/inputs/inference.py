@@ -11,6 +11,7 @@ from typing import Any
 from torchspan.inputs.alignment import Alignment
 from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, Opaque, Path, TensorShape, label
 from torchspan.inputs.observations import Call
+from torchspan.inputs.small_sizes import enlarged
 from torchspan.inputs.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt
 
 
@@ -55,15 +56,9 @@ class Inference:
                 found[name] = self._constant_or_default(name)
         return found
 
-    def arguments(self, call: Call, values: Mapping[Path, Any]) -> dict[str, Any]:
-        """The example that is made of a call. values: tensors and objects that are taken as they are, by path."""
-        return {name: rebuilt(tree, (name,), _made(values)) for name, tree in self.example(call).items()}
-
-    def flat(self, call: Call, values: Mapping[Path, Any]) -> list[Any]:
-        """The tensors of that example."""
-        make = _made(values)
-        found = [each for name, tree in self.example(call).items() for each in leaves(tree, (name,))]
-        return [make(path, leaf) for path, leaf in found if isinstance(leaf, TensorShape)]
+    def usual_example(self) -> dict[str, Tree]:
+        """The example that fits every call best, without a size of 0 or 1 in a dimension that varies."""
+        return enlarged(self._all, self.example(self._all.usual().first))
 
     def layout(self, names: list[str], *, as_args_kwargs: bool) -> Layout:
         """How arguments are passed. Raises RuntimeError where neither a tuple nor a dictionary alone can pass them."""
@@ -121,14 +116,14 @@ class Inference:
 
     # --- dynamic shapes ----------------------------------------------------------------------------------------------
     def dynamic_shapes(
-        self, call: Call, has_batch: Callable[[str], bool], dimension: Callable[[Path, int], Any]
+        self, has_batch: Callable[[str], bool], dimension: Callable[[Path, int], Any]
     ) -> tuple[Any, ...] | dict[str, Any]:
         """Which dimensions vary, in the structure of the example.
 
         has_batch: whether the first dimension of an argument's tensors is taken to vary. dimension: what stands for a
         dimension that varies.
         """
-        tree = self.example(call)
+        tree = self.example(self._all.usual().first)
         names = list(tree)
 
         def of_leaf(path: Path, leaf: Leaf) -> dict[int, Any] | None:
@@ -149,6 +144,18 @@ class Inference:
     def _varying(self, path: Path, leaf: TensorShape) -> tuple[int, ...]:
         summary = self._all.summaries.get(path)
         return () if summary is None else summary.varying(len(leaf.shape))
+
+
+def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any]:
+    """The arguments of an example. values: tensors and objects that are taken as they are, by path."""
+    return {name: rebuilt(tree, (name,), _made(values)) for name, tree in trees.items()}
+
+
+def made_flat(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> list[Any]:
+    """The tensors of an example."""
+    make = _made(values)
+    found = [each for name, tree in trees.items() for each in leaves(tree, (name,))]
+    return [make(path, leaf) for path, leaf in found if isinstance(leaf, TensorShape)]
 
 
 def _made(values: Mapping[Path, Any]) -> Callable[[Path, Leaf], Any]:

@@ -13,7 +13,7 @@ from torchspan.inputs import discrepancies, findings
 from torchspan.inputs.alignment import Alignment, NothingObservedError
 from torchspan.inputs.attachments import Attachment, attach
 from torchspan.inputs.findings import Finding
-from torchspan.inputs.inference import Inference
+from torchspan.inputs.inference import Inference, made, made_flat
 from torchspan.inputs.info import InputObserverInfo
 from torchspan.inputs.leaves import Path
 from torchspan.inputs.observations import Call, Observations, Snapshot
@@ -185,7 +185,9 @@ class InputObserver:
         Args:
             index_or_args_or_kwargs: The call from which the example is made: its index among the recorded calls, or
                 positional arguments (a tuple), or keyword arguments (a dictionary). Default: the shape with the most tensors,
-                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one.
+                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Where such
+                dimensions are left, which torch.export takes for constants, they get a larger observed size, and so do those
+                that depended on them in every call.
             flat: Return a list of the tensors.
             as_args_kwargs: Return `(args, kwargs)`.
 
@@ -202,17 +204,19 @@ class InputObserver:
         observed, snapshot, alignment = self._alignment()
         inference = Inference(alignment)
         values: Mapping[Path, Any] = {}
+        call: Call | None = None
         if index_or_args_or_kwargs is None:
-            call = alignment.usual().first
+            trees = inference.usual_example()
         elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
             call = _call_at(snapshot, index_or_args_or_kwargs)
         else:
             call, values = _given(observed.signature, index_or_args_or_kwargs)
-        call = call.without(self._removed)
-        values = call.inputs_kept or values
+        if call is not None:
+            trees = inference.example(call.without(self._removed))
+            values = call.inputs_kept or values
         if flat:
-            return inference.flat(call, values)
-        found = inference.arguments(call, values)
+            return made_flat(trees, values)
+        found = made(trees, values)
         layout = inference.layout([*found], as_args_kwargs=as_args_kwargs)
         args = tuple(found[name] for name in layout.by_position) + (
             () if layout.rest is None else tuple(found[layout.rest])
@@ -247,7 +251,7 @@ class InputObserver:
         observed, _, alignment = self._alignment()
         has_batch = _batch_rule(observed.signature, set_batch_dimension_for)
         dimension = _dimension_rule(observed.signature, dim_names)
-        return Inference(alignment).dynamic_shapes(alignment.usual().first, has_batch, dimension)
+        return Inference(alignment).dynamic_shapes(has_batch, dimension)
 
     def check_discrepancies(
         self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
