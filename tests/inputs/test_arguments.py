@@ -173,6 +173,13 @@ def test_another_type_than_an_index_a_tuple_or_a_dictionary_is_refused(given):
         observed(Anything(), (ones(2),)).infer_arguments(given)
 
 
+def test_given_tensors_without_data_are_refused():
+    with torch._subclasses.FakeTensorMode():
+        fake = torch.empty(2)
+    with pytest.raises(ValueError, match="infer_arguments was given a tensor without data"):
+        observed(Anything(), (ones(2),)).infer_arguments((fake,))
+
+
 def test_given_arguments_that_do_not_fit_the_signature_are_refused():
     with pytest.raises(ValueError, match=r"do not fit the signature \(x, other\)"):
         observed(Anything(), (ones(2),)).infer_arguments({"z": ones(2)})

@@ -49,7 +49,7 @@ def registered_cache():
         torch.fx._pytree.SUPPORTED_NODES_EXACT_MATCH.pop(DynamicCache, None)
 
 
-def test_prefill_and_decode_are_told_apart_by_what_the_cache_holds(observed, registered_cache):
+def test_prefill_and_decode_differ_by_what_the_cache_holds(observed, registered_cache):
     observer = observed()
     assert observer.num_obs() == 4
     counts = [len([each for each in call.aligned_flat_list if each is not None]) for call in observer.info.inputs]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any
 
+from torchspan._base.forks import renewed
 from torchspan.inputs import discrepancies, findings
 from torchspan.inputs.alignment import Alignment, NothingObservedError
 from torchspan.inputs.attachments import Attachment, attach
@@ -19,7 +20,7 @@ from torchspan.inputs.leaves import Path
 from torchspan.inputs.observations import Call, Observations, Snapshot
 from torchspan.inputs.recorder import Recorder
 from torchspan.inputs.signatures import CallSignature, UnfitCallError, signature_of
-from torchspan.inputs.trees import Reader, Tree
+from torchspan.inputs.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
 
 DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 
@@ -65,7 +66,7 @@ class InputObserver:
                 )
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
         self._keep = keep_tensors
-        self._lock = threading.Lock()
+        self._lock = renewed(self, "_lock", threading.Lock)
         self._observed: _Observed | None = None
         self._removed: frozenset[str] = frozenset()
 
@@ -178,7 +179,8 @@ class InputObserver:
     ) -> Any:
         """Arguments for `torch.export.export` that have everything that any call had.
 
-        Tensors are zeros of an observed shape on the observed device, unless they are given or kept (`keep_tensors`). An
+        Tensors are zeros of an observed shape on the observed device, unless they are given, or the call is chosen by its index
+        and its tensors were kept (`keep_tensors`). An
         argument that the chosen call lacks gets the shape that it had in the most similar call; a size that equalled one of
         another argument in every call follows that argument. An argument that had its default value in every call is left out.
 
@@ -348,8 +350,7 @@ class _Block:
 
 
 def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> dict[str, Tree]:
-    names = {signature.find(key, "value_if_missing"): value for key, value in given.items()}
-    return {name: Reader().read(value, (name,)) for name, value in names.items()}
+    return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
 
 
 def _call_at(snapshot: Snapshot, index: int) -> Call:
@@ -374,9 +375,18 @@ def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, An
         known = ", ".join(signature.names)
         raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
     values: dict[Path, Any] = {}
+    return Call(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+
+
+def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:
+    """The structures of arguments that a user wrote out. what: where, for the message of the ValueError."""
     reader = Reader(values)
-    arguments = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
-    return Call(arguments, bound.by_keyword, -1), values
+    try:
+        return {name: reader.read(value, (name,)) for name, value in arguments.items()}
+    except SymbolicCallError:
+        raise ValueError(f"{what} was given a tensor without data, of a tracer or a FakeTensorMode.") from None
+    except TooManyLeavesError:
+        raise ValueError(f"{what} was given more than {LEAVES_LIMIT:,} tensors and containers.") from None
 
 
 def _batch_rule(signature: CallSignature, given: Collection[str | int] | bool | None) -> Callable[[str], bool]:
