@@ -182,6 +182,11 @@ class Observations:
             )
 
     @property
+    def keeps_calls(self) -> bool:
+        """Whether calls are still kept one by one, with their outputs."""
+        return len(self._calls) < CALLS_LIMIT
+
+    @property
     def begun(self) -> int:
         """How many calls were given a number."""
         return self._begun

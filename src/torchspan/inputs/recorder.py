@@ -77,7 +77,7 @@ class Recorder:
             return
         try:
             call.failed = sys.exc_info()[1] is not None and id(sys.exc_info()[1]) != begun.handled
-            if not call.failed:
+            if not call.failed and self._observations.keeps_calls:
                 self._read_result(call, result)
             self._observations.ended(call)
         except Exception:
