@@ -212,6 +212,23 @@ def test_sizes_that_were_equal_by_chance_do_not_follow():
     assert shapes(observer.infer_arguments(1)) == ((5,), (4,))
 
 
+def test_a_number_that_a_call_lacks_is_its_default_where_a_later_argument_goes_by_position():
+    class Model(torch.nn.Module):
+        def forward(self, x, scale=1.0, y=None):
+            return x
+
+    observer = observed(Model(), (ones(2), 3.0, ones(4)), (ones(2),))
+    assert shapes(observer.infer_arguments(1)) == ((2,), 1.0, (4,))
+
+
+def test_a_number_that_given_arguments_lack_is_the_observed_one():
+    class Model(torch.nn.Module):
+        def forward(self, x, times):
+            return x * times
+
+    assert shapes(observed(Model(), (ones(2), 3)).infer_arguments((ones(5),))) == ((5,), 3)
+
+
 def test_none_in_a_container_is_filled_from_a_call_that_has_a_tensor_there():
     observer = observed(Nested(), ([ones(2), None],), ([None, ones(3)],))
     assert shapes(observer.infer_arguments(0)) == ([(2,), (3,)],)

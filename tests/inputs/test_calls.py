@@ -187,6 +187,46 @@ def test_a_defect_of_the_observer_does_not_reach_the_call(monkeypatch, caplog):
     )
 
 
+def test_a_defect_at_the_end_of_a_call_does_not_reach_it(monkeypatch):
+    from torchspan.inputs.observations import Observations
+
+    def broken(_self, _call):
+        raise ValueError
+
+    monkeypatch.setattr(Observations, "ended", broken)
+    observer, model = InputObserver(), Add()
+    with observer(model):
+        assert model(ones(2), ones(2)).tolist() == [2.0, 2.0]
+    assert kinds(observer) == [("errors", "")]
+
+
+def test_a_call_that_began_before_the_block_is_not_recorded():
+    observer = InputObserver()
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            observer(self).__enter__()
+            return x
+
+    model = Model()
+    model.register_forward_hook(lambda *_: None)
+    block = observer(model)
+    model(ones(2))
+    block.__exit__(None, None, None)
+    assert observer.is_empty()
+
+
+def test_an_output_with_too_many_parts_is_left_out():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return [0] * 5_000
+
+    observer, model = InputObserver(), Model()
+    with observer(model):
+        model(ones(2))
+    assert observer.info.inputs[0].flat_outputs == []
+
+
 # --- recursion and threads -------------------------------------------------------------------------------------------
 def test_calls_inside_each_other_have_their_own_outputs():
     class Model(torch.nn.Module):
