@@ -21,6 +21,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   batching.py         one run for several requests
 #   callbacks.py        the public side of subscribers/
 #   observers/          Torch-TensorRT's Observer API, for torchspan's phases and for user functions
+#   inputs/             what a model is called with, and what an export needs of it
 #   _bridge.py          builds engine, writer and adapters once an observed library is imported
 #   instrumentor.py     enables and disables that, and imports none of it before
 #   cli/                the command `torchspan`

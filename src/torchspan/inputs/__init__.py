@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model is called with: shapes of real calls, and the arguments and dynamic shapes that an export needs.
+
+    observer = InputObserver()
+    with observer(model):
+        model(x1, y1)
+        model(x2, y2)
+    program = torch.export.export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
+
+docs/observing-inputs.md teaches it.
+"""
+
+from __future__ import annotations
+
+from torchspan import _dynamo_safety
+from torchspan.inputs.findings import Finding
+from torchspan.inputs.info import InputCandidate, InputObserverInfo
+from torchspan.inputs.leaves import Absent, Constant, Opaque, TensorShape
+from torchspan.inputs.observer import InputObserver
+from torchspan.inputs.trees import Container
+
+__all__ = [
+    "Absent",
+    "Constant",
+    "Container",
+    "Finding",
+    "InputCandidate",
+    "InputObserver",
+    "InputObserverInfo",
+    "Opaque",
+    "TensorShape",
+]
+
+_dynamo_safety.register_with_dynamo()

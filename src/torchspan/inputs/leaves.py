@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is recorded of a value that has no parts: of a tensor, its shape. No tensor is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+Path = tuple[Hashable, ...]
+"""Where a leaf is: the argument's name, then a key for each container around the leaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorShape:
+    """A tensor: its shape, its `torch.dtype` and its `torch.device`."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    device: Any
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for tensors that need the same engine."""
+        return self
+
+    def __str__(self) -> str:
+        return f"{str(self.dtype).removeprefix('torch.')}{list(self.shape)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, a string, a flag, a `torch.dtype` or the like: it becomes a part of an exported program.
+
+    The value stays in the process that observed it.
+    """
+
+    value: Any
+
+    @property
+    def key(self) -> Hashable:
+        return id(type(self.value))
+
+    @property
+    def distinct(self) -> Hashable:
+        """Equal for equal values of one type. (`1`, `1.0` and `True` are three values, and `nan` is one.)"""
+        return type(self.value), repr(self.value)
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """None."""
+
+    @property
+    def key(self) -> Hashable:
+        return None
+
+    def __str__(self) -> str:
+        return "None"
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """An object that torchspan cannot look into.
+
+    kind: its class. reason: why, as a part of a sentence.
+    """
+
+    kind: type
+    reason: str
+
+    @property
+    def key(self) -> Hashable:
+        return id(self.kind)
+
+    def __str__(self) -> str:
+        return self.kind.__name__
+
+
+ABSENT = Absent()
+
+Leaf = TensorShape | Constant | Absent | Opaque
+
+
+def label(path: Path) -> str:
+    """A path as a user reads it: `past[0][1]`, `batch['mask']`."""
+    name, *keys = path
+    return str(name) + "".join(f"[{each!r}]" for each in keys)

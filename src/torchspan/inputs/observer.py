@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`InputObserver`: what a model was called with, without its tensors."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from types import TracebackType
+from typing import Any
+
+from torchspan._base.forks import renewed
+from torchspan.inputs import discrepancies, findings
+from torchspan.inputs.alignment import Alignment, NothingObservedError
+from torchspan.inputs.attachments import Attachment, attach
+from torchspan.inputs.findings import Finding
+from torchspan.inputs.inference import Inference, made, made_flat
+from torchspan.inputs.info import InputObserverInfo
+from torchspan.inputs.leaves import Path
+from torchspan.inputs.observations import Call, Observations, Snapshot
+from torchspan.inputs.recorder import Recorder
+from torchspan.inputs.signatures import CallSignature, UnfitCallError, signature_of
+from torchspan.inputs.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
+
+DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
+
+
+class InputObserver:
+    """Records the shapes of what a model is called with, and infers what `torch.export.export` needs.
+
+    It has the interface of `torch.onnx.InputObserver`::
+
+        observer = InputObserver()
+        with observer(model):
+            model(x1, y1)
+            model(x2, y2)
+        args = observer.infer_arguments()
+        dynamic_shapes = observer.infer_dynamic_shapes()
+        program = torch.export.export(model, args, dynamic_shapes=dynamic_shapes)
+
+    Of a tensor it keeps the shape, the data type and the device; of numbers, strings and flags the value, in this process
+    alone. Every call counts, whether its arguments came by position or by keyword. At most 1,024 distinct shapes of calls are
+    kept; of further ones, the range of each dimension. An observed call never fails because of the observer: what stands in
+    the way of an export is in `findings`. It may be used from any thread.
+
+    Args:
+        value_if_missing: What stands for an argument in the calls that lack it, by its name or its position. Its shape
+            counts as observed in those calls; the model does not receive it.
+        keep_tensors: The number of first calls of which the inputs and outputs are kept, for `check_discrepancies`. Each is
+            copied on its device, twice the memory of those calls, until the observer is deleted. Default: 0.
+
+    Raises:
+        TypeError: A key of `value_if_missing` is neither a name nor a position, or `keep_tensors` is no number.
+        ValueError: `keep_tensors` is negative.
+    """
+
+    def __init__(self, value_if_missing: Mapping[str | int, Any] | None = None, *, keep_tensors: int = 0) -> None:
+        if isinstance(keep_tensors, bool) or not isinstance(keep_tensors, int):
+            raise TypeError(f"keep_tensors must be a number of calls (int), not {keep_tensors!r}")
+        if keep_tensors < 0:
+            raise ValueError(f"keep_tensors must be a number of calls, 0 or more, not {keep_tensors}")
+        for key in value_if_missing or {}:
+            if isinstance(key, bool) or not isinstance(key, (str, int)):
+                raise TypeError(
+                    f"value_if_missing has names (str) and positions (int) of arguments as keys, not {key!r}"
+                )
+        self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
+        self._keep = keep_tensors
+        self._lock = renewed(self, "_lock", threading.Lock)
+        self._observed: _Observed | None = None
+        self._removed: frozenset[str] = frozenset()
+
+    # --- observing ---------------------------------------------------------------------------------------------------
+    def __call__(self, model: Any, store_n_calls: int | None = None, method_name: str = "forward") -> _Block:
+        """A context manager in which calls of a model are recorded. It returns the observer.
+
+        For `forward` of a module, hooks are registered: they see `model(...)` and what calls it, such as
+        `model.generate(...)`, and no direct call of `model.forward(...)`. Another method is replaced on the object until the
+        block ends. Several blocks with one model add up. Blocks of several observers may begin and end in any order. Give the
+        observer the object that is called: what `torch.compile` returned, not the module in it.
+
+        Args:
+            model: A `torch.nn.Module`, or any object with the method. An observer has one model.
+            store_n_calls: The number of calls that this block records at most. Default: all.
+            method_name: The name of the method whose calls are recorded.
+
+        Raises:
+            TypeError: `method_name` is no string, or `store_n_calls` no number, or the object cannot be observed.
+            ValueError: The model has no such method, the observer has another model or method, `store_n_calls` is negative, or
+                `value_if_missing` names an argument that the method does not have.
+        """
+        if not isinstance(method_name, str):
+            raise TypeError(f"method_name must be the name of a method (str), not {method_name!r}")
+        if store_n_calls is not None and (isinstance(store_n_calls, bool) or not isinstance(store_n_calls, int)):
+            raise TypeError(f"store_n_calls must be a number of calls (int) or None, not {store_n_calls!r}")
+        if store_n_calls is not None and store_n_calls < 0:
+            raise ValueError(f"store_n_calls must be a number of calls, 0 or more, not {store_n_calls}")
+        method = getattr(model, method_name, None)
+        if not callable(method):
+            raise ValueError(  # noqa: TRY004 - as torch.onnx.InputObserver
+                f"An object of the class {type(model).__name__} has no method {method_name!r} to observe."
+            )
+        with self._lock:
+            if self._observed is None:
+                self._observed = _Observed(model, method_name, self.value_if_missing, self._keep)
+            elif not self._observed.is_of(model, method_name):
+                raise ValueError(
+                    f"The observer has calls of {self._observed.name}. Make another InputObserver for {type(model).__name__}."
+                    f"{method_name}: what is inferred holds for one method of one model."
+                )
+        return _Block(self, self._observed, model, store_n_calls)
+
+    # --- what was observed -------------------------------------------------------------------------------------------
+    def num_obs(self) -> int:
+        """How many calls were recorded and returned."""
+        return 0 if self._observed is None else self._observed.observations.completed
+
+    def is_empty(self) -> bool:
+        """Whether no call was recorded that returned."""
+        return self.num_obs() == 0
+
+    @property
+    def info(self) -> InputObserverInfo | None:
+        """The recorded calls and their alignment, as of now; None before the observer was given a model."""
+        if self._observed is None:
+            return None
+        snapshot = self._observed.observations.snapshot()
+        alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
+        return InputObserverInfo(snapshot, self._observed.signature, alignment)
+
+    def findings(self) -> list[Finding]:
+        """What in the calls stands in the way of an export or an engine, or changes from call to call.
+
+        Returns:
+            Findings about calls as a whole first, then in the order of the arguments.
+        """
+        if self._observed is None:
+            return [*findings.of_counts(Observations().snapshot().counts)]
+        snapshot = self._observed.observations.snapshot()
+        found = [*findings.of_counts(snapshot.counts)]
+        return found + ([*findings.of_calls(self._aligned(self._observed, snapshot))] if snapshot.shapes else [])
+
+    def remove_inputs(self, input_names: Collection[str | int]) -> int:
+        """Leave arguments out of everything that is inferred, of later calls too.
+
+        Args:
+            input_names: Names and positions of arguments.
+
+        Returns:
+            The number of recorded calls that had one of them, once for each argument.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError: `input_names` is a string, or has something else than names and positions.
+            ValueError: An argument is `*args` or `**kwargs`, or no call had any of them.
+        """
+        observed = self._checked()
+        if isinstance(input_names, str):
+            raise TypeError(f"input_names must be a collection of names, such as [{input_names!r}], not a string")
+        signature = observed.signature
+        names = {signature.find(each, "remove_inputs") for each in input_names}
+        variadic = sorted(names & {signature.var_positional, signature.var_keyword})
+        if variadic:
+            raise ValueError(f"remove_inputs cannot remove {variadic[0]!r}, which takes several arguments")
+        shapes = observed.observations.snapshot().shapes
+        new = names - self._removed
+        number = sum(each.count for each in shapes for name in each.first.arguments if name in new)
+        if not number:
+            raise ValueError(f"No recorded call has any of the arguments {sorted(names)}.")
+        self._removed |= names
+        return number
+
+    # --- what is inferred --------------------------------------------------------------------------------------------
+    def infer_arguments(
+        self,
+        index_or_args_or_kwargs: tuple[Any, ...] | dict[str, Any] | int | None = None,
+        flat: bool = False,
+        as_args_kwargs: bool = False,
+    ) -> Any:
+        """Arguments for `torch.export.export` that have everything that any call had.
+
+        Tensors are zeros of an observed shape on the observed device, unless they are given, or the call is chosen by its index
+        and its tensors were kept (`keep_tensors`). An
+        argument that the chosen call lacks gets the shape that it had in the most similar call; a size that equalled one of
+        another argument in every call follows that argument. An argument that had its default value in every call is left out.
+
+        Args:
+            index_or_args_or_kwargs: The call from which the example is made: its index among the recorded calls, or
+                positional arguments (a tuple), or keyword arguments (a dictionary). Default: the shape with the most tensors,
+                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Where such
+                dimensions are left, which torch.export takes for constants, they get a larger observed size, and so do those
+                that depended on them in every call.
+            flat: Return a list of the tensors.
+            as_args_kwargs: Return `(args, kwargs)`.
+
+        Returns:
+            A tuple if every call passed every argument by position, else a dictionary by name in the order of the signature.
+            With `flat`, a list of tensors; with `as_args_kwargs`, a tuple and a dictionary.
+
+        Raises:
+            RuntimeError: No call was observed; or a tuple or a dictionary alone cannot hold the arguments; or an argument
+                holds an object that torchspan cannot build.
+            IndexError: There is no recorded call of this index.
+            TypeError, ValueError: The given arguments are of another type, or do not fit the signature.
+        """
+        observed, snapshot, alignment = self._alignment()
+        inference = Inference(alignment)
+        values: Mapping[Path, Any] = {}
+        call: Call | None = None
+        if index_or_args_or_kwargs is None:
+            trees = inference.usual_example()
+        elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
+            call = _call_at(snapshot, index_or_args_or_kwargs)
+        else:
+            call, values = _given(observed.signature, index_or_args_or_kwargs)
+        if call is not None:
+            trees = inference.example(call.without(self._removed))
+            values = call.inputs_kept or values
+        if flat:
+            return made_flat(trees, values)
+        found = made(trees, values)
+        layout = inference.layout([*found], as_args_kwargs=as_args_kwargs)
+        args = tuple(found[name] for name in layout.by_position) + (
+            () if layout.rest is None else tuple(found[layout.rest])
+        )
+        kwargs = {observed.signature.keyword_of(name): found[name] for name in layout.keywords}
+        if as_args_kwargs:
+            return args, kwargs
+        return kwargs or args
+
+    def infer_dynamic_shapes(
+        self,
+        set_batch_dimension_for: Collection[str | int] | bool | None = None,
+        dim_names: DimensionNames = None,
+    ) -> tuple[Any, ...] | dict[str, Any]:
+        """Which dimensions vary, for `torch.export.export(dynamic_shapes=...)`, in the structure of `infer_arguments()`.
+
+        Args:
+            set_batch_dimension_for: Names and positions of the arguments whose first dimension varies, whatever was observed;
+                True for all.
+            dim_names: Names of dimensions in place of `torch.export.Dim.DYNAMIC`, as `torch.onnx.export` takes them: by name
+                or position of the argument, then by dimension. A dimension without a name gets `ARGUMENT_dim_AXIS`, as all do
+                with True.
+
+        Returns:
+            For each tensor a dictionary with the dimensions that vary; None for everything else. A tuple if
+            `infer_arguments` returns one and there are no `*args`, else a dictionary.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError, ValueError: An argument that is named does not exist, or a parameter has another type.
+        """
+        observed, _, alignment = self._alignment()
+        has_batch = _batch_rule(observed.signature, set_batch_dimension_for)
+        dimension = _dimension_rule(observed.signature, dim_names)
+        return Inference(alignment).dynamic_shapes(has_batch, dimension)
+
+    def check_discrepancies(
+        self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
+    ) -> list[dict[str, Any]]:
+        """Compare the outputs of a compiled model with those of the observed one, on the calls that were kept.
+
+        Args:
+            compiled: A module or another callable, or a `torch.export.ExportedProgram`.
+            atol: The largest difference of two numbers that is accepted.
+            rtol: The largest difference that is accepted in relation to the observed number plus `rtol`.
+            skip_none: Whether an output that is None on one side is left out of the comparison.
+
+        Returns:
+            For each kept call a dictionary: `index` (among the kept calls), `SUCCESS`, `abs` and `rel` (the largest
+            differences), or `error`; `duration` in seconds. What `compiled` raises is an `error`.
+
+        Raises:
+            RuntimeError: No call was kept: the observer was made without `keep_tensors`.
+        """
+        observed = self._checked()
+        kept = [each for each in observed.observations.snapshot().calls if each.inputs_kept is not None]
+        if not kept:
+            raise RuntimeError("No call was kept. Make the observer with InputObserver(keep_tensors=N) for N calls.")
+        check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
+        return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
+
+    def _checked(self) -> _Observed:
+        if self._observed is None:
+            raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
+        return self._observed
+
+    def _alignment(self) -> tuple[_Observed, Snapshot, Alignment]:
+        observed = self._checked()
+        snapshot = observed.observations.snapshot()
+        return observed, snapshot, self._aligned(observed, snapshot)
+
+    def _aligned(self, observed: _Observed, snapshot: Snapshot) -> Alignment:
+        return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
+
+
+class _Observed:
+    """The method that an observer observes, and what was recorded of it."""
+
+    def __init__(self, model: Any, method_name: str, value_if_missing: Mapping[str | int, Any], keep: int) -> None:
+        self.name = f"{type(model).__name__}.{method_name}"
+        self.method_name = method_name
+        try:
+            self._model = weakref.ref(model)
+            vars(model)
+        except TypeError:
+            raise TypeError(
+                f"An object of the class {type(model).__name__} cannot be observed: it has no `__dict__`."
+            ) from None
+        inner = getattr(model, "_orig_mod", None) if method_name == "forward" else None  # what torch.compile wraps
+        self.signature = signature_of(getattr(model if inner is None else inner, method_name))
+        self.absent_values = _absent_values(self.signature, value_if_missing)
+        self.observations = Observations()
+        self.recorder = Recorder(self.signature, self.observations, keep)
+        self.attachment: Attachment | None = None
+        self.blocks = 0
+
+    def is_of(self, model: Any, method_name: str) -> bool:
+        return self._model() is model and self.method_name == method_name
+
+
+class _Block:
+    """The calls of a model are recorded in here."""
+
+    def __init__(self, observer: InputObserver, observed: _Observed, model: Any, store_n_calls: int | None) -> None:
+        self._observer = observer
+        self._observed = observed
+        self._model = model
+        self._store_n_calls = store_n_calls
+
+    def __enter__(self) -> InputObserver:
+        observed = self._observed
+        with self._observer._lock:
+            observed.blocks += 1
+            limit = self._store_n_calls
+            observed.recorder.limit = None if limit is None else observed.observations.begun + limit
+            if observed.attachment is None:
+                observed.attachment = attach(self._model, observed.method_name, observed.recorder)
+        return self._observer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        observed = self._observed
+        with self._observer._lock:
+            observed.blocks -= 1
+            if observed.blocks == 0 and observed.attachment is not None:
+                observed.attachment.detach()
+                observed.attachment = None
+
+
+def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> dict[str, Tree]:
+    return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
+
+
+def _call_at(snapshot: Snapshot, index: int) -> Call:
+    number = len(snapshot.calls)
+    if not -number <= index < number:
+        more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
+        raise IndexError(f"There is no recorded call {index}: {number:,}{more} calls are kept one by one.")
+    return snapshot.calls[index]
+
+
+def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, Any]]:
+    """The call that a user wrote out."""
+    if isinstance(given, tuple):
+        args, kwargs = given, {}
+    elif isinstance(given, dict):
+        args, kwargs = (), given
+    else:
+        raise TypeError(f"infer_arguments takes an index, a tuple of arguments or a dictionary of them, not {given!r}")
+    try:
+        bound = signature.bind(args, kwargs)
+    except UnfitCallError:
+        known = ", ".join(signature.names)
+        raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
+    values: dict[Path, Any] = {}
+    return Call(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+
+
+def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:
+    """The structures of arguments that a user wrote out. what: where, for the message of the ValueError."""
+    reader = Reader(values)
+    try:
+        return {name: reader.read(value, (name,)) for name, value in arguments.items()}
+    except SymbolicCallError:
+        raise ValueError(f"{what} was given a tensor without data, of a tracer or a FakeTensorMode.") from None
+    except TooManyLeavesError:
+        raise ValueError(f"{what} was given more than {LEAVES_LIMIT:,} tensors and containers.") from None
+
+
+def _batch_rule(signature: CallSignature, given: Collection[str | int] | bool | None) -> Callable[[str], bool]:
+    if given is None or isinstance(given, bool):
+        return lambda _name: bool(given)
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise TypeError(f"set_batch_dimension_for must be True or a set of names and positions, not {given!r}")
+    names = {signature.find(each, "set_batch_dimension_for") for each in given}
+    return lambda name: name in names
+
+
+def _dimension_rule(signature: CallSignature, given: DimensionNames) -> Callable[[Path, int], Any]:
+    if given is None or given is False:
+        from torch.export import Dim
+
+        return lambda _path, _axis: Dim.DYNAMIC
+    if given is not True and not isinstance(given, Mapping):
+        raise TypeError(f"dim_names must be True or a dictionary by argument and dimension, not {given!r}")
+    chosen = {} if given is True else {signature.find(name, "dim_names"): names for name, names in given.items()}
+
+    def dimension(path: Path, axis: int) -> str:
+        names = chosen.get(str(path[0]), {})
+        return names[axis] if axis in names else f"{'_'.join(str(each) for each in path)}_dim_{axis}"
+
+    return dimension

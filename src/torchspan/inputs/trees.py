@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structure of an argument: containers, as torch's pytree knows them, with leaves in them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, Opaque, Path, TensorShape
+
+LEAVES_LIMIT = 4_096
+"""Leaves and containers of one call that are looked at."""
+
+DEPTH_LIMIT = 32
+"""Containers around a leaf."""
+
+TEXT_LIMIT = 1_024
+"""Characters of the longest string that is kept as a constant."""
+
+_NUMBERS = frozenset({bool, int, float, complex})
+
+
+class SymbolicCallError(Exception):
+    """The values are a tracer's: they hold no data, and the call is not one of the program's."""
+
+
+class TooManyLeavesError(Exception):
+    """The call has more than `LEAVES_LIMIT` leaves and containers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Container:
+    """A list, a tuple, a dictionary or an object of a class that is registered with torch's pytree.
+
+    context: what pytree needs, beside the children, to build such an object. keys: one for each child.
+    """
+
+    kind: type
+    context: Any
+    keys: tuple[Hashable, ...]
+    children: tuple[Tree, ...]
+
+    def replaced(self, children: list[Tree]) -> Container:
+        return Container(self.kind, self.context, self.keys, tuple(children))
+
+    def build(self, children: list[Any]) -> Any:
+        """An object of this kind with these children."""
+        if self.kind in _nodes():
+            return _nodes()[self.kind].unflatten_fn(children, self.context)
+        return self.kind(*children)  # a named tuple
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether `torch.export` wants dynamic shapes in a container of this kind, instead of in a list."""
+        return self.kind in _pytree().BUILTIN_TYPES or _is_named_tuple(self.kind)
+
+
+Tree = TensorShape | Constant | Absent | Opaque | Container
+
+
+class Reader:
+    """Describes the arguments of one call.
+
+    values: filled with each tensor and each opaque object by its path, where it is given.
+    """
+
+    def __init__(self, values: dict[Path, Any] | None = None) -> None:
+        torch: Any = sys.modules["torch"]
+        self._tensor = torch.Tensor
+        self._plain = (torch.Tensor, torch.nn.Parameter)
+        self._symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
+        self._constants = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+        self._fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+        self._nodes = _nodes()
+        self._left = LEAVES_LIMIT
+        self._values = values
+
+    def read(self, value: Any, path: Path) -> Tree:
+        """What `value` consists of. Raises SymbolicCallError and TooManyLeavesError."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyLeavesError
+        kind = type(value)
+        if kind in self._plain or issubclass(kind, self._tensor):
+            return self._tensor_leaf(value, path)
+        if value is None:
+            return ABSENT
+        if kind in _NUMBERS:
+            return Constant(value)
+        if kind is str:
+            return Constant(value) if len(value) <= TEXT_LIMIT else self._opaque(value, path, "it is a long text")
+        if kind in self._constants:
+            return Constant(value)
+        if issubclass(kind, self._symbols):
+            raise SymbolicCallError
+        if kind in self._nodes or _is_named_tuple(kind):
+            return self._container(value, kind, path)
+        return self._opaque(value, path, "its class is not registered with torch.utils._pytree")
+
+    def _tensor_leaf(self, value: Any, path: Path) -> Leaf:
+        if issubclass(type(value), self._fake):
+            raise SymbolicCallError
+        try:
+            shape = tuple(value.shape)
+            leaf = TensorShape(shape, value.dtype, value.device)
+        except Exception:  # a tensor of the program's own kind
+            return self._opaque(value, path, "it is a tensor without a shape")
+        for size in shape:
+            if type(size) is not int:
+                if issubclass(type(size), self._symbols) and not _is_nested(value):
+                    raise SymbolicCallError
+                return self._opaque(value, path, "it is a nested tensor")
+        if self._values is not None:
+            self._values[path] = value
+        return leaf
+
+    def _container(self, value: Any, kind: type, path: Path) -> Tree:
+        if len(path) > DEPTH_LIMIT:
+            return self._opaque(value, path, "it is in too many containers")
+        try:
+            keys, parts, context = self._taken_apart(value, kind)
+        except Exception:  # code of the program that was registered with pytree
+            return self._opaque(value, path, "the function that flattens it raised")
+        children = tuple(self.read(part, (*path, key)) for key, part in zip(keys, parts, strict=True))
+        return Container(kind, context, keys, children)
+
+    def _taken_apart(self, value: Any, kind: type) -> tuple[tuple[Hashable, ...], list[Any], Any]:
+        if kind in {list, tuple}:
+            return tuple(range(len(value))), list(value), None
+        if kind is dict:
+            return tuple(value), list(value.values()), list(value)
+        if kind not in self._nodes:
+            return kind._fields, list(value), kind  # type: ignore[attr-defined]
+        node = self._nodes[kind]
+        parts, context = node.flatten_fn(
+            value
+        )  # its context is what `unflatten_fn` wants: of dataclasses the other is less
+        parts = list(parts)
+        if node.flatten_with_keys_fn is None:
+            return tuple(range(len(parts))), parts, context
+        named, _ = node.flatten_with_keys_fn(value)
+        return tuple(_key(each) for each, _ in named), parts, context
+
+    def _opaque(self, value: Any, path: Path, reason: str) -> Opaque:
+        if self._values is not None:
+            self._values[path] = value
+        return Opaque(type(value), reason)
+
+
+def leaves(tree: Tree, path: Path) -> Iterator[tuple[Path, Leaf]]:
+    """Every leaf with its path, in pytree's order."""
+    if isinstance(tree, Container):
+        for key, child in zip(tree.keys, tree.children, strict=True):
+            yield from leaves(child, (*path, key))
+    else:
+        yield path, tree
+
+
+def shape_key(tree: Tree, path: Path) -> Iterator[Hashable]:
+    """What makes the call one of another shape: shapes, types, containers; not the values of constants."""
+    if isinstance(tree, Container):
+        yield path, tree.kind, len(tree.keys)
+        for key, child in zip(tree.keys, tree.children, strict=True):
+            yield from shape_key(child, (*path, key))
+    else:
+        yield path, tree.key
+
+
+def rebuilt(tree: Tree, path: Path, of_leaf: Callable[[Path, Leaf], Any]) -> Any:
+    """An object of this structure with what `of_leaf` returns in place of each leaf."""
+    if isinstance(tree, Container):
+        return tree.build(
+            [rebuilt(child, (*path, key), of_leaf) for key, child in zip(tree.keys, tree.children, strict=True)]
+        )
+    return of_leaf(path, tree)
+
+
+def replaced_leaves(tree: Tree, path: Path, of_leaf: Callable[[Path, Leaf], Leaf]) -> Tree:
+    """The same structure with other leaves."""
+    if isinstance(tree, Container):
+        pairs = zip(tree.keys, tree.children, strict=True)
+        return tree.replaced([replaced_leaves(child, (*path, key), of_leaf) for key, child in pairs])
+    return of_leaf(path, tree)
+
+
+def mirrored(tree: Tree, path: Path, of_leaf: Callable[[Path, Leaf], Any]) -> Any:
+    """As `rebuilt`, in the form that `torch.export` wants dynamic shapes in: a list in place of an object."""
+    if isinstance(tree, Container):
+        parts = [mirrored(child, (*path, key), of_leaf) for key, child in zip(tree.keys, tree.children, strict=True)]
+        return tree.build(parts) if tree.is_builtin else parts
+    return of_leaf(path, tree)
+
+
+def completed(tree: Tree, other: Tree) -> Tree:
+    """`tree`, with the parts of `other` where `tree` has None and the structure is the same."""
+    if isinstance(tree, Absent):
+        return other
+    if isinstance(tree, Container) and isinstance(other, Container):
+        if is_missing(tree):
+            return other if not is_missing(other) else tree
+        if tree.kind is other.kind and tree.keys == other.keys:
+            return tree.replaced([completed(*both) for both in zip(tree.children, other.children, strict=True)])
+    return tree
+
+
+def is_missing(tree: Tree | None) -> bool:
+    """Whether there is nothing in it: None, or containers without a tensor, a constant or an object in them."""
+    return tree is None or all(isinstance(leaf, Absent) for _, leaf in leaves(tree, ("",)))
+
+
+def tensor_count(tree: Tree) -> int:
+    return sum(isinstance(leaf, TensorShape) for _, leaf in leaves(tree, ("",)))
+
+
+def elements(shape: tuple[int, ...]) -> int:
+    """How many numbers a tensor of this shape has."""
+    return math.prod(shape)
+
+
+def _key(entry: Any) -> Hashable:
+    """What stands in an entry of pytree's: `SequenceKey(idx)`, `MappingKey(key)`, `GetAttrKey(name)`."""
+    for name in ("idx", "key", "name"):
+        if hasattr(entry, name):
+            found: Hashable = getattr(entry, name)
+            return found
+    return str(entry)
+
+
+def _pytree() -> Any:
+    return sys.modules["torch.utils._pytree"]
+
+
+def _nodes() -> dict[type, Any]:
+    nodes: dict[type, Any] = _pytree().SUPPORTED_NODES
+    return nodes
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and kind is not tuple and type(getattr(kind, "_fields", None)) is tuple
+
+
+def _is_nested(tensor: Any) -> bool:
+    return bool(getattr(tensor, "is_nested", False))

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Observed `generate()` of a transformers model with random weights: prefill and decode, with and without a cache."""
+
+import pytest
+import torch
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+
+from support.observed_calls import kinds, shapes
+from torchspan.inputs import InputObserver
+
+DYNAMIC = torch.export.Dim.DYNAMIC
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = LlamaConfig(
+        vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2, bos_token_id=1
+    )
+    config.eos_token_id = None
+    config.pad_token_id = 0
+    return LlamaForCausalLM(config).eval()
+
+
+@pytest.fixture
+def observed(model):
+    """An observer of a generation of four tokens, with these options."""
+
+    def generate(**options):
+        observer = InputObserver()
+        with observer(model), torch.no_grad():
+            model.generate(torch.ones(2, 5, dtype=torch.int64), max_new_tokens=4, do_sample=False, **options)
+        return observer
+
+    return generate
+
+
+@pytest.fixture
+def registered_cache():
+    """The class is registered with pytree, as transformers does where it exports."""
+    from transformers.integrations.executorch import register_dynamic_cache_export_support
+
+    nodes = torch.utils._pytree.SUPPORTED_NODES
+    was = DynamicCache in nodes
+    register_dynamic_cache_export_support()
+    yield
+    if not was:
+        torch.utils._pytree._deregister_pytree_node(DynamicCache)
+        torch.fx._pytree.SUPPORTED_NODES.pop(DynamicCache, None)
+        torch.fx._pytree.SUPPORTED_NODES_EXACT_MATCH.pop(DynamicCache, None)
+
+
+def test_prefill_and_decode_differ_by_what_the_cache_holds(observed, registered_cache):
+    observer = observed()
+    assert observer.num_obs() == 4
+    counts = [len([each for each in call.aligned_flat_list if each is not None]) for call in observer.info.inputs]
+    assert counts[0] < counts[1] == counts[2] == counts[3]
+    assert counts[1] - counts[0] == 4
+
+
+def test_a_cache_without_tensors_is_a_missing_argument(observed, registered_cache):
+    observer = observed()
+    prefill = observer.infer_arguments(0)
+    assert prefill["input_ids"].shape == (2, 5)
+    assert [tuple(each.shape) for each in torch.utils._pytree.tree_leaves(prefill["past_key_values"])] == [
+        (2, 2, 5, 8)
+    ] * 4
+
+
+def test_the_example_is_a_decode_step_with_its_cache_and_more_than_one_token(observed, registered_cache):
+    arguments = observed().infer_arguments()
+    assert type(arguments["past_key_values"]) is DynamicCache
+    assert (arguments["input_ids"].shape, arguments["position_ids"].shape) == ((2, 5), (2, 5))
+
+
+def test_what_is_inferred_with_a_cache_exports(observed, registered_cache, model):
+    observer = observed()
+    program = torch.export.export(
+        model, (), kwargs=observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes()
+    )
+    assert len(program.range_constraints) >= 2
+
+
+def test_the_lengths_of_the_cache_vary(observed, registered_cache):
+    shapes_of = observed().infer_dynamic_shapes(set_batch_dimension_for={"input_ids"})
+    assert torch.utils._pytree.tree_leaves(shapes_of["past_key_values"]) == [DYNAMIC] * 4
+    assert shapes_of["input_ids"] == {0: DYNAMIC, 1: DYNAMIC}
+
+
+def test_a_size_of_one_in_each_decode_step_is_a_finding(observed, registered_cache):
+    assert ("size_0_or_1", "input_ids") in kinds(observed())
+
+
+def test_a_cache_that_is_not_registered_is_a_finding_and_generates(observed):
+    assert ("opaque", "past_key_values") in kinds(observed())
+
+
+def test_what_is_inferred_without_a_cache_exports(observed, model):
+    observer = observed(use_cache=False)
+    program = torch.export.export(
+        model, (), kwargs=observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes(), strict=False
+    )
+    assert "input_ids" in shapes(observer.infer_arguments())
+    assert program.range_constraints
