@@ -220,7 +220,8 @@ class Frames:
         frame = self._innermost(_OpenFrame)
         if frame is None or frame.event is None:
             return graph
-        facts = {semconv.COMPILE_ID: frame.compile_id, **frames.function(frame.compiling.code)}
+        compile_id = frame.event.attributes.get(semconv.COMPILE_ID)
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.compiling.code)}
         links = () if frame.event.handle is None else (frame.event.handle,)
         return recorded.graph(graph, output_graph, facts, links)
 
