@@ -2,7 +2,6 @@
 """Exports by other ways in: objects that stand for dynamic shapes, drafts, and the export that imports PyTorch's tracer."""
 
 import gc
-import logging
 import sys
 
 import pytest
@@ -74,11 +73,9 @@ def test_dimensions_that_differ_among_additional_inputs_are_dynamic(instrument, 
 # --- drafts -----------------------------------------------------------------------------------------------------------
 @pytest.fixture
 def draft():
-    """`torch.export.draft_export` without what PyTorch warns of. It does not close its log, which goes with the last reference."""
-    logging.disable(logging.WARNING)
+    """`torch.export.draft_export`. It does not close its log, which goes with the last reference."""
     yield torch.export.draft_export
     gc.collect()
-    logging.disable(logging.NOTSET)
 
 
 drafting = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")

@@ -31,8 +31,14 @@ def breaks_and_multiplies(x):
 @contextlib.contextmanager
 def cold():
     """Inductor has compiled nothing yet, and compiles in this thread."""
-    with torch._inductor.config.patch(compile_threads=1), torch._inductor.utils.fresh_cache():
-        yield
+    config = torch._inductor.config
+    threads = config.compile_threads  # torch 2.11 has it once it was read
+    config.compile_threads = 1
+    try:
+        with torch._inductor.utils.fresh_cache():
+            yield
+    finally:
+        config.compile_threads = threads
 
 
 def counted(function, **options):
