@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements carry the trace of a kept span, where there is one."""
 
+import random
+
 import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -8,9 +10,10 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON
 
 from support.engines import extend
-from torchspan import phase
+from torchspan import phase, semconv
 from torchspan.engine import ActiveWork, Engine
 from torchspan.writer import MetricWriter, SpanWriter
+from torchspan.writer._exemplars import OWN_RANDOM_NUMBERS
 
 
 @pytest.fixture
@@ -70,3 +73,30 @@ def test_a_run_that_is_no_event_has_no_exemplar_of_whatever_span_is_current_when
         engine.run_times[phase.EXECUTE].add(0.01)
     with tracer.start_as_current_span("another request"):
         assert exemplars("torch_tensorrt.execute.duration") == []
+
+
+def test_the_programs_random_numbers_are_its_own_however_many_exemplars_are_drawn(measured):
+    engine, tracer, exemplars = measured(ALWAYS_ON)
+    with tracer.start_as_current_span("request"):
+        random.seed(7)
+        expected = random.Random(7).random()
+        for _ in range(5):  # the second measurement of a counter's attributes is the first that draws
+            engine.close(engine.open(phase.CACHE_LOOKUP, {semconv.CACHE_RESULT: "hit"}))
+    assert random.random() == expected
+    assert len(exemplars("torch_tensorrt.engine_cache.lookups")) == 1
+
+
+def test_a_measurement_of_the_programs_draws_as_before_and_all_is_put_back(measured):
+    from opentelemetry.sdk.metrics._internal.exemplar import exemplar_reservoir
+
+    OWN_RANDOM_NUMBERS.give_back()  # that of an earlier test may be there
+    before, drawn = exemplar_reservoir.randrange, []
+    assert before is random.randrange
+    with OWN_RANDOM_NUMBERS:
+        assert exemplar_reservoir.randrange(1) == 0
+    exemplar_reservoir.randrange(1 << 64)
+    random.seed(7)
+    drawn.append(exemplar_reservoir.randrange(1 << 64))
+    assert drawn == [random.Random(7).randrange(1 << 64)]
+    OWN_RANDOM_NUMBERS.give_back()
+    assert exemplar_reservoir.randrange is before

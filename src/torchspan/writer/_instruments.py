@@ -17,6 +17,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
+from torchspan.writer._exemplars import OWN_RANDOM_NUMBERS
 from torchspan.writer._otel_private import (
     OUTSIDE,
     behind_proxy,
@@ -88,10 +89,9 @@ class Instruments:
         attributes = self._bounded(
             metric, semconv.emitted({key: facts[key] for key in metric.attributes if key in facts})
         )
-        if metric.instrument == "histogram":
-            made.record(number, attributes, context)
-        else:
-            made.add(number, attributes, context)
+        record = made.record if metric.instrument == "histogram" else made.add
+        with OWN_RANDOM_NUMBERS:
+            record(number, attributes, context)
 
     def _bounded(self, metric: Metric, attributes: dict[str, Any]) -> dict[str, Any]:
         """The attributes; of each that the program can make values of, the first `VALUES_LIMIT` values, then `other`.
@@ -135,6 +135,8 @@ class Instruments:
     def detach(self, source: Source) -> None:
         """Stop asking `source`."""
         self._sources = [each for each in self._sources if each is not source]
+        if not self._sources:
+            OWN_RANDOM_NUMBERS.give_back()
 
     def _observe_running(self, _options: CallbackOptions) -> Iterable[Observation]:
         # The SDK asks observable instruments first and collects the others afterwards, so this is in time.
