@@ -127,6 +127,8 @@ OUTSIDE = {
     "torch._dynamo.output_graph:OutputGraph.call_user_compiler": _EVERY_BACKEND,
     "torch.export._draft_export:draft_export": "drafts of the program: tests/pipeline/test_dynamic_shapes.py",
     "torch._dynamo.metrics_context:MetricsContext.update_outer": _EVERY_BACKEND,
+    "torch._dynamo.utils:get_hook_for_recompile_user_context": _EVERY_BACKEND,
+    "torch._C._dynamo.eval_frame:set_guard_complete_hook": "calls of compiled frames: tests/dynamo/test_calls.py",
     "torch._dynamo.convert_frame:compile_lock": "two threads that compile: tests/dynamo/test_threads.py",
     "torch._inductor.async_compile:AsyncCompile.submit": "Inductor's threads: tests/dynamo/test_threads.py",
     "torch._inductor.compile_worker.subproc_pool:SubprocPool.submit": "Inductor's processes: tests/dynamo/test_threads.py",

@@ -2,6 +2,7 @@
 """torch.compile: guards, graph breaks, options, and what runs while Dynamo traces."""
 
 import contextlib
+import threading
 import warnings
 
 import torch
@@ -15,7 +16,7 @@ def plant(place):
     """One compilation of each kind; the others fail before."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for part in (_guards, _declarations, _limit, _inductor, _options, _failures):
+        for part in (_guards, _declarations, _limit, _inductor, _workers, _threads, _options, _failures):
             with place.part(part.__name__):
                 part(place)
     torch._dynamo.reset()
@@ -63,6 +64,31 @@ def _inductor(_place):
     _compiled(lambda x: x @ x.T, backend="inductor", options=None)(
         X
     )  # without a kernel that a compiler of C++ would compile
+
+
+def _workers(_place):
+    """A backend that hands work to one of Inductor's threads."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    def backend(module, _inputs):
+        AsyncCompile.submit(lambda: None).result()
+        return module.forward
+
+    with torch._inductor.config.patch(compile_threads=2):
+        _compiled(lambda x: x - 1, backend=backend, options=None)(X)
+
+
+def _threads(_place):
+    """One waits until another one has compiled."""
+    waiting = threading.Thread(target=lambda: torch.compile(lambda x: x + 3, backend="eager")(X))
+
+    def backend(module, _inputs):
+        waiting.start()
+        waiting.join(0.2)
+        return module.forward
+
+    _compiled(lambda x: x + 2, backend=backend, options=None)(X)
+    waiting.join()
 
 
 def _declarations(place):

@@ -5,6 +5,7 @@ import builtins
 import collections
 import contextlib
 import dataclasses
+import gc
 import logging
 import warnings
 
@@ -203,6 +204,10 @@ def _exports(place):
         def forward(self, x):
             return x * 2
 
+    class Branches(torch.nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x - 1
+
     parameter, keyword = place("export.parameter.name"), place("export.keyword.name")
     scope = {}
     exec(f"def forward(self, {parameter}, **more):\n    return {parameter} + more[{keyword!r}]", scope)
@@ -220,6 +225,8 @@ def _exports(place):
     export("export.dynamic_shapes.key", Scales(), (x,), dynamic_shapes={place("export.dynamic_shapes.key"): {0: dim}})
     for strict in (False, True):
         export("export.strict.exception", Checks(), (x,), strict=strict)
+    torch.export.draft_export(Branches(), (x,))
+    gc.collect()  # it does not close its log
     export(
         "export.preserved.module", Scales(), (x,), preserve_module_call_signature=(place("export.preserved.module"),)
     )
