@@ -113,10 +113,9 @@ def test_a_backward_graph_of_before_a_reset_is_linked_to_its_own_frame(dynamo, s
 
 
 def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, spans, monkeypatch):
-    monkeypatch.setattr(torch._inductor.config, "fx_graph_cache", True)
-    monkeypatch.setattr(torch._inductor.config, "compile_threads", 2)
     monkeypatch.setenv("TORCH_WARM_POOL", "0")  # no processes
-    with torch._inductor.utils.fresh_cache(), ThreadPoolExecutor(2) as pool:
+    settings = torch._inductor.config.patch(fx_graph_cache=True, compile_threads=2)
+    with settings, torch._inductor.utils.fresh_cache(), ThreadPoolExecutor(2) as pool:
         monkeypatch.setattr(AsyncCompile, "pool", lambda: pool)
         run(compiled.product, ONES, backend="inductor")
         torch._dynamo.reset()

@@ -31,14 +31,8 @@ def breaks_and_multiplies(x):
 @contextlib.contextmanager
 def cold():
     """Inductor has compiled nothing yet, and compiles in this thread."""
-    config = torch._inductor.config
-    threads = config.compile_threads  # torch 2.11 has it once it was read
-    config.compile_threads = 1
-    try:
-        with torch._inductor.utils.fresh_cache():
-            yield
-    finally:
-        config.compile_threads = threads
+    with torch._inductor.config.patch(compile_threads=1), torch._inductor.utils.fresh_cache():
+        yield
 
 
 def counted(function, **options):
