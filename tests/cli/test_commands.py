@@ -40,7 +40,12 @@ def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_importe
 
     probes.import_libraries()
 
-    assert imported == ["torch._dynamo", "torch.export._trace", "torch.export._draft_export"]
+    assert imported == [
+        "torch._dynamo",
+        "torch._inductor.async_compile",
+        "torch.export._trace",
+        "torch.export._draft_export",
+    ]
 
 
 def test_an_unknown_command_is_a_usage_error(capsys):

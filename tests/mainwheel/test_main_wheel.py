@@ -62,6 +62,8 @@ def program():
 
     instrumentor = instrument()
     import torch
+    import torch._inductor.async_compile
+    import torch.export._draft_export
     import torch_tensorrt
 
     from torchspan import adapters
