@@ -154,6 +154,8 @@ HEARD = []
 LISTENER = RecordFunctionCallback(
     lambda record: HEARD.append(f"start {record.name}"), lambda record, _context: HEARD.append(f"end {record.name}")
 )
+# Up to 2.13 Dynamo enters no context manager that was made outside of what it traces: the graph breaks, also for a bare one.
+SHARING = [with_shared_object] if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14) else []
 TRACED = [
     decorated,
     decorated_generator,
@@ -161,7 +163,7 @@ TRACED = [
     decorated_inside,
     with_statement,
     with_statement_of_a_scope,
-    with_shared_object,
+    *SHARING,
     explicit_range,
     guards,
     registration,
@@ -262,7 +264,7 @@ def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_s
 
 def test_the_result_is_that_of_eager_mode():
     x = torch.randn(3)
-    for function in (decorated, decorated_generator, decorated_methods, with_statement, with_shared_object):
+    for function in (decorated, decorated_generator, decorated_methods, with_statement, *SHARING):
         torch._dynamo.reset()
         torch.testing.assert_close(torch.compile(Net(function), backend="eager", fullgraph=True)(x), Net(function)(x))
 
