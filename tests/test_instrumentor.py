@@ -24,6 +24,7 @@ from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor
 from torchspan._base.kinds import Choice, Folder, FunctionPath, Number, Ranks, Seconds, Switch
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
+from torchspan.adapters import export
 from torchspan.exceptions import ConfigurationError
 
 
@@ -373,7 +374,7 @@ def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, mon
     monkeypatch.setattr("torchspan._bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):
         monkeypatch.setitem(sys.modules, library, types.ModuleType(library))
-    for library in ("torchspan.observers", "torch._dynamo", "torch.export._trace"):  # another test's
+    for library in ("torchspan.observers", "torch._dynamo", *export.LIBRARIES):  # another test's
         monkeypatch.delitem(sys.modules, library, raising=False)
     instrument().uninstrument()
     assert consequences(caplog) == [

@@ -2,6 +2,7 @@
 """Never changing what torch.compile does: the same function with each backend, with the bridge and without it."""
 
 import contextlib
+import gc
 import random
 
 import pytest
@@ -35,6 +36,17 @@ def cold():
         yield
 
 
+@contextlib.contextmanager
+def without_garbage():
+    """What earlier tests left is not freed meanwhile: Dynamo would compile its finalizers, which are frames as others are."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def counted(function, **options):
     """Everything that torch.compile counts and leaves, of a function that is called with two shapes."""
     torch._dynamo.reset()
@@ -43,7 +55,7 @@ def counted(function, **options):
     torch._dynamo.utils.clear_compilation_metrics()
     random.seed(7)
     torch.manual_seed(7)
-    with cold():
+    with cold(), without_garbage():
         call = torch.compile(function, **options)
         results = [call(each).tolist() for each in (SQUARE, WIDER)]
     kept = (

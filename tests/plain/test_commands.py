@@ -24,11 +24,11 @@ def probes():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = cli.main(["probes"])
-    return {"status": status, "out": out.getvalue(), "err": err.getvalue(), "torch": "torch" in sys.modules}
+    return {"status": status, "out": out.getvalue(), "err": err.getvalue(), "torch": sys.modules.get("torch") is not None}
 
 
 def test_probes_shows_what_of_tensorrt_resolves_without_torch_tensorrt(tmp_path):
-    (tmp_path / "missing").write_text("torch_tensorrt")
+    (tmp_path / "missing").write_text("torch_tensorrt torch")
     result = run(probes, folder=tmp_path).value
     assert (result["status"], result["err"], result["torch"]) == (0, "", False)
     rows = dict(re.findall(r"^(\S+:\S+)\n  ([\w ]+)[;:]", result["out"], re.MULTILINE))
@@ -40,7 +40,7 @@ def test_probes_shows_what_of_tensorrt_resolves_without_torch_tensorrt(tmp_path)
 
 
 def test_probes_without_any_of_the_libraries_says_what_to_install(tmp_path):
-    (tmp_path / "missing").write_text("torch_tensorrt tensorrt tensorrt_rtx")
+    (tmp_path / "missing").write_text("torch_tensorrt tensorrt tensorrt_rtx torch")
     result = run(probes, folder=tmp_path).value
     assert (result["status"], result["out"]) == (1, "")
     assert "neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here" in result["err"]
