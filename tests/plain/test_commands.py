@@ -24,7 +24,12 @@ def probes():
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = cli.main(["probes"])
-    return {"status": status, "out": out.getvalue(), "err": err.getvalue(), "torch": sys.modules.get("torch") is not None}
+    return {
+        "status": status,
+        "out": out.getvalue(),
+        "err": err.getvalue(),
+        "torch": sys.modules.get("torch") is not None,
+    }
 
 
 def test_probes_shows_what_of_tensorrt_resolves_without_torch_tensorrt(tmp_path):
