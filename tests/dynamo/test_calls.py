@@ -19,7 +19,7 @@ CHECKS, EAGER = "torch.compile.guard_checks", "torch.compile.eager_calls"
 
 @pytest.fixture
 def adds(dynamo):
-    """`compiled.adds`, compiled for each number anew."""
+    """`compiled.adds`, compiled once for each number."""
     return torch.compile(compiled.adds, backend="eager", dynamic=False)
 
 

@@ -27,7 +27,7 @@ PROBES: tuple[Probe, ...] = (
             remembers_result=True,
             shares=_TRACE_SHARES,
         ),
-        why="from module to exported program, whoever asks for it; `torch.export.export` takes it from its module at each "
+        why="from module to exported program, for every caller; `torch.export.export` takes it from its module at each "
         "call, so that the export which imports that module is seen as well; the compilation of the program links to it",
     ),
     _row(
