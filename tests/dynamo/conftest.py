@@ -5,6 +5,7 @@ import pytest
 import torch._dynamo
 
 from support.dynamo import clean_dynamo
+from support.garbage import not_collected
 from torchspan.adapters.dynamo import frames
 
 
@@ -12,7 +13,7 @@ from torchspan.adapters.dynamo import frames
 def dynamo(instrument):
     """The bridge is on, and nothing has been compiled yet."""
     instrument()
-    with clean_dynamo():
+    with clean_dynamo(), not_collected():
         yield torch._dynamo
 
 

@@ -2,7 +2,6 @@
 """Never changing what torch.compile does: the same function with each backend, with the bridge and without it."""
 
 import contextlib
-import gc
 import random
 
 import pytest
@@ -11,6 +10,7 @@ import torch_tensorrt
 from torch._dynamo import callback, convert_frame
 
 from support import compiled, models
+from support.garbage import not_collected
 from support.tree import named, outline
 from torchspan.adapters.dynamo.frames import Frames
 
@@ -36,17 +36,6 @@ def cold():
         yield
 
 
-@contextlib.contextmanager
-def without_garbage():
-    """What earlier tests left is not freed meanwhile: Dynamo would compile its finalizers, which are frames as others are."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def counted(function, **options):
     """Everything that torch.compile counts and leaves, of a function that is called with two shapes."""
     torch._dynamo.reset()
@@ -55,7 +44,7 @@ def counted(function, **options):
     torch._dynamo.utils.clear_compilation_metrics()
     random.seed(7)
     torch.manual_seed(7)
-    with cold(), without_garbage():
+    with cold(), not_collected():
         call = torch.compile(function, **options)
         results = [call(each).tolist() for each in (SQUARE, WIDER)]
     kept = (
