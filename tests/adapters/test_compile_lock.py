@@ -4,6 +4,7 @@
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,6 +47,11 @@ def compiles(engine):
     return begin
 
 
+def nothing():
+    """What goes on in a thread that compiles nothing."""
+    return ()
+
+
 def followed(waits):
     return waits.wrap(Target(HELD), Record(phase.COMPILE_WAIT), threading.RLock())
 
@@ -67,7 +73,7 @@ def waiting_for(lock):
 
 
 def test_a_wait_is_linked_to_each_compilation_that_it_lasted_through(engine, waited, compiles):
-    waits = Waits(engine, lambda: None)
+    waits = Waits(engine, nothing)
     lock = followed(waits)
     with lock:
         first = compiles("0/0")
@@ -85,7 +91,7 @@ def test_a_wait_is_linked_to_each_compilation_that_it_lasted_through(engine, wai
 
 def test_a_compilation_that_takes_the_lock_late_is_the_one_that_is_waited_for(engine, waited, compiles):
     backward = compiles("0/0")
-    lock = followed(Waits(engine, lambda: backward))
+    lock = followed(Waits(engine, lambda: [SimpleNamespace(event=None), SimpleNamespace(event=backward)]))
     with lock:
         thread = waiting_for(lock)
     thread.join(LIMIT_S)
@@ -93,7 +99,7 @@ def test_a_compilation_that_takes_the_lock_late_is_the_one_that_is_waited_for(en
 
 
 def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
-    waits = Waits(engine, lambda: None)
+    waits = Waits(engine, nothing)
     lock = followed(waits)
     with lock:
         before = compiles("0/0")
@@ -107,7 +113,7 @@ def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
 
 def test_a_short_wait_is_no_event(engine, waited, monkeypatch):
     monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
-    lock = followed(Waits(engine, lambda: None))
+    lock = followed(Waits(engine, nothing))
     with lock:
         thread = waiting_for(lock)
     thread.join(LIMIT_S)
@@ -115,13 +121,21 @@ def test_a_short_wait_is_no_event(engine, waited, monkeypatch):
 
 
 def test_a_lock_is_taken_and_given_back_whatever_torchspan_raises(engine, waited):
-    def broken():
-        raise ZeroDivisionError
-
-    lock = followed(Waits(engine, broken))
+    lock = followed(Waits(engine, lambda: ["no event"]))
     for _ in range(5):
         with lock:
             thread = waiting_for(lock)
         thread.join(LIMIT_S)
     assert lock.acquire(blocking=False) is True
     lock.release()
+
+
+def test_a_lock_that_is_free_costs_four_calls_of_python(engine, waited):
+    lock, called = followed(Waits(engine, nothing)), []
+    sys.setprofile(lambda frame, event, _arg: called.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        with lock:
+            pass
+    finally:
+        sys.setprofile(None)
+    assert called == ["acquire", "nothing", "__exit__", "release"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from torchspan import _dynamo_safety, semconv
 from torchspan.engine import DETACHED, Engine, Event, Observed
@@ -41,16 +41,22 @@ class _Wait:
             self.compiled.append(compiled)
 
 
+class Open(Protocol):
+    """Something that goes on in a thread, with its event where it has one."""
+
+    event: Event | None
+
+
 class Waits:
     """Who compiles under Dynamo's lock, and who waits for it. Its state changes in steps that the GIL makes atomic: a lock of its own
     would be one more that a compilation could wait for.
 
-    innermost: returns the event of the compilation that is open in the calling thread, None where none is.
+    open_here: returns what goes on in the calling thread, innermost last. It must not raise.
     """
 
-    def __init__(self, engine: Engine, innermost: Callable[[], Event | None]) -> None:
+    def __init__(self, engine: Engine, open_here: Callable[[], Sequence[Open]]) -> None:
         self._engine = engine
-        self._innermost = innermost
+        self._open_here = open_here
         self._waiting: list[_Wait] = []
         self._compiled: _Compiled | None = None
         self._owner: int | None = None
@@ -64,16 +70,12 @@ class Waits:
         if self._owner == threading.get_ident():
             self._compiles(event)
 
-    def taken(self) -> None:
-        """The calling thread has the lock, which it had not before."""
-        self._owner = threading.get_ident()
-        event = self._innermost()  # a backward graph takes the lock late
-        if event is not None:
-            self._compiles(event)
-
-    def given_back(self) -> None:
-        """The calling thread is about to give the lock back."""
-        self._owner = self._compiled = None
+    def goes_on(self) -> None:
+        """The calling thread, which now has the lock, is in the middle of something: a backward graph takes the lock late."""
+        for each in reversed(self._open_here()):
+            if each.event is not None and semconv.COMPILE_ID in each.event.attributes:
+                self._compiles(each.event)
+                return
 
     def begin(self) -> _Wait:
         """The calling thread waits from now on."""
@@ -115,30 +117,40 @@ class Waits:
 
 
 class _FollowedLock:
-    """A lock that can be taken again by the thread that has it. It does what `original` does; a thread that finds it taken is noted."""
+    """A lock that can be taken again by the thread that has it. It does what `original` does; a thread that finds it taken is noted.
+
+    Every frame takes it, and hardly any has to wait. So nothing is called then that may raise and would have to be guarded.
+    """
+
+    __slots__ = ("_depth", "_name", "_original", "_try", "_waits")
 
     def __init__(self, waits: Waits, name: str, original: Any) -> None:
         self._waits = waits
         self._name = name
         self._original = original
+        self._try = original.acquire
         self._depth = 0
         """How often its owner has taken it; changed by the owner alone."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As `threading.RLock.acquire`."""
-        taken: bool = self._original.acquire(blocking=False)
+        taken: bool = self._try(False)
         if not taken and blocking:
             taken = self._wait(timeout)
         if taken:
             self._depth += 1
             if self._depth == 1:
-                self._guarded(self._waits.taken)
+                waits = self._waits
+                waits._owner = threading.get_ident()
+                if waits._open_here():
+                    self._guarded(waits.goes_on)
         return taken
 
     def release(self) -> None:
         """As `threading.RLock.release`."""
-        if self._depth == 1:
-            self._guarded(self._waits.given_back)
+        waits = self._waits
+        if self._depth == 1 and waits._owner == threading.get_ident():
+            waits._owner = waits._compiled = None
         self._depth -= 1
         try:
             self._original.release()
@@ -157,8 +169,7 @@ class _FollowedLock:
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
         return _dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)
 
-    def __enter__(self) -> bool:
-        return self.acquire()
+    __enter__ = acquire
 
     def __exit__(self, *_exception: object) -> None:
         self.release()

@@ -180,7 +180,7 @@ class Frames:
         self._reported = reported
         self._stacks = ThreadStacks(engine)
         self._thread = _Thread()
-        self.waits = Waits(engine, lambda: self._innermost_event(_OpenCompilation))
+        self.waits = Waits(engine, lambda: self._thread.open)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
         """What stands for the event of a frame, by the object that stands for its compilation."""
