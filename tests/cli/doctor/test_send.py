@@ -22,6 +22,8 @@ HTTP = {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
 GRPC = {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
 TO = "OTEL_EXPORTER_OTLP_ENDPOINT"
 QUICK = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
+PATIENT = {"OTEL_EXPORTER_OTLP_TIMEOUT": "60"}
+"""For what is to arrive: on a busy machine a handshake of TLS takes longer than a second."""
 HTTP_EXPORTER = "opentelemetry.exporter.otlp.proto.http.OTLPSpanExporter"
 GRPC_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.OTLPSpanExporter"
 
@@ -43,7 +45,7 @@ def test_without_the_option_nothing_is_sent():
 @pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
 def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
     with Receiver() if protocol is HTTP else GrpcReceiver() as receiver:
-        found = row(protocol, {TO: receiver.url, "OTEL_SERVICE_NAME": "checkout"})
+        found = row(protocol, PATIENT, {TO: receiver.url, "OTEL_SERVICE_NAME": "checkout"})
         (span,) = receiver.spans()
     EMITTED.add_file([span])
 
@@ -62,7 +64,7 @@ def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
 
 def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd):
     with Receiver() as receiver:
-        for name, value in {**QUICK, **HTTP, TO: receiver.url}.items():
+        for name, value in {**QUICK, **PATIENT, **HTTP, TO: receiver.url}.items():
             monkeypatch.setenv(name, value)
         status = cli.main(["doctor", "--send", "--json"])
         document = json.loads(capfd.readouterr().out)
@@ -196,7 +198,7 @@ def test_a_disabled_sdk_is_told():
 def test_a_ratio_is_asked_until_it_lets_one_pass():
     ratio = {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.02"}
     with Receiver() as receiver:
-        found = row(HTTP, ratio, {TO: receiver.url})
+        found = row(HTTP, PATIENT, ratio, {TO: receiver.url})
 
     assert found.state is State.OK
     assert len(receiver.spans()) == 1
@@ -224,7 +226,7 @@ def test_below_opentelemetry_instrument_and_run_it_is_set_up_once(tmp_path):
     site = str(Path(auto_instrumentation.__file__).parent)
     python_path = os.pathsep.join([site, os.environ.get("PYTHONPATH", "")])
     with Receiver() as receiver:
-        found = row(HTTP, {TO: receiver.url, "PYTHONPATH": python_path, "TORCHSPAN_RUN": "{}"})
+        found = row(HTTP, PATIENT, {TO: receiver.url, "PYTHONPATH": python_path, "TORCHSPAN_RUN": "{}"})
 
     assert found.state is State.OK
     assert len(receiver.spans()) == 1
@@ -247,7 +249,7 @@ def test_a_private_authority_is_trusted_where_the_variable_names_it(tmp_path, mo
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     with Endpoint(answer, tls=authority.server) as endpoint:
         to = {TO: f"https://127.0.0.1:{endpoint.port}"}
-        trusted = row(HTTP, to, {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file})
+        trusted = row(HTTP, PATIENT, to, {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file})
         unknown = row(HTTP, to)
 
     assert (trusted.state, unknown.state) == (State.OK, State.FAILED)
