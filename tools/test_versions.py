@@ -132,7 +132,7 @@ def versions(python):
     script = (
         "import sys, importlib.metadata as m; "
         'v = lambda name: next((d.version for d in m.distributions() if d.name.replace("_", "-") == name), "none"); '
-        'print(f\'Python {sys.version.split()[0]}, torch {v("torch")}, tensorrt-rtx {v("tensorrt_rtx")}, '
+        'print(f\'Python {sys.version.split()[0]}, torch {v("torch")}, tensorrt-rtx {v("tensorrt-rtx")}, '
         'OpenTelemetry {v("opentelemetry-sdk")}, wrapt {v("wrapt")}\')'
     )
     return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
