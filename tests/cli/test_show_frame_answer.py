@@ -93,6 +93,22 @@ def test_a_small_share_is_not_said(recording, torchspan):
             "data type of self.w (Float, then Double): one data type in all calls",
         ),
         ("value", "number == ?", "value of argument number: pass it as a tensor, or keep it constant"),
+        (
+            "size",
+            "tensor 'G['scale']' size mismatch at index 0. expected 4, actual 7",
+            "size of global scale, axis 0 (4, then 7): torch.compile(dynamic=True)",
+        ),
+        (
+            "size",
+            "tensor 'G['__import_shop_dot_tables'].prices[?]' size mismatch at index 0. expected 4, actual 7",
+            "size of global shop.tables.prices[?], axis 0 (4, then 7): torch.compile(dynamic=True)",
+        ),
+        (
+            "size",
+            "tensor 'head._parameters[?]' size mismatch at index 0. expected 4, actual 7",
+            "size of head._parameters[?], axis 0 (4, then 7): torch._dynamo.config.force_parameter_static_shapes=False",
+        ),
+        ("value", "G['scale'] == ?", "value of global scale: pass it as a tensor, or keep it constant"),
         ("value", "settings[?] == ?", "settings[?] == ?: pass it as a tensor, or keep it constant"),
         ("shape", "x.size()[0] == 3", "x.size()[0] == 3"),
         (

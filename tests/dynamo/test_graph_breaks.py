@@ -141,6 +141,34 @@ def test_a_recompile_for_a_value_does_not_say_the_value(spans, exporter):
     assert "ulterior" not in str([span.to_json() for span in exporter.get_finished_spans()])
 
 
+def test_a_key_of_a_dictionary_called_like_a_scope_of_dynamos_is_not_said(spans):
+    function = torch.compile(compiled.depends_on_two_dictionaries, backend="eager", dynamic=False)
+    function(ONES, {"ulterior": 1}, {"ulterior": 1})
+    function(ONES, {"ulterior": 2}, {"ulterior": 1})
+    function(ONES, {"ulterior": 2}, {"ulterior": 2})
+    _, *again = spans("torch.compile_frame")
+    assert [each.attributes["torch.compile.recompile.reason"] for each in again] == ["G [?] == ?", "L [?] == ?"]
+
+
+def test_a_recompile_says_what_is_global_and_what_a_parameter(spans, monkeypatch):
+    function = torch.compile(compiled.scales, backend="eager", dynamic=False)
+    function(ONES)
+    monkeypatch.setattr(compiled, "SCALE", torch.ones(1, 3))
+    function(ONES)
+    module = compiled.Scaling()
+    again = torch.compile(module, backend="eager", dynamic=False)
+    again(ONES)
+    module.scale = torch.nn.Parameter(torch.ones(1))
+    again(ONES)
+    reasons = [each.attributes.get("torch.compile.recompile.reason") for each in spans("torch.compile_frame")]
+    assert reasons == [
+        None,
+        "tensor 'G['SCALE']' size mismatch at index 0. expected 3, actual 1",
+        None,
+        "tensor 'self._parameters[?]' size mismatch at index 0. expected 3, actual 1",
+    ]
+
+
 def test_with_capture_text_a_reason_is_whole(instrument, spans):
     instrument(capture="text")
     function = torch.compile(compiled.adds, backend="eager", dynamic=False)
@@ -209,6 +237,13 @@ def counts(read, name):
             "size",
             "tensor 'a[?]' size mismatch at index 0. expected 3, actual 4",
         ),
+        ("tensor 'G['scale']' size mismatch at index 0. expected 3, actual 4", "size", None),
+        (
+            "tensor 'G['secret of Alice']' rank mismatch. expected 1, actual 2",
+            "rank",
+            "tensor 'G[?]' rank mismatch. expected 1, actual 2",
+        ),
+        ("G['scale'] == 3", "value", "G['scale'] == ?"),
         ("L['x'].size()[0] == 3", "shape", "x.size()[0] == 3"),
         ("L['n'] == 3 and L['x'].size()[0] == 5", "shape", "n == ? and x.size()[0] == 5"),
         ("d[12345].size()[0] == 5", "shape", "d[?].size()[0] == 5"),

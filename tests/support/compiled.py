@@ -82,3 +82,23 @@ def halves(x):
 def square(x):
     """Inductor's code for it calls an operator: no C++ is compiled."""
     return x @ x
+
+
+def depends_on_two_dictionaries(x, G, L):
+    return x + G["ulterior"] + L["ulterior"]
+
+
+SCALE = torch.ones(3, 3)
+
+
+def scales(x):
+    return x * SCALE
+
+
+class Scaling(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return x * self.scale

@@ -54,7 +54,8 @@ _STATES = frozenset(
 _TYPE = re.compile(r"(?P<check>.*), type=<class .*>")
 
 _TOKEN = re.compile(
-    r"""\b[LG]\[(?P<quote>['"])(?P<name>[A-Za-z_]\w*)(?P=quote)\]"""
+    r"""\bL\[(?P<quote>['"])(?P<local>[A-Za-z_]\w*)(?P=quote)\]"""
+    r"""|(?P<global>\bG\['[A-Za-z_]\w*'\])"""
     r"""|(?P<text>[rbuf]{0,2}(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\w*)"""
     r"""|(?P<unended>['"].*)"""
     r"""|(?P<size>\.(?:size|stride)\(\)\[\d{1,3}\])"""
@@ -71,7 +72,10 @@ _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 
 
 def _expression(text: str) -> str:
-    """The names and operators of an expression; each literal is `?`, but for numbers that a size is compared with."""
+    """The names and operators of an expression; each literal is `?`, but for numbers that a size is compared with.
+
+    Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local one becomes `x`, as in its own messages.
+    """
     return _REPEATED.sub(UNKNOWN, "".join(map(_clause, _CLAUSES.split(text))))
 
 
@@ -80,11 +84,11 @@ def _clause(text: str) -> str:
     told: list[str] = []
     for token in _TOKEN.finditer(text):
         match token.lastgroup:
-            case "name":
-                told.append(token["name"])
+            case "local":
+                told.append(token["local"])
             case "word":
                 told.append(UNKNOWN if token[0] in _LITERALS else token[0])
-            case "size" | "mark":
+            case "global" | "size" | "mark":
                 told.append(token[0])
             case "number" if about_sizes and told[-1:] != ["["] and re.fullmatch(_NUMBERS, token[0]):
                 told.append(token[0])
@@ -142,9 +146,9 @@ class Guard(Kind):
 
     title = "guard"
     leaves = (
-        "The condition that did not hold, in Dynamo's words: names of variables and attributes, operators, sizes, "
-        "strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch at index 0. expected 3, "
-        f"actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no expression is a template. "
+        "The condition that did not hold, in Dynamo's words: names of variables and attributes (`G['x']` is a global "
+        "one), operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch "
+        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no expression is a template. "
         f"At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."

@@ -127,7 +127,7 @@ class _OpenFrame(_OpenCompilation):
         if not self.measured:
             return None
         metrics = SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured})
-        self.facts.update(frames.summary(metrics))
+        self.facts.update(frames.summary(metrics, self.compiling.code))
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
             self.occurred(semconv.RECOMPILE_LIMIT_EVENT, why)

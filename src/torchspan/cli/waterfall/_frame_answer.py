@@ -32,9 +32,13 @@ _FORMS = {
     GuardClass.STRIDE: re.compile(r"tensor '(.*)' stride mismatch at index (\d+)\. expected (\S+), actual (\S+)"),
     GuardClass.RANK: re.compile(r"tensor '(.*)' rank mismatch()\. expected (\S+), actual (\S+)"),
     GuardClass.DTYPE: re.compile(r"tensor '(.*)' dtype mismatch()\. expected (\S+), actual (\S+)"),
-    GuardClass.VALUE: re.compile(r"(\w+)() [=!]= \S+"),
+    GuardClass.VALUE: re.compile(r"(\w+|G\['\w+'\])() [=!]= \S+"),
 }
 """What is said of a guard that failed: the name, the axis, and two values where it has them."""
+
+_GLOBAL = re.compile(r"G\['(?:__import_)?(\w+)'\](.*)")
+"""A name of the function's module, or of a module that the function imports, and what follows."""
+_PARAMETER = re.compile(r".*\._parameters\[\?\]")
 
 _WORDS = {
     GuardClass.SIZE: "size",
@@ -180,8 +184,18 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     is_argument = name.isidentifier() and not _frames.is_resumed(frame)
     if kind == GuardClass.SIZE and is_argument:
         advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
-    told = f"argument {name}" if is_argument else "a value of the stack" if name.startswith("___stack") else name
+    if kind == GuardClass.SIZE and _PARAMETER.fullmatch(name):
+        advice = words("torch._dynamo.config.force_parameter_static_shapes=False")
+    told = f"argument {name}" if is_argument else _source(name)
     return f"{_WORDS[kind]} of {told}{f', axis {axis}' if axis else ''}", values, advice
+
+
+def _source(name: str) -> str:
+    """What Dynamo calls something that is no argument."""
+    found = _GLOBAL.fullmatch(name)
+    if found is not None:
+        return f"global {found[1].replace('_dot_', '.')}{found[2]}"
+    return "a value of the stack" if name.startswith("___stack") else name
 
 
 def _values(again: _Again) -> str:

@@ -32,8 +32,8 @@ def function(code: Any) -> Facts:
     }
 
 
-def summary(metrics: Any) -> Facts:
-    """What `CompilationMetrics` says of a frame: sizes, restarts, and the failure."""
+def summary(metrics: Any, code: Any) -> Facts:
+    """What `CompilationMetrics` says of a frame of `code`: sizes, restarts, and the failure."""
     return known(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
@@ -45,7 +45,7 @@ def summary(metrics: Any) -> Facts:
             semconv.COMPILE_FAILURE_REASON: first_line(attribute(metrics, "fail_reason")),
             semconv.COMPILE_FAILURE_FILE: reading.text(attribute(metrics, "fail_user_frame_filename")),
             semconv.COMPILE_FAILURE_LINE: _number(metrics, "fail_user_frame_lineno"),
-            **recompiles.recompile(metrics),
+            **recompiles.recompile(metrics, code),
             **recompiles.limit(metrics),
         }
     )

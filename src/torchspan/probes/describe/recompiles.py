@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from types import CodeType
 
 from torchspan import semconv
 from torchspan._base import reading
@@ -17,6 +18,9 @@ KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIM
 
 _NUMBER = re.compile(r"\d+/\d+: ")
 """Compile id of the entry whose guard failed, at the beginning of a reason."""
+_HINT = re.compile(r"\. Guard failed on a parameter, consider using .*")
+"""PyTorch's advice behind a guard on a parameter (torch/csrc/dynamo/guards.cpp)."""
+_SCOPES = frozenset({"G", "L"})
 _COMMENT = re.compile(r"\s+# ")
 """What follows is the line of the program for which there is a guard."""
 
@@ -43,13 +47,24 @@ _CLASSES = (
 _LIMIT = re.compile(r"Limit type: (\w+)")
 
 
-def recompile(metrics: object) -> Facts:
-    """Class and text of the guard that failed, for a frame that is compiled again; nothing for another one."""
+def recompile(metrics: object, code: object) -> Facts:
+    """Class and text of the guard that failed, for a frame of `code` that is compiled again; nothing for another one."""
     text = reading.text(attribute(metrics, "recompile_reason"))
     if not text:
         return {}
     guard = _COMMENT.split(_NUMBER.sub("", text.partition("\n")[0], count=1))[0].strip()
+    guard = _told_apart(_HINT.sub("", guard), code)
     return {semconv.RECOMPILE_CLASS: class_of(guard), semconv.RECOMPILE_REASON: guard}
+
+
+def _told_apart(guard: str, code: object) -> str:
+    """Dynamo writes `G['x']` for a global name, and leaves out the `L[...]` around a local one. So a key of a dictionary of the
+    program that is itself called `G` or `L` would read like a name.
+    """
+    names = (*code.co_varnames, *code.co_cellvars, *code.co_freevars) if type(code) is CodeType else ()
+    for scope in _SCOPES.intersection(names):
+        guard = re.sub(rf"\b{scope}\[", f"{scope} [", guard)
+    return guard
 
 
 def class_of(guard: str) -> str:
