@@ -284,6 +284,15 @@ def test_switched_off_nothing_is_told_and_there_is_no_thread(instrument, exporte
     assert threads() == []
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, also where the suite runs in a shell's background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("how", [ValueError, KeyboardInterrupt, SystemExit])
 def test_after_an_exception_control_c_or_an_exit_nothing_is_active_and_nothing_more_is_told(
     instrument, exporter, active, converter, how

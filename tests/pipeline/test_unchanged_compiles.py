@@ -75,7 +75,7 @@ def counted(function, **options):
 def test_torch_compile_counts_and_leaves_the_same_with_the_bridge(instrument, backend):
     bare = counted(breaks_and_multiplies, **BACKENDS[backend])
     assert sum(bare["counters"]["graph_break"].values()) == 2
-    assert [each["recompile_reason"] is None for each in bare["frames"]] == [True, True, False]
+    assert [each["recompile_reason"] is None for each in bare["frames"]] == [True, True, False], bare["frames"]
     instrument()
     assert counted(breaks_and_multiplies, **BACKENDS[backend]) == bare
 
