@@ -17,17 +17,22 @@ from torchspan.inputs.findings import Finding
 from torchspan.inputs.info import InputCandidate, InputObserverInfo
 from torchspan.inputs.leaves import Absent, Constant, Opaque, TensorShape
 from torchspan.inputs.observer import InputObserver
+from torchspan.inputs.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
 from torchspan.inputs.trees import Container
 
 __all__ = [
     "Absent",
     "Constant",
     "Container",
+    "DimensionProfile",
     "Finding",
     "InputCandidate",
     "InputObserver",
     "InputObserverInfo",
+    "InputProfile",
     "Opaque",
+    "SharedDimension",
+    "TensorProfile",
     "TensorShape",
 ]
 

@@ -56,7 +56,8 @@ class Alignment:
     """What the calls of a snapshot have in common.
 
     names: of the arguments that any call had, in the order of the signature. templates: an argument's fullest structure.
-    summaries: each leaf in all calls. absent_values: what the user gave for arguments that a call does not have.
+    summaries: each leaf in all calls. absent_values: what the user gave for arguments that a call does not have. beyond_limit: how
+    many calls there were of which only ranges are kept.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Alignment:
             )
         self.signature = signature
         self.by_keyword = snapshot.by_keyword - removed
-        self._is_partial = snapshot.counts.beyond_limit > 0
+        self.beyond_limit = snapshot.counts.beyond_limit
         self._columns: dict[tuple[Path, int], list[int | None]] = {}
         self.shapes = _without(snapshot.shapes, removed) if removed else snapshot.shapes
         self._tensors = [
@@ -161,7 +162,7 @@ class Alignment:
 
         False where some calls were not kept: they may have differed.
         """
-        if self._is_partial:
+        if self.beyond_limit:
             return False
         both = [pair for pair in zip(self.sizes(*one), self.sizes(*other), strict=True) if None not in pair]
         return len(set(both)) > 1 and all(first == second for first, second in both)
@@ -171,7 +172,7 @@ class Alignment:
 
         The total has more than one size there. False where some calls were not kept.
         """
-        if self._is_partial:
+        if self.beyond_limit:
             return False
         for other in others:
             rows = zip(self.sizes(*total), self.sizes(*part), self.sizes(*other), strict=True)

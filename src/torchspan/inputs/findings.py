@@ -90,7 +90,7 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
         yield Finding("device", where, f"It is on {_listed(summary.devices)}. An exported program expects one device.")
     ranks = {rank: count for rank, (count, _, _) in ranges.by_rank.items() if count}
     if len(ranks) > 1:
-        found = ", ".join(f"{rank} in {_calls(count)}" for rank, count in sorted(ranks.items()))
+        found = ", ".join(f"{rank} in {calls_text(count)}" for rank, count in sorted(ranks.items()))
         yield Finding("rank", where, f"The number of its dimensions changes: {found}. Export a program for each.")
     for rank in ranks:
         _, low, high = ranges.by_rank[rank]
@@ -107,7 +107,7 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
         yield Finding(
             "constant",
             where,
-            f"It has {number} values in {_calls(sum(summary.constants.values()))}. An exported program holds one of them: pass a "
+            f"It has {number} values in {calls_text(sum(summary.constants.values()))}. An exported program holds one of them: pass a "
             "tensor, or export a program for each value.",
         )
 
@@ -121,7 +121,7 @@ def _of_presence(name: str, alignment: Alignment) -> Iterator[Finding]:
         yield Finding(
             "constant",
             name,
-            f"It was given in {count:,} of {_calls(calls)} only. An exported program holds one value: pass it in every call, or "
+            f"It was given in {count:,} of {calls_text(calls)} only. An exported program holds one value: pass it in every call, or "
             "export a program with it and one without.",
         )
 
@@ -138,7 +138,7 @@ def _of_structure(name: str, alignment: Alignment) -> Iterator[Finding]:
         yield Finding(
             "structure",
             name,
-            f"Its containers have other parts in {_calls(others)} than in the call with the most tensors. An exported program "
+            f"Its containers have other parts in {calls_text(others)} than in the call with the most tensors. An exported program "
             "takes one structure: export a program for each.",
         )
 
@@ -150,8 +150,9 @@ def _is_filled(tensors: set[Path], expected: set[Path], found: list[Any]) -> boo
 
 
 def _listed(counts: Any) -> str:
-    return " and ".join(f"{str(each).removeprefix('torch.')} in {_calls(count)}" for each, count in counts.items())
+    return " and ".join(f"{str(each).removeprefix('torch.')} in {calls_text(count)}" for each, count in counts.items())
 
 
-def _calls(count: int) -> str:
+def calls_text(count: int) -> str:
+    """`1 call`, `2 calls`."""
     return "1 call" if count == 1 else f"{count:,} calls"

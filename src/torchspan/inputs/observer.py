@@ -18,6 +18,8 @@ from torchspan.inputs.inference import Inference, made, made_flat
 from torchspan.inputs.info import InputObserverInfo
 from torchspan.inputs.leaves import Path
 from torchspan.inputs.observations import Call, Observations, Snapshot
+from torchspan.inputs.profile_inference import Limits, infer_profile
+from torchspan.inputs.profiles import InputProfile
 from torchspan.inputs.recorder import Recorder
 from torchspan.inputs.signatures import CallSignature, UnfitCallError, signature_of
 from torchspan.inputs.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
@@ -254,6 +256,38 @@ class InputObserver:
         has_batch = _batch_rule(observed.signature, set_batch_dimension_for)
         dimension = _dimension_rule(observed.signature, dim_names)
         return Inference(alignment).dynamic_shapes(has_batch, dimension)
+
+    def infer_profile(
+        self,
+        set_batch_dimension_for: Collection[str | int] | bool | None = None,
+        *,
+        percentile: float = 100.0,
+        headroom: float = 0.0,
+        powers_of_two: bool = False,
+    ) -> InputProfile:
+        """The sizes that an engine should be built for: the smallest, the usual and the largest of each dimension.
+
+        The opt shapes are those that occurred together most often, with sizes of at least 2 in the dimensions that vary, which
+        `torch.export` needs. Dimensions that had the same size in every call, and more than one size, share a name.
+
+        Args:
+            set_batch_dimension_for: Names and positions of the arguments whose first dimension varies, whatever was observed;
+                True for all. A first dimension with one observed size gets the range from 1 to that size, or to 2.
+            percentile: The upper limit of each dimension is the size that this share of the calls, in percent, does not
+                exceed. The profile says how many calls are left outside.
+            headroom: What is added to the upper limit of each dimension that varies, as a share of it: 0.25 makes 40 of 32.
+            powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
+
+        Returns:
+            An `InputProfile`. Its `to_torch_tensorrt()` makes the compiler's inputs, and `to_python()` their program text.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError, ValueError: An argument that is named does not exist, or a parameter is of another type or out of range.
+        """
+        limits = Limits(percentile, headroom, powers_of_two)
+        observed, _, alignment = self._alignment()
+        return infer_profile(alignment, limits, _batch_rule(observed.signature, set_batch_dimension_for))
 
     def check_discrepancies(
         self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
