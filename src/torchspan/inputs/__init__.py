@@ -13,6 +13,7 @@ docs/observing-inputs.md teaches it.
 from __future__ import annotations
 
 from torchspan import _dynamo_safety
+from torchspan.inputs.exporting import ExportedModel
 from torchspan.inputs.findings import Finding
 from torchspan.inputs.info import InputCandidate, InputObserverInfo
 from torchspan.inputs.leaves import Absent, Constant, Opaque, TensorShape
@@ -25,6 +26,7 @@ __all__ = [
     "Constant",
     "Container",
     "DimensionProfile",
+    "ExportedModel",
     "Finding",
     "InputCandidate",
     "InputObserver",

@@ -21,7 +21,7 @@ _UNKNOWN_TO_TENSORRT = frozenset(
 
 def made_inputs(profile: InputProfile) -> dict[str, Any]:
     """`arg_inputs` and `kwarg_inputs`. Raises RuntimeError, ImportError."""
-    args, kwargs = _arranged(profile, _input)
+    args, kwargs = _arranged(profile, made_input)
     return {"arg_inputs": args, "kwarg_inputs": kwargs}
 
 
@@ -88,11 +88,12 @@ def _refused(tree: Tree, path: Path) -> str | None:
     if tree.kind is dict:
         found = (_refused(child, (*path, key)) for key, child in zip(tree.keys, tree.children, strict=True))
         return next((each for each in found if each is not None), None)
-    if tree.kind not in {list, tuple}:
-        return f"{label(path)} is an object of a class of its own"
+    if tree.kind is not list:
+        what = "a tuple, which `trace` makes a list of" if tree.kind is tuple else "an object of a class of its own"
+        return f"{label(path)} is {what}"
     for key, child in zip(tree.keys, tree.children, strict=True):
         if isinstance(child, Container):
-            return f"{label(path)} has a container in a {tree.kind.__name__}"
+            return f"{label(path)} has a container in a list"
         reason = _refused(child, (*path, key))
         if reason is not None:
             return reason
@@ -103,17 +104,18 @@ _KINDS = {Absent: "None", Constant: "a constant", Opaque: "an object of which no
 
 
 def _rebuilt(tree: Tree, path: Path, of_path: Callable[[Path], Any]) -> Any:
-    """Lists, tuples and dictionaries with what `of_path` returns for each tensor."""
+    """Lists and dictionaries with what `of_path` returns for each tensor."""
     if not isinstance(tree, Container):
         return of_path(path)
     parts = [_rebuilt(child, (*path, key), of_path) for key, child in zip(tree.keys, tree.children, strict=True)]
     if tree.kind is dict:
         return dict(zip(tree.keys, parts, strict=True))
-    return tuple(parts) if tree.kind is tuple else parts
+    return parts
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
-def _input(tensor: TensorProfile) -> Any:
+def made_input(tensor: TensorProfile) -> Any:
+    """A `torch_tensorrt.Input`. Raises ImportError."""
     import torch_tensorrt
 
     if not tensor.is_dynamic:

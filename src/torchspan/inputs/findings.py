@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,14 +53,19 @@ def of_counts(counts: Counts) -> Iterator[Finding]:
             yield Finding(name, "", text.format(calls))
 
 
-def of_calls(alignment: Alignment) -> Iterator[Finding]:
-    """What is to be said of the recorded calls, in the order of the arguments."""
+def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator[Finding]:
+    """What is to be said of the recorded calls, in the order of the arguments.
+
+    has_batch: whether the first dimension of an argument's tensors is taken to vary.
+    """
     template = dict(alignment.template_leaves())
     for path in sorted(
         alignment.summaries,
         key=lambda each: (alignment.names.index(str(each[0])), list(template).index(each) if each in template else -1),
     ):
         yield from _of_leaf(path, alignment.summaries[path])
+        if has_batch(str(path[0])) and is_batch_of_1(alignment.summaries[path]):
+            yield batch_of_1(path, "Observe larger batches, or call infer_arguments with an example of a larger batch.")
     for name in alignment.names:
         yield from _of_presence(name, alignment)
         yield from _of_structure(name, alignment)
@@ -110,6 +115,21 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
             f"It has {number} values in {calls_text(sum(summary.constants.values()))}. An exported program holds one of them: pass a "
             "tensor, or export a program for each value.",
         )
+
+
+def is_batch_of_1(summary: LeafSummary) -> bool:
+    """Whether the first dimension had the size 1 in every call."""
+    bounds = [(low[0], high[0]) for rank, (_, low, high) in summary.ranges.by_rank.items() if rank]
+    return bool(bounds) and all(each == (1, 1) for each in bounds)
+
+
+def batch_of_1(path: Path, what_to_do: str) -> Finding:
+    """A first dimension that is said to vary had the size 1 in every call."""
+    return Finding(
+        "batch_of_1",
+        label(path),
+        f"Dimension 0 is to vary, and had the size 1 in every call. torch.export takes 1 for a constant. {what_to_do}",
+    )
 
 
 def _of_presence(name: str, alignment: Alignment) -> Iterator[Finding]:

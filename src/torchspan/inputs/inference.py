@@ -11,6 +11,7 @@ from typing import Any
 from torchspan.inputs.alignment import Alignment
 from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, Opaque, Path, TensorShape, label
 from torchspan.inputs.observations import Call
+from torchspan.inputs.signatures import CallSignature
 from torchspan.inputs.small_sizes import enlarged
 from torchspan.inputs.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt
 
@@ -124,7 +125,6 @@ class Inference:
         dimension that varies.
         """
         tree = self.example(self._all.usual().first)
-        names = list(tree)
 
         def of_leaf(path: Path, leaf: Leaf) -> dict[int, Any] | None:
             if not isinstance(leaf, TensorShape):
@@ -134,16 +134,35 @@ class Inference:
                 axes.add(0)
             return {axis: dimension(path, axis) for axis in sorted(axes)}
 
-        found = {name: mirrored(each, (name,), of_leaf) for name, each in tree.items()}
-        layout = self.layout(names, as_args_kwargs=True)
-        if not layout.keywords and layout.rest is None:
-            return tuple(found[name] for name in layout.by_position)
-        extras = {self._signature.keyword_of(name): found.pop(name) for name in names if self._signature.is_extra(name)}
-        return {**found, **({str(self._signature.var_keyword): extras} if extras else {})}
+        return specified(tree, self.layout([*tree], as_args_kwargs=True), self._signature, of_leaf)
 
     def _varying(self, path: Path, leaf: TensorShape) -> tuple[int, ...]:
         summary = self._all.summaries.get(path)
         return () if summary is None else summary.varying(len(leaf.shape))
+
+
+def specified(
+    trees: Mapping[str, Tree],
+    layout: Layout,
+    signature: CallSignature,
+    of_leaf: Callable[[Path, Leaf], Mapping[int, Any] | None],
+) -> tuple[Any, ...] | dict[str, Any]:
+    """What `torch.export.export` takes for `dynamic_shapes`. of_leaf: the dimensions of a tensor that vary."""
+    found = {name: mirrored(each, (name,), of_leaf) for name, each in trees.items()}
+    if not layout.keywords and layout.rest is None:
+        return tuple(found[name] for name in layout.by_position)
+    extras = {signature.keyword_of(name): found.pop(name) for name in trees if signature.is_extra(name)}
+    return {**found, **({str(signature.var_keyword): extras} if extras else {})}
+
+
+def passed(
+    found: Mapping[str, Any], layout: Layout, signature: CallSignature
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as they are passed: by position and by keyword."""
+    args = tuple(found[name] for name in layout.by_position) + (
+        () if layout.rest is None else tuple(found[layout.rest])
+    )
+    return args, {signature.keyword_of(name): found[name] for name in layout.keywords}
 
 
 def made(trees: Mapping[str, Tree], values: Mapping[Path, Any]) -> dict[str, Any]:

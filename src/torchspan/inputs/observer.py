@@ -13,10 +13,13 @@ from torchspan._base.forks import renewed
 from torchspan.inputs import discrepancies, findings
 from torchspan.inputs.alignment import Alignment, NothingObservedError
 from torchspan.inputs.attachments import Attachment, attach
+from torchspan.inputs.compiler_inputs import made_inputs
+from torchspan.inputs.exporting import ExportedModel, export
 from torchspan.inputs.findings import Finding
-from torchspan.inputs.inference import Inference, made, made_flat
+from torchspan.inputs.inference import Inference, made, made_flat, passed
 from torchspan.inputs.info import InputObserverInfo
 from torchspan.inputs.leaves import Path
+from torchspan.inputs.marking import mark_dynamic
 from torchspan.inputs.observations import Call, Observations, Snapshot
 from torchspan.inputs.profile_inference import Limits, infer_profile
 from torchspan.inputs.profiles import InputProfile
@@ -130,17 +133,26 @@ class InputObserver:
         alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
         return InputObserverInfo(snapshot, self._observed.signature, alignment)
 
-    def findings(self) -> list[Finding]:
+    def findings(self, set_batch_dimension_for: Collection[str | int] | bool | None = None) -> list[Finding]:
         """What in the calls stands in the way of an export or an engine, or changes from call to call.
+
+        Args:
+            set_batch_dimension_for: As for `infer_dynamic_shapes`: a batch of 1 in every call is a finding.
 
         Returns:
             Findings about calls as a whole first, then in the order of the arguments.
+
+        Raises:
+            TypeError, ValueError: An argument that is named does not exist.
         """
         if self._observed is None:
             return [*findings.of_counts(Observations().snapshot().counts)]
         snapshot = self._observed.observations.snapshot()
         found = [*findings.of_counts(snapshot.counts)]
-        return found + ([*findings.of_calls(self._aligned(self._observed, snapshot))] if snapshot.shapes else [])
+        if not snapshot.shapes:
+            return found
+        has_batch = _batch_rule(self._observed.signature, set_batch_dimension_for)
+        return [*found, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
 
     def remove_inputs(self, input_names: Collection[str | int]) -> int:
         """Leave arguments out of everything that is inferred, of later calls too.
@@ -222,10 +234,7 @@ class InputObserver:
             return made_flat(trees, values)
         found = made(trees, values)
         layout = inference.layout([*found], as_args_kwargs=as_args_kwargs)
-        args = tuple(found[name] for name in layout.by_position) + (
-            () if layout.rest is None else tuple(found[layout.rest])
-        )
-        kwargs = {observed.signature.keyword_of(name): found[name] for name in layout.keywords}
+        args, kwargs = passed(found, layout, observed.signature)
         if as_args_kwargs:
             return args, kwargs
         return kwargs or args
@@ -279,7 +288,7 @@ class InputObserver:
             powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
 
         Returns:
-            An `InputProfile`. Its `to_torch_tensorrt()` makes the compiler's inputs, and `to_python()` their program text.
+            An `InputProfile`, for `to_torch_tensorrt`, `export` and `mark_dynamic`. Its `to_python()` is a program text.
 
         Raises:
             RuntimeError: No call was observed.
@@ -288,6 +297,100 @@ class InputObserver:
         limits = Limits(percentile, headroom, powers_of_two)
         observed, _, alignment = self._alignment()
         return infer_profile(alignment, limits, _batch_rule(observed.signature, set_batch_dimension_for))
+
+    def to_torch_tensorrt(self, profile: InputProfile | None = None) -> dict[str, Any]:
+        """Arguments for `torch_tensorrt.dynamo.trace` and `compile`, with the ranges of a profile::
+
+            inputs = observer.to_torch_tensorrt()
+            program = torch_tensorrt.dynamo.trace(model, **inputs)
+            compiled = torch_tensorrt.dynamo.compile(program, **inputs)
+
+        Making a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
+
+        Args:
+            profile: The ranges. Default: those of `infer_profile()`.
+
+        Returns:
+            A dictionary with `arg_inputs` and `kwarg_inputs`, which hold a `torch_tensorrt.Input` for each tensor.
+
+        Raises:
+            RuntimeError: No call was observed, or `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or
+                type, which `export` can.
+            TypeError: `profile` is no `InputProfile`.
+            ImportError: Torch-TensorRT is not installed.
+        """
+        return made_inputs(self._profile(profile))
+
+    def export(
+        self,
+        model: Any,
+        profile: InputProfile | None = None,
+        *,
+        strict: bool = False,
+    ) -> ExportedModel:
+        """Export a model with `torch.export.export`, with the ranges of a profile.
+
+        The example has the opt shapes; its tensors are zeros on the observed devices. Each dimension that varies is a bounded
+        `Dim.AUTO`. So PyTorch finds equal dimensions itself, and makes a constant of a dimension where the code needs one.
+
+        Args:
+            model: The module, whose `forward` was observed.
+            profile: The ranges. Default: those of `infer_profile()`.
+            strict: Whether `torch.export.export` captures the graph with Dynamo.
+
+        Returns:
+            An `ExportedModel`: the program, and a finding for each dimension that became a constant, with the place in the
+            code, or that has a narrower range than the profile.
+
+        Raises:
+            RuntimeError: No call was observed, another method than `forward` was, or an argument holds an object that
+                torchspan cannot build.
+            TypeError: `profile` is no `InputProfile`.
+            Exception: What `torch.export.export` raises.
+        """
+        observed = self._checked()
+        if observed.method_name != "forward":
+            raise RuntimeError(f"torch.export exports forward; the observed method is {observed.name}.")
+        return export(model, self._profile(profile), strict=strict)
+
+    def mark_dynamic(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+        profile: InputProfile | None = None,
+    ) -> int:
+        """Mark the tensors of the call with which a compiled model is compiled, with the ranges of a profile::
+
+            compiled = torch.compile(model, backend="tensorrt")
+            observer.mark_dynamic((x,))
+            compiled(x)
+
+        The engine is built for the ranges, with opt as observed, whatever sizes this call has. A call with a size outside of a
+        range, or of 1, is compiled for itself.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keyword arguments.
+            profile: The ranges. Default: those of `infer_profile()`.
+
+        Returns:
+            How many dimensions were marked.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError: `profile` is no `InputProfile`.
+            ValueError: The arguments do not fit the signature, or a size in a dimension that varies is 0 or 1, or outside of the
+                range. Nothing is marked then.
+        """
+        observed, found = self._checked(), self._profile(profile)
+        try:
+            bound = observed.signature.bind(args, kwargs or {})
+        except UnfitCallError:
+            known = ", ".join(observed.signature.names)
+            raise ValueError(f"The arguments given to mark_dynamic do not fit the signature ({known}).") from None
+        values: dict[Path, Any] = {}
+        _read("mark_dynamic", bound.arguments, values)
+        return mark_dynamic(found, values)
 
     def check_discrepancies(
         self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
@@ -318,6 +421,13 @@ class InputObserver:
         if self._observed is None:
             raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
         return self._observed
+
+    def _profile(self, profile: InputProfile | None) -> InputProfile:
+        if profile is None:
+            return self.infer_profile()
+        if not isinstance(profile, InputProfile):
+            raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
+        return profile
 
     def _alignment(self) -> tuple[_Observed, Snapshot, Alignment]:
         observed = self._checked()

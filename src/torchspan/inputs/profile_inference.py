@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan.inputs.alignment import Alignment
-from torchspan.inputs.findings import Finding, calls_text
+from torchspan.inputs.findings import Finding, batch_of_1, calls_text
 from torchspan.inputs.inference import Inference
 from torchspan.inputs.leaves import Path, TensorShape, label
 from torchspan.inputs.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
@@ -167,7 +167,7 @@ class _ProfileInference:
     # --- shared dimensions -------------------------------------------------------------------------------------------
     def _shared(self) -> list[SharedDimension]:
         """Give one name and one range to the dimensions that had the same size in every call."""
-        found = []
+        found: list[SharedDimension] = []
         for places in self._groups():
             members = [self._dimensions[place] for place in places]
             low, high = min(each.low for each in members), max(each.high for each in members)
@@ -319,15 +319,6 @@ def _clamped(size: int, dimension: _Dimension) -> int:
     """The size that is nearest to it among those that an example may have."""
     smallest = max(dimension.low, 2) if dimension.is_dynamic else dimension.low
     return min(max(size, smallest), dimension.high)
-
-
-def batch_of_1(path: Path, what_to_do: str) -> Finding:
-    """A first dimension that is said to vary had the size 1 in every call."""
-    return Finding(
-        "batch_of_1",
-        label(path),
-        f"Dimension 0 is to vary, and had the size 1 in every call. torch.export takes 1 for a constant. {what_to_do}",
-    )
 
 
 def _identifier(path: Path, taken: set[str]) -> str:

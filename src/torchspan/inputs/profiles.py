@@ -137,24 +137,8 @@ class InputProfile:
                 return each
         raise KeyError(path)
 
-    def to_torch_tensorrt(self) -> dict[str, Any]:
-        """Arguments for `torch_tensorrt.dynamo.trace` and `compile`.
-
-        Making a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
-
-        Returns:
-            A dictionary with `arg_inputs` and `kwarg_inputs`, which hold a `torch_tensorrt.Input` for each tensor.
-
-        Raises:
-            RuntimeError: `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or type.
-            ImportError: Torch-TensorRT is not installed.
-        """
-        from torchspan.inputs.compiler_inputs import made_inputs
-
-        return made_inputs(self)
-
     def to_python(self) -> str:
-        """A program text that makes what `to_torch_tensorrt` returns, and compiles `model` with it.
+        """A program text that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.
 
         Raises:
             RuntimeError: `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or type.
