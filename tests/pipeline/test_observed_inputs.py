@@ -83,8 +83,14 @@ def test_what_the_program_text_makes_is_the_same():
     assert made["arg_inputs"] == expected["arg_inputs"] == ()
     for name, each in expected["kwarg_inputs"].items():
         assert str(made["kwarg_inputs"][name]) == str(each)
-        assert (made["kwarg_inputs"][name].name, made["kwarg_inputs"][name].shared_dims) == (each.name, each.shared_dims)
-    assert {(int(each.lower), int(each.upper)) for each in made["program"].range_constraints.values()} == {(1, 4), (5, 30)}
+        assert (made["kwarg_inputs"][name].name, made["kwarg_inputs"][name].shared_dims) == (
+            each.name,
+            each.shared_dims,
+        )
+    assert {(int(each.lower), int(each.upper)) for each in made["program"].range_constraints.values()} == {
+        (1, 4),
+        (5, 30),
+    }
 
 
 def test_dictionaries_and_lists_of_tensors_go_through_trace():
