@@ -13,6 +13,11 @@ converts_methods = pytest.mark.skipif(
     VERSION < (2, 14), reason="up to 2.13 convert_method_to_trt_engine raises a NameError (upstream)"
 )
 
+OLDER_RUNTIME = (
+    "up to 2.12 the Python runtime's module is traced through, and can be neither exported nor saved (upstream)"
+)
+since_2_13 = pytest.mark.skipif(VERSION < (2, 13), reason=OLDER_RUNTIME)
+
 
 def by_version(values):
     """The literal for the installed version; `values` maps (major, minor) to what is expected from then on."""

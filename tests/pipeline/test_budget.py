@@ -118,8 +118,10 @@ def test_an_exception_in_a_conversion_that_was_folded_is_told_on_the_compilation
     assert caught.value is error
     spans = exporter.get_finished_spans()
     assert len(spans) == 9
-    failed = {span.name: [event.name for event in span.events] for span in spans if "error.type" in span.attributes}
-    assert failed == {COMPILE: ["exception"]}
-    (event,) = named(spans, COMPILE).events
+    (failed,) = [span for span in spans if "error.type" in span.attributes]
+    assert failed.name == COMPILE
+    # Warnings of TensorRT-RTX 1.4, which torch_tensorrt 2.11 and 2.12 have, are events as well.
+    (event,) = [event for event in failed.events if event.name != "tensorrt.log"]
+    assert event.name == "exception"
     assert event.attributes["exception.type"] == "ValueError"
     assert event.attributes["code.function.name"].endswith("fails")

@@ -13,7 +13,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
-from pipeline.expected import VERSION
+from pipeline.expected import since_2_13
 from support import models
 from support.tree import assert_times_nest, named, outline
 
@@ -124,12 +124,6 @@ def test_an_exception_in_a_run_marks_it_and_is_the_users(instrument, exporter, t
     run = runs(exporter.get_finished_spans())[-1]
     assert run.attributes["error.type"] == type(caught.value).__name__
     assert [event.name for event in run.events] == ["exception"]
-
-
-OLDER_RUNTIME = (
-    "up to 2.12 the Python runtime's module is traced through, and can be neither exported nor saved (upstream)"
-)
-since_2_13 = pytest.mark.skipif(VERSION < (2, 13), reason=OLDER_RUNTIME)
 
 
 @since_2_13

@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import torchspan
+from pipeline.expected import since_2_13
 from support import models
 from support.metrics import Metrics
 from support.tree import named
@@ -264,6 +265,7 @@ def test_a_sampler_sees_that_a_compilation_is_while_serving(instrument, ready):
     assert sampler.seen[COMPILE]["torchspan.while_serving"] is True
 
 
+@since_2_13
 def test_exporting_a_compiled_module_counts_no_run(instrument, metrics):
     instrument()
     x = torch.ones(2, 16)
