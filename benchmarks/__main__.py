@@ -19,6 +19,7 @@ SCRIPTS = (
     "late.py",
     "compile.py",
     "compile.py --of torch",
+    "compile_instructions.py",
     "compiled_calls.py",
     "durations.py",
 )
