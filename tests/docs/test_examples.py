@@ -30,7 +30,7 @@ EVERY_ENGINE = {
 
 SWITCH_ON_THEMSELVES = {
     "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
-    "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py",
+    "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py", "observe_generate.py",
 }  # fmt: skip
 
 
@@ -111,6 +111,24 @@ def test_dynamic_shapes(trace):
     assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..4..8, 32]"]
     (first_run,) = named(spans, "torch_tensorrt.execute")
     assert first_run["torch_tensorrt.execute.first"] is True
+
+
+def test_observe_generate(trace):
+    out, spans = trace("observe_generate.py")
+
+    assert (
+        out
+        == """\
+12 calls, 2 of them with the opt shapes
+input_ids (2, 5) (3, 6) (3, 9)
+position_ids (2, 5) (3, 6) (3, 9)
+0 findings
+2 x 5 tokens: differs by less than 0.001: True
+3 x 9 tokens: differs by less than 0.001: True
+"""
+    )
+    (conversion,) = named(spans, "torch_tensorrt.convert")
+    assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
 def test_torch_compile(trace):

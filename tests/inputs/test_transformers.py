@@ -80,6 +80,32 @@ def test_what_is_inferred_with_a_cache_exports(observed, registered_cache, model
     assert len(program.range_constraints) >= 2
 
 
+def test_prefill_and_decode_of_a_generation_are_two_phases_of_its_profile(observed, registered_cache, model):
+    observer = observed()
+    profile = observer.infer_profile()
+    assert {(each.min_shape, each.opt_shape, each.max_shape) for each in profile if each.path[0] == "input_ids"} == {
+        ((2, 1), (2, 5), (2, 5))
+    }
+    caches = [each for each in profile if each.path[0] == "past_key_values"]
+    assert [(each.min_shape, each.opt_shape, each.max_shape) for each in caches] == [
+        ((2, 2, 5, 8), (2, 2, 5, 8), (2, 2, 7, 8))
+    ] * 4
+    assert [(each.kind, each.path) for each in profile.findings] == [("opt", ""), ("optional", "past_key_values")]
+    assert profile.findings[1].message.startswith(
+        "It is missing in 1 of 4 calls. An exported program takes it in every"
+    )
+
+
+def test_a_decode_step_with_its_cache_is_exported_with_the_observed_ranges(observed, registered_cache, model):
+    exported = observed().export(model)
+    assert [each.kind for each in exported.findings] == ["opt", "optional"]
+    ranges = {(int(each.lower), int(each.upper)) for each in exported.program.range_constraints.values()}
+    assert ranges == {(2, 5), (5, 7)}
+    assert [each.max_shape for each in exported.inputs if each and each.path[0] == "past_key_values"] == [
+        (2, 2, 7, 8)
+    ] * 4
+
+
 def test_the_lengths_of_the_cache_vary(observed, registered_cache):
     shapes_of = observed().infer_dynamic_shapes(set_batch_dimension_for={"input_ids"})
     assert torch.utils._pytree.tree_leaves(shapes_of["past_key_values"]) == [DYNAMIC] * 4

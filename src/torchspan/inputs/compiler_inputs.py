@@ -21,6 +21,14 @@ _UNKNOWN_TO_TENSORRT = frozenset(
 
 def made_inputs(profile: InputProfile) -> dict[str, Any]:
     """`arg_inputs` and `kwarg_inputs`. Raises RuntimeError, ImportError."""
+    import torch_tensorrt
+
+    if profile.shared and not hasattr(torch_tensorrt.Input, "shared_dims"):
+        raise RuntimeError(
+            f"Torch-TensorRT {torch_tensorrt.__version__} cannot be told that dimensions are equal, which 2.13 can: "
+            f"{'; '.join(map(str, profile.shared))}. Call export(model) of the observer, and give its program to "
+            "torch_tensorrt.dynamo.compile."
+        )
     args, kwargs = _arranged(profile, made_input)
     return {"arg_inputs": args, "kwarg_inputs": kwargs}
 
@@ -126,7 +134,7 @@ def made_input(tensor: TensorProfile) -> Any:
         max_shape=tensor.max_shape,
         dtype=tensor.dtype,
         name=tensor.name,
-        shared_dims=tensor.shared_dims,
+        **({"shared_dims": tensor.shared_dims} if tensor.shared_dims else {}),  # since 2.13
     )
 
 

@@ -53,10 +53,10 @@ def export(model: Any, profile: InputProfile, *, strict: bool) -> ExportedModel:
     from torch.export import export as torch_export
 
     dimensions = {(each.path, axis): known for each in profile for axis, known in enumerate(each.dimensions)}
-    shapes = {each.path: each.opt_shape for each in profile}
+    tensors = {each.path: TensorShape(each.opt_shape, each.dtype, each.device) for each in profile}
 
     def example_of(path: Path, leaf: Leaf) -> Leaf:
-        return TensorShape(shapes[path], leaf.dtype, leaf.device) if isinstance(leaf, TensorShape) else leaf
+        return tensors[path] if isinstance(leaf, TensorShape) else leaf
 
     def hints_of(path: Path, leaf: Leaf) -> Mapping[int, Any] | None:
         if not isinstance(leaf, TensorShape):

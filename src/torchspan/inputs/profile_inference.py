@@ -259,7 +259,9 @@ class _ProfileInference:
                         each.low, opt[path, axis], each.high, each.observed, len(each.counts), calls, shared
                     )
                 )
-            yield TensorProfile(path, name, leaf.dtype, leaf.device, tuple(dimensions))
+            dtypes = self._all.summaries[path].ranges.dtypes
+            dtype = max(dtypes, key=lambda each: (dtypes[each], each == leaf.dtype), default=leaf.dtype)
+            yield TensorProfile(path, name, dtype, leaf.device, tuple(dimensions))
 
     # --- findings ----------------------------------------------------------------------------------------------------
     def _of_calls(self, calls: int, outside: int) -> Iterator[Finding]:
@@ -291,10 +293,11 @@ class _ProfileInference:
         for (path, axis), each in self._dimensions.items():
             low, high = each.observed
             if low == 0 and high > 0:
+                where = f"in {calls_text(each.counts[0])}" if each.counts[0] else "in `value_if_missing`"
                 yield Finding(
                     "size_0",
                     label(path),
-                    f"Dimension {axis} has the size 0 in {calls_text(each.counts[0])}. TensorRT takes no empty tensor: the range "
+                    f"Dimension {axis} has the size 0 {where}. TensorRT takes no empty tensor: the range "
                     "begins with 1, and such calls must not reach the engine.",
                 )
             if each.is_batch and low == high == 1:

@@ -48,7 +48,7 @@ class TensorProfile:
     """One tensor of the arguments.
 
     path: the argument's name, then a key for each container around the tensor. name: an identifier that no other tensor
-    of the profile has. dtype, device: as `torch.dtype` and `torch.device`.
+    of the profile has. dtype: the most frequent `torch.dtype`. device: of an observed call, as `torch.device`.
     """
 
     path: Path
