@@ -76,6 +76,10 @@ class Conclusion:
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
             what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
             say(f"{what}: {likely_reason(reports, self.environ, self.program, sys.executable)}")
+        if self.settings.inputs:
+            from torchspan.cli import _observed_inputs
+
+            _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say)
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_relative, files))}{detour}")
