@@ -82,7 +82,7 @@ class Conclusion:
             _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say)
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
-            say(f"traces are in {', '.join(map(_relative, files))}{detour}")
+            say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""
@@ -120,12 +120,3 @@ class Conclusion:
 def say(message: str) -> None:
     """Write a line of torchspan's to stderr."""
     streams.say(f"{_PREFIX}{printable(message)}")
-
-
-def _relative(path: str) -> str:
-    """The path as seen from the current folder, where that is inside it."""
-    try:
-        inside = os.path.relpath(path)
-    except FileNotFoundError:  # there is no current folder any more
-        return path
-    return path if inside.startswith(os.pardir) else inside

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from torchspan._base.folders import Folder
 from torchspan._run.observed_inputs import SUFFIX
-from torchspan.cli._output import Output
+from torchspan.cli._output import Output, relative
 from torchspan.inputs import documents, merging
 from torchspan.inputs.documents import Document, InputFileError
 from torchspan.sdk import _path
@@ -34,8 +34,9 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
     except OSError as error:
         say(f"the observed inputs were not written: {file}: {error.strerror or error}")
         return
+    shown = relative(file)
     calls = ", ".join(f"{each.snapshot.counts.completed:,} of {each.name}" for each in found)
-    say(f"observed calls are in {file} ({calls}); to read them: torchspan inputs {file}")
+    say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
 
 
 def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:

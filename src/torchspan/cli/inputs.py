@@ -36,8 +36,7 @@ class InputsCommand:
 
         found = merging.grouped([each for file in arguments.files for each in _read(file).observations])
         if not found:
-            are = "is" if len(arguments.files) == 1 else "are"
-            raise CommandError(f"no calls {are} in {printable(', '.join(arguments.files))}", 2)
+            raise CommandError(f"there are no calls in {printable(', '.join(arguments.files))}", 2)
         if arguments.output:
             _write(Document(found), arguments.output)
         terminal = Terminal(sys.stdout)
