@@ -348,3 +348,9 @@ def test_the_environment_decides_about_values_where_the_call_does_not(monkeypatc
     monkeypatch.setitem(os.environ, "TORCHSPAN_CAPTURE", "Text")
     assert json.loads(observer.to_json())["observations"][0]["values"] is True
     assert json.loads(observer.to_json(values=False))["observations"][0]["values"] is False
+
+
+def test_the_inputs_of_a_dictionary_without_its_keys_cannot_be_made():
+    observer = reread(observed(Nested(), ({"key": ones(2)},)))
+    with pytest.raises(NotWrittenError, match="The keys of the dictionary items were not written to the file"):
+        observer.infer_profile().to_python()

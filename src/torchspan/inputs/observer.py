@@ -13,18 +13,18 @@ from typing import Any
 from torchspan._base.forks import renewed
 from torchspan.inputs import discrepancies, documents, findings, merging, onnx_observer, reports
 from torchspan.inputs.alignment import Alignment, NothingObservedError
+from torchspan.inputs.attachments import attach
 from torchspan.inputs.compiler_inputs import made_inputs
 from torchspan.inputs.exporting import ExportedModel, export
-from torchspan.inputs.attachments import attach
 from torchspan.inputs.findings import Finding
 from torchspan.inputs.inference import Inference, made, made_flat, passed
 from torchspan.inputs.info import InputObserverInfo
 from torchspan.inputs.leaves import Path
 from torchspan.inputs.marking import mark_dynamic
 from torchspan.inputs.observations import Call, Observations, Snapshot
+from torchspan.inputs.portable import Portable
 from torchspan.inputs.profile_inference import Limits, infer_profile
 from torchspan.inputs.profiles import InputProfile
-from torchspan.inputs.portable import Portable
 from torchspan.inputs.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.sources import Elsewhere, Live, Source, method_signature
 from torchspan.inputs.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
@@ -545,8 +545,6 @@ class InputObserver:
         if not isinstance(profile, InputProfile):
             raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
         return profile
-
-    def _alignment(self) -> tuple[_Observed, Snapshot, Alignment]:
 
     def _alignment(self) -> tuple[Source, Snapshot, Alignment]:
         observed = self._checked()
