@@ -128,7 +128,7 @@ def test_what_run_hands_on_is_settings_or_nothing(text):
     assert RunSettings.from_environment({"TORCHSPAN_RUN": text}) is None
 
 
-RUN = {"id": "a", "file": "/t/a", "reports": "/t/b", "span": "", "started_ns": 1, "exit_s": 1}
+RUN = {"id": "a", "file": "/t/a", "reports": "/t/b", "span": "", "started_ns": 1, "exit_s": 1, "inputs": []}
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,12 @@ SETTINGS = RunSettings(
     span="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
     started_ns=1_700_000_000_123_456_789,
     exit_s=2.5,
+    inputs=("net:Net",),
 )
 TEXT = (
     '{"id":"0123456789abcdef","file":"/t/x-%p.jsonl","reports":"/t/reports",'
     '"span":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",'
-    '"started_ns":1700000000123456789,"exit_s":2.5}'
+    '"started_ns":1700000000123456789,"exit_s":2.5,"inputs":["net:Net"]}'
 )
 
 

@@ -23,6 +23,7 @@ class RunSettings(NamedTuple):
         below `run` that started it.
     started_ns: when `torchspan.run` starts, in nanoseconds since 1970.
     exit_s: seconds after its own end for which a program may wait for exporters that `run` made.
+    inputs: the classes whose calls are observed, `module:Class`.
     """
 
     # A frozen dataclass would take longer to make than all else that is loaded here.
@@ -33,6 +34,7 @@ class RunSettings(NamedTuple):
     span: str
     started_ns: int
     exit_s: float = 2.0
+    inputs: tuple[str, ...] = ()
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunSettings | None:
@@ -54,6 +56,7 @@ class RunSettings(NamedTuple):
                 span=str(values["span"]),
                 started_ns=int(values["started_ns"]),
                 exit_s=_seconds(values["exit_s"]),
+                inputs=tuple(str(each) for each in values["inputs"]),
             )
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None

@@ -12,6 +12,7 @@ from torchspan.environment_variables import TORCHSPAN_RUN
 if TYPE_CHECKING:
     from torchspan._base.folders import Folder
     from torchspan._run.process import RunProcess
+    from torchspan._run.settings import RunSettings
 
 logger = logging.getLogger("torchspan")
 
@@ -49,7 +50,18 @@ def current() -> RunProcess | None:
                 catch_crashes(reports)
             _Current.process = RunProcess(settings, reports)
             _Current.process.begin()
+            if settings.inputs and reports is not None:
+                _observe_inputs(settings, reports, _Current.process)
     return _Current.process
+
+
+def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess) -> None:
+    from torchspan._run import observed_inputs
+
+    try:
+        observed_inputs.begin(settings, reports)
+    except Exception as error:
+        process.fail(f"the inputs are not observed: {_first_line(error)}")
 
 
 def _reports(path: str) -> Folder | None:

@@ -15,6 +15,7 @@ from torchspan.cli import _streams as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.demo import DemoCommand
 from torchspan.cli.doctor import DoctorCommand
+from torchspan.cli.inputs import InputsCommand
 from torchspan.cli.probes import ProbesCommand
 from torchspan.cli.run import RunCommand
 from torchspan.cli.show import ShowCommand
@@ -27,6 +28,7 @@ COMMANDS: dict[str, Command] = {
     "demo": DemoCommand(),
     "doctor": DoctorCommand(),
     "probes": ProbesCommand(),
+    "inputs": InputsCommand(),
 }
 """Every command by its word, in the order of the help."""
 

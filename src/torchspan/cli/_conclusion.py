@@ -76,9 +76,13 @@ class Conclusion:
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
             what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
             say(f"{what}: {likely_reason(reports, self.environ, self.program, sys.executable)}")
+        if self.settings.inputs:
+            from torchspan.cli import _observed_inputs
+
+            _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say)
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
-            say(f"traces are in {', '.join(map(_relative, files))}{detour}")
+            say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""
@@ -116,12 +120,3 @@ class Conclusion:
 def say(message: str) -> None:
     """Write a line of torchspan's to stderr."""
     streams.say(f"{_PREFIX}{printable(message)}")
-
-
-def _relative(path: str) -> str:
-    """The path as seen from the current folder, where that is inside it."""
-    try:
-        inside = os.path.relpath(path)
-    except FileNotFoundError:  # there is no current folder any more
-        return path
-    return path if inside.startswith(os.pardir) else inside

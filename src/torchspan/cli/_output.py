@@ -113,6 +113,15 @@ def sizes(output: Output) -> Mapping[str, int]:
     return found
 
 
+def relative(path: str) -> str:
+    """The path as seen from the current folder, where that is inside it."""
+    try:
+        inside = os.path.relpath(path)
+    except FileNotFoundError:  # there is no current folder any more
+        return path
+    return path if inside.startswith(os.pardir) else inside
+
+
 def opened(path: str) -> BinaryIO:
     """A file of a run, to be read. Raises OSError for what is no regular file of this user's, which no run has written."""
     return os.fdopen(open_existing(path, os.O_RDONLY), "rb")

@@ -23,7 +23,7 @@ _UNSEEN = re.compile("[\u115f-\u11ff\u2800\u3164\ud7b0-\ud7ff\uffa0\U0001d159\U0
 Fillers and the parts of Hangul syllables that follow the first, the empty Braille pattern, an empty note head, empty
 hieroglyphs. Marks (categories Mn, Mc and Me) are looked up.
 """
-_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ", "|`|-#:|-~x>>u")
+_ASCII = str.maketrans("├└│─█░▏·…\N{MULTIPLICATION SIGN}→≥µ▁▂▃▄▅▆▇", "|`|-#:|-~x>>u.,:;=+*")
 
 
 class Style(enum.Enum):

@@ -44,6 +44,15 @@ class RunCommand:
             f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl here, or in the temporary folder where "
             "this one cannot be written",
         )
+        parser.add_argument(
+            "--observe-inputs",
+            metavar="MODULE:CLASS",
+            action="append",
+            default=[],
+            type=_class,
+            help="write what every object of this class is called with beside the traces; may be given several times; "
+            "to read it: torchspan inputs FILE",
+        )
         add_options(parser)
         parser.add_argument("--quiet", action="store_true", help="write the file, draw no waterfall")
         parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -58,6 +67,7 @@ class RunCommand:
             names_file=not arguments.output,
             draws=not arguments.quiet,
             variables=variables(arguments),
+            inputs=tuple(dict.fromkeys(arguments.observe_inputs)),
         )
         return _child.exit_like(status)
 
@@ -69,11 +79,13 @@ def run_program(
     names_file: bool,
     draws: bool,
     variables: Mapping[str, str],
+    inputs: tuple[str, ...] = (),
 ) -> int:
     """Run a program traced, draw what it did on stderr, and return its status (negative: the signal it died of).
 
     output: where the traces go. names_file: say on stderr which file that is.
     variables: the settings that the command line gives, as environment variables.
+    inputs: the classes whose calls are observed.
     Raises CommandError when it cannot be started. After that the status is the program's, whatever fails here.
     """
     program = _child.find(command[0])
@@ -82,11 +94,21 @@ def run_program(
     with scratch_folder() as reports:
         span = new_span(os.environ.get("TRACEPARENT"))
         settings = RunSettings(
-            secrets.token_hex(8), output.template, reports.path, span, time.time_ns(), _exit_seconds()
+            secrets.token_hex(8), output.template, reports.path, span, time.time_ns(), _exit_seconds(), inputs
         )
         environ = environment(os.environ, settings, variables)
         conclude = Conclusion(settings, reports, output, program, environ, draws, names_file, sizes)
         return _child.run(command, environ, conclude, reports.remove)
+
+
+def _class(path: str) -> str:
+    """The name of a class, for argparse. Raises ArgumentTypeError."""
+    from torchspan.inputs.classes import parsed
+
+    try:
+        return parsed(path)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _output(file: str | None) -> Output:

@@ -13,10 +13,11 @@ docs/observing-inputs.md teaches it.
 from __future__ import annotations
 
 from torchspan import _dynamo_safety
+from torchspan.inputs.documents import InputFileError
 from torchspan.inputs.exporting import ExportedModel
 from torchspan.inputs.findings import Finding
 from torchspan.inputs.info import InputCandidate, InputObserverInfo
-from torchspan.inputs.leaves import Absent, Constant, Opaque, TensorShape
+from torchspan.inputs.leaves import Absent, Constant, NotWrittenError, Opaque, TensorShape
 from torchspan.inputs.observer import InputObserver
 from torchspan.inputs.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
 from torchspan.inputs.trees import Container
@@ -29,9 +30,11 @@ __all__ = [
     "ExportedModel",
     "Finding",
     "InputCandidate",
+    "InputFileError",
     "InputObserver",
     "InputObserverInfo",
     "InputProfile",
+    "NotWrittenError",
     "Opaque",
     "SharedDimension",
     "TensorProfile",

@@ -10,6 +10,7 @@ from typing import Any
 
 from torchspan.inputs.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
 from torchspan.inputs.observations import Call, Ranges, Shape, Snapshot
+from torchspan.inputs.portable import PLAIN, is_withheld
 from torchspan.inputs.signatures import CallSignature
 from torchspan.inputs.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
 
@@ -190,6 +191,11 @@ class Alignment:
             self._columns[path, axis] = known
         return known
 
+    def ranks(self, path: Path) -> list[int | None]:
+        """The number of dimensions of a tensor in each of `shapes`; None where there is no such tensor."""
+        found = (leaves_of.get(path) for leaves_of in self._tensors)
+        return [None if each is None else len(each.shape) for each in found]
+
     def default_only(self, name: str) -> bool:
         """Whether an argument was its default value in every call, or None where that is the default."""
         if name not in self.signature.defaults:
@@ -198,9 +204,8 @@ class Alignment:
         given = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
         if isinstance(self.templates[name], Absent):
             return default is None
-        if type(default) not in {bool, int, float, complex, str} or not all(
-            isinstance(tree, Constant) for tree in given
-        ):
+        is_plain = type(default) in PLAIN or is_withheld(default)
+        if not is_plain or not all(isinstance(tree, Constant) for tree in given):
             return False
         values = self.summaries[(name,)].constants
         return set(values) == {Constant(default).distinct}

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from torchspan.inputs.findings import calls_text
-from torchspan.inputs.leaves import Absent, Constant, Opaque, Path, TensorShape, label
+from torchspan.inputs.leaves import Absent, Constant, NotWrittenError, Opaque, Path, TensorShape, label
 from torchspan.inputs.trees import Container, Tree
+from torchspan.inputs.withheld import WithheldKey
 
 if TYPE_CHECKING:
     from torchspan.inputs.profiles import InputProfile, TensorProfile
@@ -94,6 +95,11 @@ def _refused(tree: Tree, path: Path) -> str | None:
     if not isinstance(tree, Container):
         return f"{label(path)} is {_KINDS[type(tree)]}"
     if tree.kind is dict:
+        if any(isinstance(key, WithheldKey) for key in tree.keys):
+            raise NotWrittenError(
+                f"The keys of the dictionary {label(path)} were not written to the file, so the inputs cannot be made. Write the "
+                "file with values, or leave the argument out with remove_inputs."
+            )
         found = (_refused(child, (*path, key)) for key, child in zip(tree.keys, tree.children, strict=True))
         return next((each for each in found if each is not None), None)
     if tree.kind is not list:

@@ -10,6 +10,7 @@ from typing import Any
 from torchspan.inputs.alignment import Alignment, LeafSummary
 from torchspan.inputs.leaves import Constant, Path, TensorShape, label
 from torchspan.inputs.observations import SHAPES_LIMIT, VALUES_LIMIT, Counts
+from torchspan.inputs.portable import as_pair
 from torchspan.inputs.trees import is_missing
 
 
@@ -108,7 +109,11 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
                     "the example needs a size of at least 2 there, and a program for the small size may have to be its own.",
                 )
     if len(summary.constants) > 1:
-        number = f"at least {VALUES_LIMIT}" if len(summary.constants) >= VALUES_LIMIT else str(len(summary.constants))
+        number = str(len(summary.constants))
+        if len(summary.constants) >= VALUES_LIMIT or any(
+            as_pair(each)[1].startswith("?") for each in summary.constants
+        ):
+            number = f"at least {number}"
         yield Finding(
             "constant",
             where,

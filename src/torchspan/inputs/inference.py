@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan.inputs.alignment import Alignment
-from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, Opaque, Path, TensorShape, label
+from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape, label
 from torchspan.inputs.observations import Call
+from torchspan.inputs.portable import is_withheld
 from torchspan.inputs.signatures import CallSignature
 from torchspan.inputs.small_sizes import enlarged
 from torchspan.inputs.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt
@@ -187,12 +188,23 @@ def _made(values: Mapping[Path, Any]) -> Callable[[Path, Leaf], Any]:
             torch: Any = sys.modules["torch"]
             return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
         if isinstance(leaf, Constant):
-            return leaf.value
+            return _value(path, leaf)
         if isinstance(leaf, Absent):
             return None
         raise RuntimeError(_unknown(path, leaf))
 
     return make
+
+
+def _value(path: Path, leaf: Constant) -> Any:
+    if is_withheld(leaf.value):
+        name = str(path[0])
+        raise NotWrittenError(
+            f"The value of {label(path)} was not written to the file, only that it is of the type {type(leaf.value).__name__}. "
+            f"Give the argument: infer_arguments({{{name!r}: …}}); or leave it out with remove_inputs([{name!r}]); or write the "
+            "file with values."
+        )
+    return leaf.value
 
 
 def _unknown(path: Path, leaf: Opaque) -> str:

@@ -7,6 +7,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
+
+class NotWrittenError(RuntimeError):
+    """Something is needed that is not in the file from which the calls were read."""
+
+
 Path = tuple[Hashable, ...]
 """Where a leaf is: the argument's name, then a key for each container around the leaf."""
 

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import threading
-import weakref
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from torchspan._base.forks import renewed
-from torchspan.inputs import discrepancies, findings
+from torchspan.inputs import discrepancies, documents, findings, merging, onnx_observer, reports
 from torchspan.inputs.alignment import Alignment, NothingObservedError
-from torchspan.inputs.attachments import Attachment, attach
+from torchspan.inputs.attachments import attach
 from torchspan.inputs.compiler_inputs import made_inputs
 from torchspan.inputs.exporting import ExportedModel, export
 from torchspan.inputs.findings import Finding
@@ -21,11 +22,13 @@ from torchspan.inputs.info import InputObserverInfo
 from torchspan.inputs.leaves import Path
 from torchspan.inputs.marking import mark_dynamic
 from torchspan.inputs.observations import Call, Observations, Snapshot
+from torchspan.inputs.portable import Portable
 from torchspan.inputs.profile_inference import Limits, infer_profile
 from torchspan.inputs.profiles import InputProfile
-from torchspan.inputs.recorder import Recorder
-from torchspan.inputs.signatures import CallSignature, UnfitCallError, signature_of
+from torchspan.inputs.signatures import CallSignature, UnfitCallError
+from torchspan.inputs.sources import Elsewhere, Live, Source, method_signature
 from torchspan.inputs.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
+from torchspan.inputs.withheld import without_values
 
 DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 
@@ -72,7 +75,7 @@ class InputObserver:
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
         self._keep = keep_tensors
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._observed: _Observed | None = None
+        self._observed: Source | None = None
         self._removed: frozenset[str] = frozenset()
 
     # --- observing ---------------------------------------------------------------------------------------------------
@@ -106,19 +109,26 @@ class InputObserver:
                 f"An object of the class {type(model).__name__} has no method {method_name!r} to observe."
             )
         with self._lock:
-            if self._observed is None:
-                self._observed = _Observed(model, method_name, self.value_if_missing, self._keep)
-            elif not self._observed.is_of(model, method_name):
+            observed = self._observed
+            if observed is None:
+                absent = _absent_values(method_signature(model, method_name), self.value_if_missing)
+                observed = self._observed = Live(model, method_name, absent, self._keep)
+            if not isinstance(observed, Live):
+                raise ValueError(  # noqa: TRY004 - of the state, not of the argument
+                    f"The observer has calls of {observed.name} that were observed elsewhere. Make another InputObserver, and add "
+                    "its calls with merge."
+                )
+            if not observed.is_of(model, method_name):
                 raise ValueError(
-                    f"The observer has calls of {self._observed.name}. Make another InputObserver for {type(model).__name__}."
+                    f"The observer has calls of {observed.name}. Make another InputObserver for {type(model).__name__}."
                     f"{method_name}: what is inferred holds for one method of one model."
                 )
-        return _Block(self, self._observed, model, store_n_calls)
+        return _Block(self, observed, model, store_n_calls)
 
     # --- what was observed -------------------------------------------------------------------------------------------
     def num_obs(self) -> int:
         """How many calls were recorded and returned."""
-        return 0 if self._observed is None else self._observed.observations.completed
+        return 0 if self._observed is None else self._observed.completed
 
     def is_empty(self) -> bool:
         """Whether no call was recorded that returned."""
@@ -129,7 +139,7 @@ class InputObserver:
         """The recorded calls and their alignment, as of now; None before the observer was given a model."""
         if self._observed is None:
             return None
-        snapshot = self._observed.observations.snapshot()
+        snapshot = self._observed.snapshot()
         alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
         return InputObserverInfo(snapshot, self._observed.signature, alignment)
 
@@ -147,7 +157,7 @@ class InputObserver:
         """
         if self._observed is None:
             return [*findings.of_counts(Observations().snapshot().counts)]
-        snapshot = self._observed.observations.snapshot()
+        snapshot = self._observed.snapshot()
         found = [*findings.of_counts(snapshot.counts)]
         if not snapshot.shapes:
             return found
@@ -176,7 +186,7 @@ class InputObserver:
         variadic = sorted(names & {signature.var_positional, signature.var_keyword})
         if variadic:
             raise ValueError(f"remove_inputs cannot remove {variadic[0]!r}, which takes several arguments")
-        shapes = observed.observations.snapshot().shapes
+        shapes = observed.snapshot().shapes
         new = names - self._removed
         number = sum(each.count for each in shapes for name in each.first.arguments if name in new)
         if not number:
@@ -392,6 +402,113 @@ class InputObserver:
         _read("mark_dynamic", bound.arguments, values)
         return mark_dynamic(found, values)
 
+    # --- reports and files -------------------------------------------------------------------------------------------
+    def report(self, width: int = 100) -> str:
+        """The calls as a table for the terminal: `print(observer.report())`.
+
+        A row for each dimension of each tensor has the smallest, the most frequent and the largest size, the number of distinct
+        sizes, and a bar for each of up to eight ranges of sizes of one width. A tensor, a number or a flag that some calls lack
+        says in how many it was. Values of numbers and strings are not in the table. Below it stand the `findings`.
+
+        Args:
+            width: Columns of the lines below the table.
+        """
+        if self._observed is None:
+            return reports.report("No method", Observations().snapshot(), None, self.findings(), width)
+        snapshot = self._observed.snapshot()
+        alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
+        return reports.report(self._observed.name, snapshot, alignment, self.findings(), width)
+
+    def to_json(self, file: str | os.PathLike[str] | None = None, *, values: bool | None = None) -> str:
+        """Write the observed calls as JSON, for `from_json` and for `torchspan inputs`.
+
+        The file has shapes, data types, devices, names of parameters and classes, and counts. Single calls, tensors that were
+        kept and outputs are not written.
+
+        Args:
+            file: Where it is written: for its owner alone, and as a whole, in the place of a file of this name. Default:
+                nowhere.
+            values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
+                keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them a constant has its
+                type and its counts, and a key has a digest: whoever guesses the key can compute it. Default: whether the
+                environment variable TORCHSPAN_CAPTURE is `text`.
+
+        Returns:
+            The text that was written.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError: `values` is neither a bool nor None.
+            OSError: The file cannot be written.
+        """
+        if values is not None and not isinstance(values, bool):
+            raise TypeError(f"values must be True, False or None, not {values!r}")
+        document = documents.Document([self._portable(documents.writes_values() if values is None else values)])
+        return documents.text_of(document) if file is None else documents.write(document, file)
+
+    @classmethod
+    def from_json(cls, source: str | os.PathLike[str], name: str | None = None) -> InputObserver:
+        """An observer with the calls that `to_json`, or `torchspan run --observe-inputs`, has written.
+
+        Data types, devices and classes are looked up in this process when something is inferred. A class of a container has to
+        be registered with pytree by then, as it was where the calls were observed.
+
+        Args:
+            source: A file, or the text itself.
+            name: Which calls are read, where the file has those of several classes: `module.Class.method`.
+
+        Raises:
+            InputFileError: It is torn or damaged, of another version, or something else; or there are no calls of `name`; or
+                there are calls of several methods and `name` is None.
+            OSError: The file cannot be read.
+        """
+        is_text = isinstance(source, str) and source.lstrip().startswith("{")
+        document = documents.parsed(source, "The text") if is_text else documents.read(source)  # type: ignore[arg-type]
+        return cls.of(documents.one_of(document, name, "The text" if is_text else os.fspath(source)))
+
+    @classmethod
+    def from_torch_onnx(cls, observer: Any) -> InputObserver:
+        """An observer with the calls that a `torch.onnx.InputObserver` has kept.
+
+        That one keeps the first three calls of a block unless `store_n_calls` says more, and no number, string or flag that an
+        argument without a default value had.
+
+        Args:
+            observer: A `torch.onnx.InputObserver` of torch 2.11 or later. It is not changed.
+
+        Raises:
+            TypeError: It is something else.
+            RuntimeError: It has no calls.
+        """
+        return cls.of(onnx_observer.read(observer))
+
+    def merge(self, *others: InputObserver) -> InputObserver:
+        """A new observer with the calls of this one and of others, such as those of several processes.
+
+        Counts, shapes and ranges add up exactly, in any order. Where one of them has no values (see `to_json`), the new one has
+        none. Single calls and kept tensors are not taken along.
+
+        Args:
+            others: Observers of the same method of the same class.
+
+        Raises:
+            RuntimeError: One of them has no calls.
+            ValueError: They observed different methods, or the method has other parameters in some of them.
+        """
+        return self.of(merging.merged([each._portable(True) for each in (self, *others)]))
+
+    @classmethod
+    def of(cls, given: Portable) -> InputObserver:
+        """An observer with calls that were observed elsewhere."""
+        found = cls()
+        found._observed = Elsewhere(given)
+        found._removed = given.removed
+        return found
+
+    def _portable(self, values: bool) -> Portable:
+        given = replace(self._checked().portable(), removed=self._removed)
+        return given if values else without_values(given)
+
     def check_discrepancies(
         self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
     ) -> list[dict[str, Any]]:
@@ -411,13 +528,13 @@ class InputObserver:
             RuntimeError: No call was kept: the observer was made without `keep_tensors`.
         """
         observed = self._checked()
-        kept = [each for each in observed.observations.snapshot().calls if each.inputs_kept is not None]
+        kept = [each for each in observed.snapshot().calls if each.inputs_kept is not None]
         if not kept:
             raise RuntimeError("No call was kept. Make the observer with InputObserver(keep_tensors=N) for N calls.")
         check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
         return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
 
-    def _checked(self) -> _Observed:
+    def _checked(self) -> Source:
         if self._observed is None:
             raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
         return self._observed
@@ -429,44 +546,19 @@ class InputObserver:
             raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
         return profile
 
-    def _alignment(self) -> tuple[_Observed, Snapshot, Alignment]:
+    def _alignment(self) -> tuple[Source, Snapshot, Alignment]:
         observed = self._checked()
-        snapshot = observed.observations.snapshot()
+        snapshot = observed.snapshot()
         return observed, snapshot, self._aligned(observed, snapshot)
 
-    def _aligned(self, observed: _Observed, snapshot: Snapshot) -> Alignment:
+    def _aligned(self, observed: Source, snapshot: Snapshot) -> Alignment:
         return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
-
-
-class _Observed:
-    """The method that an observer observes, and what was recorded of it."""
-
-    def __init__(self, model: Any, method_name: str, value_if_missing: Mapping[str | int, Any], keep: int) -> None:
-        self.name = f"{type(model).__name__}.{method_name}"
-        self.method_name = method_name
-        try:
-            self._model = weakref.ref(model)
-            vars(model)
-        except TypeError:
-            raise TypeError(
-                f"An object of the class {type(model).__name__} cannot be observed: it has no `__dict__`."
-            ) from None
-        inner = getattr(model, "_orig_mod", None) if method_name == "forward" else None  # what torch.compile wraps
-        self.signature = signature_of(getattr(model if inner is None else inner, method_name))
-        self.absent_values = _absent_values(self.signature, value_if_missing)
-        self.observations = Observations()
-        self.recorder = Recorder(self.signature, self.observations, keep)
-        self.attachment: Attachment | None = None
-        self.blocks = 0
-
-    def is_of(self, model: Any, method_name: str) -> bool:
-        return self._model() is model and self.method_name == method_name
 
 
 class _Block:
     """The calls of a model are recorded in here."""
 
-    def __init__(self, observer: InputObserver, observed: _Observed, model: Any, store_n_calls: int | None) -> None:
+    def __init__(self, observer: InputObserver, observed: Live, model: Any, store_n_calls: int | None) -> None:
         self._observer = observer
         self._observed = observed
         self._model = model

@@ -3,14 +3,23 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan.inputs.leaves import NotWrittenError
+
 
 class UnfitCallError(TypeError):
     """The arguments do not fit the signature: the method itself raises as well."""
+
+
+class WithheldName(str):
+    """The name of an argument that `**kwargs` takes, where it is known by a digest alone."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +77,19 @@ class CallSignature:
         return self.var_keyword is not None and name.startswith(f"{self.var_keyword}.")
 
     def keyword_of(self, name: str) -> str:
-        """The keyword under which an argument is passed."""
+        """The keyword under which an argument is passed. Raises NotWrittenError for one that is not known."""
+        if isinstance(name, WithheldName):
+            raise NotWrittenError(
+                f"The calls have a keyword argument that `**{self.var_keyword}` takes, and its name was not written to the file. "
+                f"Remove it with remove_inputs([{str(name)!r}]), or write the file with values."
+            )
         return name.partition(".")[2] if self.is_extra(name) else name
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> CallSignature:
+        """The same parameters with these default values, by name."""
+        found = copy.copy(self)
+        found.defaults = dict(defaults)
+        return found
 
     def in_order(self, names: set[str]) -> list[str]:
         """As the signature has them; those that `**kwargs` takes last, by name."""

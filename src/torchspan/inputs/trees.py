@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, Opaque, Path, TensorShape
+from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
 
 LEAVES_LIMIT = 4_096
 """Leaves and containers of one call that are looked at."""
@@ -31,6 +31,16 @@ class TooManyLeavesError(Exception):
     """The call has more than `LEAVES_LIMIT` leaves and containers."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """In place of a container's context, where it is not known.
+
+    reason: why, as a part of a sentence.
+    """
+
+    reason: str
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Container:
     """A list, a tuple, a dictionary or an object of a class that is registered with torch's pytree.
@@ -47,7 +57,12 @@ class Container:
         return Container(self.kind, self.context, self.keys, tuple(children))
 
     def build(self, children: list[Any]) -> Any:
-        """An object of this kind with these children."""
+        """An object of this kind with these children. Raises NotWrittenError where it is not known how to make one."""
+        if isinstance(self.context, Unknown):
+            raise NotWrittenError(
+                f"The calls have an object of the class {self.kind.__name__}, {self.context.reason}, so it cannot be built. Write "
+                "the file with values, or give the argument to infer_arguments, or leave it out with remove_inputs."
+            )
         if self.kind in _nodes():
             return _nodes()[self.kind].unflatten_fn(children, self.context)
         return self.kind(*children)  # a named tuple

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan run --observe-inputs` in one process below it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from torchspan._base import import_hooks
+from torchspan._base.boundaries import ErrorBoundary
+
+if TYPE_CHECKING:
+    from torchspan._base.folders import Folder
+    from torchspan._run.settings import RunSettings
+
+SUFFIX = ".inputs"
+"""Of the file with what one process observed, in the folder for reports; its stem is the process id."""
+
+
+def begin(settings: RunSettings, reports: Folder) -> None:
+    """Observe the classes that `settings` names until the process ends, and write what was observed into `reports` then.
+
+    The end is that of Python, by an exception and `sys.exit` too, and that of a child of `multiprocessing`. What is observed in
+    a process that a signal, a crash or `os._exit` ends is lost.
+    """
+    from torchspan.inputs import documents
+    from torchspan.inputs.processes import ObservedProcess
+
+    observed = ObservedProcess(settings.inputs)
+    boundary = ErrorBoundary("The observed inputs of this process were not written.")
+
+    def write() -> None:
+        reports.write(f"{os.getpid()}{SUFFIX}", documents.text_of(observed.document()).encode())
+
+    def at_exit() -> None:
+        boundary.attempt(write)
+
+    atexit.register(at_exit)
+    import_hooks.when_imported("multiprocessing.util", lambda _late: _at_ends_of_forked_children(at_exit))
+
+
+def _at_ends_of_forked_children(at_exit: Callable[[], None]) -> Callable[[], None]:
+    """`multiprocessing` ends them by `os._exit`, after its own functions of the end alone."""
+    util = sys.modules["multiprocessing.util"]
+    util.register_after_fork(at_exit, lambda function: util.Finalize(None, function, exitpriority=0))
+    return _nothing
+
+
+def _nothing() -> None:
+    """It is for the life of the process."""

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torchspan run --observe-inputs` leaves: one file for all processes of the program, beside the traces."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from torchspan._base.folders import Folder
+from torchspan._run.observed_inputs import SUFFIX
+from torchspan.cli._output import Output, relative
+from torchspan.inputs import documents, merging
+from torchspan.inputs.documents import Document, InputFileError
+from torchspan.sdk import _path
+
+FILE_SUFFIX = ".inputs.json"
+
+
+def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> None:
+    """Merge what the processes observed, write the file, and say where it is, and which classes were not seen.
+
+    reports: the folder in which the processes have left it. output: where the traces are. paths: the classes that were named.
+    """
+    parts = _parts(reports, say)
+    for path, reason in _unseen(parts, paths).items():
+        say(f"--observe-inputs {path}: {reason}")
+    found = merging.grouped([each for part in parts for each in part.observations])
+    if not found:
+        return
+    file = _file(output)
+    try:
+        documents.write(Document(found), file)
+    except OSError as error:
+        say(f"the observed inputs were not written: {file}: {error.strerror or error}")
+        return
+    shown = relative(file)
+    calls = ", ".join(f"{each.snapshot.counts.completed:,} of {each.name}" for each in found)
+    say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
+
+
+def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:
+    found = []
+    for name in sorted(each for each in reports.names() if each.endswith(SUFFIX)):
+        process = f"process {name.removesuffix(SUFFIX)}"
+        try:
+            found.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The observation of {process}"))
+        except (InputFileError, OSError) as error:
+            say(f"the observed inputs of {process} are lost: {error}")
+    return found
+
+
+def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
+    """Why no process saw an object of a class: the reason of the process that came closest to one."""
+    found = {}
+    for path in paths:
+        if all(path in part.unseen for part in parts):
+            reasons = [part.unseen[path] for part in parts]
+            closer = [each for each in reasons if not each.startswith("the program did not import")]
+            found[path] = (closer or reasons or ["no Python process of the program came to its end"])[0]
+    return found
+
+
+def _file(output: Output) -> str:
+    """Beside the traces: `traces.jsonl` has `traces.inputs.json`."""
+    traces = PurePath(_path.expand(output.template, pid=os.getpid(), time=""))
+    return str(traces.with_name(traces.stem + FILE_SUFFIX))

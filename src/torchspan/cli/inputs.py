@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan inputs`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from torchspan.cli import _streams as streams
+from torchspan.cli._command import CommandError
+from torchspan.cli._terminal import Style, Terminal, printable
+
+if TYPE_CHECKING:
+    from torchspan.inputs.documents import Document
+    from torchspan.inputs.portable import Portable
+
+
+class InputsCommand:
+    """Show what models were called with.
+
+    torchspan inputs FILE...
+
+    Reads what `torchspan run --observe-inputs` and `InputObserver.to_json` write. The calls of one method in several files
+    are merged: they are shown as if one process had observed them all. A row of the table is a dimension of a tensor: its
+    smallest, its most frequent and its largest size, the number of distinct sizes, and how the calls are spread over them.
+
+    Exit status 1: --torch-tensorrt has no text for one of the methods, for a reason on stderr; 2: a file cannot be read.
+    """
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("files", metavar="FILE", nargs="+")
+        parser.add_argument(
+            "--torch-tensorrt",
+            action="store_true",
+            help="print Python text to paste instead: the torch_tensorrt.Input objects with the ranges of the calls",
+        )
+        parser.add_argument("--output", metavar="FILE", help="also write the merged calls to FILE")
+
+    def run(self, arguments: argparse.Namespace) -> int:
+        from torchspan.inputs import merging
+        from torchspan.inputs.documents import Document
+
+        found = merging.grouped([each for file in arguments.files for each in _read(file).observations])
+        if not found:
+            raise CommandError(f"there are no calls in {printable(', '.join(arguments.files))}", 2)
+        if arguments.output:
+            _write(Document(found), arguments.output)
+        return _print_texts(found) if arguments.torch_tensorrt else _print_reports(found)
+
+
+def _print_reports(found: Sequence[Portable]) -> int:
+    from torchspan.inputs import InputObserver
+
+    terminal = Terminal(sys.stdout)
+    for index, each in enumerate(found):
+        text = ("\n" if index else "") + InputObserver.of(each).report(terminal.width)
+        terminal.write([(printable(line), Style.PLAIN)] for line in text.splitlines())
+    return 0
+
+
+def _print_texts(found: Sequence[Portable]) -> int:
+    """The text for each method, below a comment with its name."""
+    from torchspan.inputs import InputObserver
+
+    status = 0
+    for each in found:
+        try:
+            text = InputObserver.of(each).infer_profile().to_python()
+        except RuntimeError as error:
+            streams.say(f"torchspan inputs: {printable(each.name)}: {printable(str(error))}")
+            status = 1
+        else:
+            Terminal(sys.stdout).write(
+                [(printable(line), Style.PLAIN)] for line in (f"# {each.name}", *text.splitlines())
+            )
+    return status
+
+
+def _read(file: str) -> Document:
+    from torchspan.inputs import documents
+
+    try:
+        return documents.read(file)
+    except documents.InputFileError as error:
+        raise CommandError(printable(str(error)), 2) from None
+    except OSError as error:
+        raise CommandError(f"cannot read {printable(file)}: {error.strerror or error}", 2) from None
+
+
+def _write(document: Document, file: str) -> None:
+    from torchspan.inputs import documents
+
+    try:
+        documents.write(document, file)
+    except OSError as error:
+        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}", 2) from None
