@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every object of a class, as it is made: the class is named by a text, before the program imports its module."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from torchspan import _dynamo_safety
+from torchspan._base import import_hooks, reading
+from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.by_identity import ByIdentity
+from torchspan._base.forks import renewed
+from torchspan._base.spelling import closest
+
+EXPECTED = "module:Class, of a module that the program imports"
+"""What a text that names a class looks like."""
+
+_MAKING = ("__init__", "__setstate__")
+"""What ends the making of an object: by a call of its class, and by `copy` and `pickle`."""
+
+_KNOWN_LIMIT = 10_000
+"""Names of a module that are searched for the one that was meant."""
+
+Made = Callable[[Any], None]
+
+
+def parsed(path: str) -> str:
+    """The text, if it names a class as `EXPECTED` says. Raises ValueError for any other one."""
+    module, colon, name = path.partition(":") if isinstance(path, str) else ("", "", "")
+    if not colon or not all(map(str.isidentifier, (*module.split("."), *name.split(".")))):
+        raise ValueError(f"{path!r} is no class: expected {EXPECTED}")
+    if module == "__main__":
+        raise ValueError(
+            f"{path!r} is in the script that runs: put the class into a module and import it, or use "
+            "torchspan.inputs.InputObserver in the script"
+        )
+    return path
+
+
+class WatchedClass:
+    """Calls a function with each object of a class, and of the classes derived from it, when the object has been made.
+
+    From the moment on at which the program has imported the module, `__init__` of the class is replaced by a function that
+    calls it, and so is `__setstate__` where the class has it: copies and unpickled objects count. Objects that were made before
+    are not seen, nor are those whose class has a `__deepcopy__` or `__reduce__` that makes them without either. Each object
+    counts once. Several may watch one class.
+
+    path: `module:Class`; `module:Outer.Inner` for a nested class. made: gets the object, in the thread that made it; what it
+    raises is logged once and does not reach the program. Raises ValueError where `path` names no class.
+    """
+
+    def __init__(self, path: str, made: Made) -> None:
+        self.path = parsed(path)
+        self._module, _, self._name = self.path.partition(":")
+        self._made = made
+        self._boundary = ErrorBoundary(f"Observing an object of {path} failed; the program goes on without it.")
+        self._class: _Class | None = None
+        self._count = 0
+        self._problem = f"the program did not import the module {self._module}"
+        self._undo = import_hooks.when_imported(self._module, self._imported)
+
+    @property
+    def problem(self) -> str | None:
+        """Why no object has been seen until now, as a clause; None once there was one."""
+        return None if self._count else self._problem
+
+    def close(self) -> None:
+        """See no further objects. The class is as it was, unless something else has replaced its methods since."""
+        self._undo()
+
+    def _imported(self, _late: bool) -> Callable[[], None]:
+        self._boundary.attempt(self._find)
+        return self._leave
+
+    def _find(self) -> None:
+        module = sys.modules.get(self._module)
+        found: Any = module
+        for part in self._name.split("."):
+            found = reading.attribute(found, part)
+            if found is None:
+                self._problem = f"the module {self._module} has no class {self._name}{_meant(module, self._name)}"
+                return
+        if not issubclass(type(found), type):
+            self._problem = f"{self.path} is no class"
+        elif not callable(getattr(found, "forward", None)):
+            self._problem = f"the class {self.path} has no method forward, of which the calls are observed"
+        else:
+            self._problem = f"the program made no object of {self.path}"
+            self._class = _Class.of(found)
+            self._class.add(self)
+
+    def _leave(self) -> None:
+        found, self._class = self._class, None
+        if found is not None:
+            found.remove(self)
+
+    def seen(self, thing: Any) -> None:
+        """An object has been made."""
+        self._count += 1
+        self._boundary.attempt(self._made, thing)
+
+
+class _Class:
+    """The replaced methods of one class. All that watch the class share them."""
+
+    _all: ByIdentity[_Class] = ByIdentity()
+
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+        self._watching: tuple[WatchedClass, ...] = ()
+        self._objects: ByIdentity[bool] = ByIdentity()
+        self._replaced: dict[str, tuple[Any, Any]] = {}
+
+    @classmethod
+    def of(cls, kind: type) -> _Class:
+        with _LOCK.lock:
+            found = cls._all.get(kind)
+            if found is None:
+                found = cls._all[kind] = cls(kind)
+            return found
+
+    def add(self, watched: WatchedClass) -> None:
+        with _LOCK.lock:
+            self._watching = (*self._watching, watched)
+            for name in _MAKING:
+                if name not in self._replaced and hasattr(self._kind, name):
+                    self._replace(name)
+
+    def remove(self, watched: WatchedClass) -> None:
+        with _LOCK.lock:
+            self._watching = tuple(each for each in self._watching if each is not watched)
+            if not self._watching:
+                for name in list(self._replaced):
+                    self._restore(name)
+            if not self._replaced:
+                self._all.pop(self._kind)
+
+    def _replace(self, name: str) -> None:
+        own = vars(self._kind).get(name)
+        if own is None:
+            kind = self._kind
+
+            def inherited(thing: Any, /, *args: Any, **kwargs: Any) -> Any:
+                return getattr(super(kind, thing), name)(*args, **kwargs)  # of the next class, as Python looks it up
+
+            replacement = _replacement(self, inherited, getattr(self._kind, name))
+        else:
+            replacement = _replacement(self, own if type(own) is FunctionType else _bound_first(own), own)
+        self._replaced[name] = own, replacement
+        setattr(self._kind, name, replacement)
+
+    def _restore(self, name: str) -> None:
+        own, replacement = self._replaced[name]
+        if vars(self._kind).get(name) is not replacement:  # something else calls it now: it stays, and does nothing
+            return
+        del self._replaced[name]
+        if own is None:
+            delattr(self._kind, name)
+        else:
+            setattr(self._kind, name, own)
+
+    def made(self, thing: Any) -> None:
+        """An object of the class has been made."""
+        if not self._watching or self._objects.get(thing):
+            return
+        self._objects[thing] = True
+        for each in self._watching:
+            each.seen(thing)
+
+
+def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
+    """A method that calls another one, and then says that the object has been made."""
+
+    @functools.wraps(original)
+    def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        result = call(self, *args, **kwargs)
+        if not _dynamo_safety.is_tracing():
+            _dynamo_safety.undisturbed(of.made, self)
+        return result
+
+    return method
+
+
+def _bound_first(method: Any) -> Callable[..., Any]:
+    """A function that calls a method which is no function: a wrapper of a library's may take the object for an argument."""
+    return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
+
+
+class _Lock:
+    """One lock for all classes."""
+
+    def __init__(self) -> None:
+        self.lock = renewed(self, "lock", threading.RLock)
+
+
+_LOCK = _Lock()
+
+
+def _meant(module: Any, name: str) -> str:
+    """The class of a module that a wrong name may mean, as a part of a message."""
+    names = [each for each in list(vars(module))[:_KNOWN_LIMIT] if each.isidentifier()]
+    found = closest(name, names) if names else None
+    if found is not None:
+        return f" (did you mean {found}?)"
+    return "; name the module that defines the class"
+
+
+_dynamo_safety.register_with_dynamo()
