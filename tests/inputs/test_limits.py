@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.inputs.limits import Drift, Limits, Outside, Profile, SizeRange, UsualSize, drift
+from torchspan.inputs.limits import Drift, EngineLimits, Outside, Profile, SizeRange, UsualSize, drift
 
 X, MASK = ("x",), ("batch", "mask")
 BATCH = SizeRange(1, 8, 16)
@@ -17,8 +17,8 @@ def profile(**ranges):
     return Profile({(name,): tuple(each) for name, each in ranges.items()})
 
 
-ONE = Limits((profile(x=(BATCH, static(4))),))
-TWO = Limits((profile(x=(SizeRange(1, 1, 1), SizeRange(1, 32, 64))), profile(x=(SizeRange(2, 8, 16), static(128)))))
+ONE = EngineLimits((profile(x=(BATCH, static(4))),))
+TWO = EngineLimits((profile(x=(SizeRange(1, 1, 1), SizeRange(1, 32, 64))), profile(x=(SizeRange(2, 8, 16), static(128)))))
 
 
 def drift_of(limits, *counted):
@@ -41,7 +41,7 @@ def test_a_dimension_that_may_not_vary_is_outside_with_any_other_size():
 
 
 def test_every_dimension_outside_is_named_in_the_order_of_the_tensors():
-    limits = Limits((Profile({X: (BATCH,), MASK: (BATCH, static(2))}),))
+    limits = EngineLimits((Profile({X: (BATCH,), MASK: (BATCH, static(2))}),))
     assert limits.fit({X: (17,), MASK: (0, 3)}).outside == (
         Outside(X, 0, 17, 1, 16),
         Outside(MASK, 0, 0, 1, 16),
@@ -58,7 +58,7 @@ def test_a_tensor_of_which_no_range_is_known_is_never_outside():
 
 
 def test_a_range_without_an_upper_limit_holds_every_larger_size():
-    limits = Limits((profile(x=[SizeRange(2, 3, None)]),))
+    limits = EngineLimits((profile(x=[SizeRange(2, 3, None)]),))
     assert limits.fit({X: (10**9,)}).outside == ()
     assert limits.fit({X: (1,)}).outside == (Outside(X, 0, 1, 2, None),)
 
@@ -76,14 +76,14 @@ def test_a_shape_that_is_partly_in_each_profile_is_outside_of_the_nearest():
 
 
 def test_of_profiles_that_a_shape_fits_the_one_that_it_is_at_the_opt_of_counts():
-    limits = Limits((profile(x=[BATCH]), profile(x=[SizeRange(1, 3, 16)])))
+    limits = EngineLimits((profile(x=[BATCH]), profile(x=[SizeRange(1, 3, 16)])))
     assert (limits.fit({X: (3,)}).profile, limits.fit({X: (3,)}).is_at_opt) == (1, True)
     assert (limits.fit({X: (5,)}).profile, limits.fit({X: (5,)}).is_at_opt) == (0, False)
 
 
 # --- opt and drift ---------------------------------------------------------------------------------------------------
 def test_only_a_shape_with_opt_in_every_dimension_that_may_vary_is_at_opt():
-    limits = Limits((profile(x=(BATCH, SizeRange(1, 32, 64), static(4))),))
+    limits = EngineLimits((profile(x=(BATCH, SizeRange(1, 32, 64), static(4))),))
     assert limits.fit({X: (8, 32, 4)}).is_at_opt is True
     assert limits.fit({X: (8, 31, 4)}).is_at_opt is False
 
@@ -93,8 +93,8 @@ def test_a_shape_with_opt_where_it_may_vary_and_another_size_elsewhere_is_not_at
 
 
 def test_where_no_dimension_may_vary_or_opt_is_not_known_no_shape_is_at_opt_or_not():
-    assert Limits((profile(x=[static(4)]),)).fit({X: (4,)}).is_at_opt is None
-    assert Limits((profile(x=[SizeRange(1, None, 8)]),)).fit({X: (4,)}).is_at_opt is None
+    assert EngineLimits((profile(x=[static(4)]),)).fit({X: (4,)}).is_at_opt is None
+    assert EngineLimits((profile(x=[SizeRange(1, None, 8)]),)).fit({X: (4,)}).is_at_opt is None
 
 
 def test_drift_counts_calls_at_opt_and_outside_and_finds_the_usual_size():
@@ -104,13 +104,13 @@ def test_drift_counts_calls_at_opt_and_outside_and_finds_the_usual_size():
 
 
 def test_the_usual_size_of_a_dimension_counts_over_all_shapes_that_have_it():
-    limits = Limits((profile(x=(BATCH, SizeRange(1, 32, 64))),))
+    limits = EngineLimits((profile(x=(BATCH, SizeRange(1, 32, 64))),))
     found = drift_of(limits, ({X: (3, 10)}, 2), ({X: (3, 11)}, 2), ({X: (8, 32)}, 3))
     assert found.usual == (UsualSize(X, 0, 3, 4, 7, 8), UsualSize(X, 1, 32, 3, 7, 32))
 
 
 def test_the_most_usual_size_that_is_not_opt_is_the_one_of_most_calls():
-    limits = Limits((profile(x=(BATCH, SizeRange(1, 32, 64))),))
+    limits = EngineLimits((profile(x=(BATCH, SizeRange(1, 32, 64))),))
     found = drift_of(limits, ({X: (3, 64)}, 2), ({X: (3, 1)}, 3))
     assert found.most_usual_elsewhere == UsualSize(X, 0, 3, 5, 5, 8)
     assert found.distance == 0.96875
@@ -132,4 +132,4 @@ def test_drift_is_known_for_each_profile_by_itself():
 
 def test_without_a_call_or_without_a_dimension_that_varies_there_is_no_drift():
     assert drift_of(ONE) == Drift(0, 0, 0, ())
-    assert drift_of(Limits((profile(x=[static(4)]),)), ({X: (4,)}, 7)).distance is None
+    assert drift_of(EngineLimits((profile(x=[static(4)]),)), ({X: (4,)}, 7)).distance is None

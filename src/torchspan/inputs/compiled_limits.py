@@ -9,12 +9,12 @@ range that the exported program has for the dimension, which the compilation mak
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from torchspan._base.reading import is_a
 from torchspan.inputs.leaves import Constant, Path
-from torchspan.inputs.limits import Limits, Profile, SizeRange
+from torchspan.inputs.limits import EngineLimits, Profile, SizeRange
 from torchspan.inputs.signatures import signature_of
 from torchspan.inputs.trees import Reader, leaves
 
@@ -27,7 +27,7 @@ _ONE_OR_MORE = 2
 """How torch.export writes a smallest size of 1, for which Torch-TensorRT builds profiles from 1 on (dynamo/utils.py)."""
 
 
-def limits_of(module: Any) -> Limits | None:
+def limits_of(module: Any) -> EngineLimits | None:
     """What the module's engines were built for; None where it is no graph, or nothing of its arguments is known.
 
     It reads the graph and asks TensorRT for profiles. It compiles nothing and allocates nothing on the device.
@@ -43,11 +43,11 @@ def limits_of(module: Any) -> Limits | None:
         ranges: dict[Path, _Ranges] = {}
         for node, path in inputs.items():
             own = [found[node][min(index, len(found[node]) - 1)] for found in engines if node in found]
-            narrowest = _narrowest(own) if own else _of_program(node)
+            narrowest = _narrowest(own) if own and not _is_complex(node) else _of_program(node)
             if narrowest is not None:
                 ranges[path] = narrowest
         profiles.append(Profile(ranges))
-    return Limits(tuple(profiles)) if any(each.ranges for each in profiles) else None
+    return EngineLimits(tuple(profiles)) if any(each.ranges for each in profiles) else None
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
@@ -71,7 +71,15 @@ def _engines(module: Any) -> Iterator[tuple[Any, Sequence[str], Sequence[Any]] |
             yield _of_runner(module.get_submodule(node.target), node.args)
         elif node.op == "call_function" and _RUN in str(node.target):
             given, engine = node.args
-            yield _of_runner(getattr(module, str(getattr(engine, "target", "")), None), given)
+            yield _of_runner(_attribute(module, engine), given)
+
+
+def _attribute(module: Any, node: Any) -> Any:
+    """What a node of the graph reads of the module: `engine`, or `part.engine`."""
+    found = module
+    for name in str(getattr(node, "target", "")).split("."):
+        found = getattr(found, name, None)
+    return found
 
 
 def _of_runner(runner: Any, given: Sequence[Any]) -> tuple[Any, Sequence[str], Sequence[Any]] | None:
@@ -117,13 +125,13 @@ def _both(a: SizeRange, b: SizeRange) -> SizeRange:
 # --- the exported program --------------------------------------------------------------------------------------------
 def _of_program(node: Any) -> _Ranges | None:
     """The ranges of the tensor that a placeholder stands for; None where it is no tensor."""
-    shape = getattr(_meta(node).get("val"), "shape", None)
+    shape = getattr(node.meta.get("val"), "shape", None)
     return None if shape is None else tuple(_range(size) for size in shape)
 
 
-def _meta(node: Any) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = node.meta
-    return found
+def _is_complex(node: Any) -> bool:
+    """Whether an engine gets the tensor in another shape: a pair of real numbers for each complex one."""
+    return bool(getattr(getattr(node.meta.get("val"), "dtype", None), "is_complex", False))
 
 
 def _range(size: Any) -> SizeRange:

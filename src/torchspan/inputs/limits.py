@@ -98,7 +98,7 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class EngineLimits:
     """What an engine was built for. profiles: at least one."""
 
     profiles: tuple[Profile, ...]
@@ -160,7 +160,7 @@ class Drift:
         return max(away, key=lambda each: (each.calls, each.distance), default=None)
 
 
-def drift(limits: Limits, counted: Iterable[tuple[Shapes, Fit, int]]) -> Drift:
+def drift(limits: EngineLimits, counted: Iterable[tuple[Shapes, Fit, int]]) -> Drift:
     """Sum up calls. counted: shapes, how they fit the limits, and in how many calls they were."""
     calls = at_opt = outside = 0
     sizes: dict[tuple[int, Path, int], Counter[int]] = {}
