@@ -7,8 +7,10 @@ import pytest
 import torch
 import torch_tensorrt
 
+from support.tree import named
 from torchspan.inputs.compiled_limits import limits_of
 from torchspan.inputs.limits import SizeRange
+from torchspan.inputs.signatures import signature_of
 
 UP_TO_8, FOUR = SizeRange(1, 3, 8), SizeRange(4, 4, 4)
 RELU, COS = torch.ops.aten.relu.default, torch.ops.aten.cos.default
@@ -23,6 +25,10 @@ class Parts(torch.nn.Module):
 
 def rows():
     return torch.ones(3, 4)
+
+
+def limits(module):
+    return limits_of(module, signature_of(module.forward))
 
 
 def exported(model, args, shapes, **kwargs):
@@ -56,27 +62,27 @@ def loaded(request, tmp_path_factory):
 
 
 def test_an_argument_that_goes_into_an_engine_has_the_range_of_the_engines_profile(compiled):
-    (profile,) = limits_of(compiled).profiles
+    (profile,) = limits(compiled).profiles
     assert profile.ranges["x",] == (UP_TO_8, FOUR)
 
 
 def test_a_tensor_in_a_container_is_known_by_its_path(compiled):
-    (profile,) = limits_of(compiled).profiles
+    (profile,) = limits(compiled).profiles
     assert profile.ranges["parts", "a"] == (UP_TO_8, FOUR)
 
 
 def test_an_argument_that_pytorch_gets_first_has_the_range_of_the_exported_program(compiled):
-    (profile,) = limits_of(compiled).profiles
+    (profile,) = limits(compiled).profiles
     assert profile.ranges["parts", "b", 0] == (SizeRange(1, 3, 6), FOUR)
 
 
 def test_an_argument_that_is_no_tensor_has_no_range(compiled):
-    (profile,) = limits_of(compiled).profiles
+    (profile,) = limits(compiled).profiles
     assert profile.ranges.keys() == {("x",), ("parts", "a"), ("parts", "b", 0)}
 
 
 def test_a_loaded_program_has_the_ranges_of_its_engines_profile(loaded):
-    (profile,) = limits_of(loaded).profiles
+    (profile,) = limits(loaded).profiles
     assert list(profile.ranges.values()) == [(UP_TO_8, FOUR)]
 
 
@@ -86,15 +92,54 @@ def test_without_a_readable_profile_the_range_of_the_program_counts(loaded, monk
         for engine in vars(each).values():
             if hasattr(engine, "cuda_engine"):
                 monkeypatch.setattr(engine, "in_binding_names", None)
-    (profile,) = limits_of(loaded).profiles
+    (profile,) = limits(loaded).profiles
     assert list(profile.ranges.values()) == [(UP_TO_8, FOUR)]
 
 
 def test_a_module_that_is_no_graph_has_no_limits():
-    assert limits_of(torch.nn.ReLU()) is None
+    assert limits(torch.nn.ReLU()) is None
 
 
 def test_asking_a_module_for_its_limits_leaves_it_as_it_was(compiled):
     before, graph = dict(vars(compiled)), str(compiled.graph)
-    limits_of(compiled)
+    limits(compiled)
     assert (dict(vars(compiled)), str(compiled.graph)) == (before, graph)
+
+
+# --- a module that compiles itself again ------------------------------------------------------------------------------
+def outside(span):
+    """The dimensions outside that a span or an event names."""
+    found = [span.attributes.get(f"torchspan.input.outside.{key}") for key in ("paths", "axes", "sizes", "minima", "maxima")]
+    return list(zip(*found, strict=True)) if None not in found else None
+
+
+def test_a_compilation_for_another_shape_says_what_in_the_call_did_not_fit(instrument, exporter, tracer):
+    module = torch_tensorrt.MutableTorchTensorRTModule(torch.nn.ReLU().eval(), min_block_size=1)
+    module(rows())
+    instrument()
+    with tracer.start_as_current_span("request"):
+        module(torch.ones(5, 4))
+    spans = exporter.get_finished_spans()
+    compilation = named(spans, "torch_tensorrt.compile")
+    assert outside(compilation) == [("input", 0, 5, 3, 3)]
+    assert compilation.parent.span_id == named(spans, "request").context.span_id
+
+
+def test_a_compilation_for_a_shape_outside_the_expected_range_names_that_range(instrument, exporter):
+    module = torch_tensorrt.MutableTorchTensorRTModule(torch.nn.ReLU().eval(), min_block_size=1)
+    module.set_expected_dynamic_shape_range(({0: torch.export.Dim("size", min=2, max=8)},), {})
+    module(rows())
+    instrument()
+    module(torch.ones(8, 4))
+    assert not exporter.get_finished_spans()
+    module(torch.ones(9, 4))
+    assert outside(named(exporter.get_finished_spans(), "torch_tensorrt.compile")) == [("input", 0, 9, 1, 8)]
+
+
+def test_a_first_compilation_and_one_for_a_shape_that_fits_name_no_dimension(instrument, exporter):
+    instrument()
+    module = torch_tensorrt.MutableTorchTensorRTModule(torch.nn.Linear(4, 4).eval(), min_block_size=1)
+    module(rows())
+    module.compile()
+    compilations = [each for each in exporter.get_finished_spans() if each.name == "torch_tensorrt.compile"]
+    assert [outside(each) for each in compilations] == [None, None]

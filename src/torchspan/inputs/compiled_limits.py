@@ -9,13 +9,13 @@ range that the exported program has for the dimension, which the compilation mak
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from torchspan._base.reading import is_a
-from torchspan.inputs.leaves import Constant, Path
-from torchspan.inputs.limits import EngineLimits, Profile, SizeRange
-from torchspan.inputs.signatures import signature_of
+from torchspan.inputs.leaves import Constant, Leaf, Path, TensorShape
+from torchspan.inputs.limits import EngineLimits, Profile, Shapes, SizeRange
+from torchspan.inputs.signatures import CallSignature
 from torchspan.inputs.trees import Reader, leaves
 
 _Ranges = tuple[SizeRange, ...]
@@ -27,15 +27,17 @@ _ONE_OR_MORE = 2
 """How torch.export writes a smallest size of 1, for which Torch-TensorRT builds profiles from 1 on (dynamo/utils.py)."""
 
 
-def limits_of(module: Any) -> EngineLimits | None:
+def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
     """What the module's engines were built for; None where it is no graph, or nothing of its arguments is known.
 
     It reads the graph and asks TensorRT for profiles. It compiles nothing and allocates nothing on the device.
+
+    signature: by which the calls of the module are known.
     """
     fx: Any = sys.modules.get("torch.fx")
     if fx is None or not is_a(module, fx.GraphModule):
         return None
-    inputs = _inputs(module)
+    inputs = _inputs(module, signature)
     engines = [_bound(each) for each in _engines(module) if each is not None]
     number = max((len(profiles) for found in engines for profiles in found.values()), default=1)
     profiles = []
@@ -51,15 +53,25 @@ def limits_of(module: Any) -> EngineLimits | None:
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
-def _inputs(module: Any) -> dict[Any, Path]:
+def shapes_of(signature: CallSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Shapes:
+    """The shapes of the tensors of one call. Raises UnfitCallError, SymbolicCallError and TooManyLeavesError."""
+    found = _leaves(signature, args, kwargs)
+    return {path: leaf.shape for path, leaf in found if isinstance(leaf, TensorShape)}
+
+
+def _leaves(signature: CallSignature, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Iterator[tuple[Path, Leaf]]:
+    reader = Reader()
+    for name, value in signature.bind(args, kwargs).arguments.items():
+        yield from leaves(reader.read(value, (name,)), (name,))
+
+
+def _inputs(module: Any, signature: CallSignature) -> dict[Any, Path]:
     """The graph's placeholders, each with the path of the argument that it stands for."""
     nodes = [node for node in module.graph.nodes if node.op == "placeholder"]
+    numbers: list[int] = list(range(len(nodes)))
     spec = getattr(getattr(module.graph._codegen, "pytree_info", None), "in_spec", None)
-    if spec is None:
-        return {node: (node.target,) for node in nodes}
-    args, kwargs = sys.modules["torch.utils._pytree"].tree_unflatten(list(range(len(nodes))), spec)
-    reader, arguments = Reader(), signature_of(module.forward).bind(tuple(args), kwargs).arguments
-    found = ((path, leaf) for name, value in arguments.items() for path, leaf in leaves(reader.read(value, (name,)), (name,)))
+    args, kwargs = (numbers, {}) if spec is None else sys.modules["torch.utils._pytree"].tree_unflatten(numbers, spec)
+    found = _leaves(signature, tuple(args), kwargs)
     return {nodes[leaf.value]: path for path, leaf in found if isinstance(leaf, Constant)}
 
 

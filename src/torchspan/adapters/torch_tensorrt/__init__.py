@@ -21,6 +21,7 @@ from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
+from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
 from torchspan.engine import Engine, Event, Undo
 from torchspan.probes import SUPPORTED, Call, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
@@ -83,7 +84,10 @@ def _hook(
     factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()), follow=follow)
     wrappers = Wrappers(
         factory=factory,
-        around={"passes": partial(wrap_pass_manager, factory, recorded=detail == "passes")},
+        around={
+            "passes": partial(wrap_pass_manager, factory, recorded=detail == "passes"),
+            "recompiling": partial(wrap_recompilation, factory),
+        },
         taps={
             "engines:made": partial(tap_engine, factory),
             "log:line": partial(tap_log, factory, ports.redact),

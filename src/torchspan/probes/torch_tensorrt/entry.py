@@ -106,6 +106,7 @@ _OTHER_ENTRIES = (
             start=compilation.mutable_compile,
             failed=compilation.failed,
             follows=compilation.compiled_by_itself,
+            around="recompiling",
         ),
         why="a module that compiles itself: exports first, then calls dynamo.compile",
     ),
