@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
     from torchspan.adapters.module_inputs import ModuleInputs
+    from torchspan.writer._metrics import Gathered
 
 logger = logging.getLogger("torchspan")
 
@@ -125,6 +127,7 @@ class Bridge:
             PROGRESS.name: lambda: progress.emitted,
         }
         self._compiled_calls = calls = dynamo.CompiledCalls()
+        self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = MetricWriter(
             self._engine,
@@ -137,7 +140,7 @@ class Bridge:
                 (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
                 (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
             ),
-            gathered=tuple if self._inputs is None else self._inputs.measurements,
+            gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
             when_read=calls.want,
             default=meters,
         )
@@ -217,13 +220,16 @@ class Bridge:
         """What follows the calls of modules; None where no module is to be followed."""
         if settings.inputs == FOLLOW_NONE:
             return None
+        from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every)
+        limits = LimitFollowers(self._engine, self._ports)
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, [limits.make])
         for each in settings.inputs.split(","):
             if each != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, each)
         self._undo.append(inputs.close)
+        self._gathering += [inputs.measurements, limits.measurements]
         return inputs
 
     def _follow_compiled(self) -> torch_tensorrt.Follow | None:

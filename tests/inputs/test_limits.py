@@ -18,7 +18,9 @@ def profile(**ranges):
 
 
 ONE = EngineLimits((profile(x=(BATCH, static(4))),))
-TWO = EngineLimits((profile(x=(SizeRange(1, 1, 1), SizeRange(1, 32, 64))), profile(x=(SizeRange(2, 8, 16), static(128)))))
+TWO = EngineLimits(
+    (profile(x=(SizeRange(1, 1, 1), SizeRange(1, 32, 64))), profile(x=(SizeRange(2, 8, 16), static(128))))
+)
 
 
 def drift_of(limits, *counted):

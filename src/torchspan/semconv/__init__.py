@@ -41,7 +41,9 @@ SCOPE_NAME = "torchspan"
 """The instrumentation scope of every span and metric."""
 
 ATTRIBUTES: tuple[Attribute, ...] = tuple(
-    row for module in (_torchspan, _input_limits, _opentelemetry, _torch, _torch_tensorrt, _tensorrt) for row in _rows(module)
+    row
+    for module in (_torchspan, _input_limits, _opentelemetry, _torch, _torch_tensorrt, _tensorrt)
+    for row in _rows(module)
 )
 """Every row of the table of attributes."""
 

@@ -80,7 +80,10 @@ DRIFT_SIZE_CALLS = Attribute(
     "torchspan.input.drift.size_calls", "int", "In how many calls it has this size.", event=DRIFT_EVENT
 )
 DRIFT_OPT = Attribute(
-    "torchspan.input.drift.opt", "int", "The size of this dimension that the engine was optimized for.", event=DRIFT_EVENT
+    "torchspan.input.drift.opt",
+    "int",
+    "The size of this dimension that the engine was optimized for.",
+    event=DRIFT_EVENT,
 )
 
 PROFILE_FIT = Attribute(

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv import opentelemetry, torch, torch_tensorrt, torchspan
+from torchspan.semconv import input_limits, opentelemetry, torch, torch_tensorrt, torchspan
 from torchspan.semconv.measures import (
     Count,
     Duration,
     Gathered,
+    Level,
     LongestRunning,
     Metric,
     Rows,
@@ -242,6 +243,23 @@ METRIC_INPUT_SIZE = Metric(
     torchspan.CALL_AXIS,
     measure=Gathered(),
     bounds=DIMENSIONS,
+)
+METRIC_PROFILE_CALLS = Metric(
+    "torchspan.input.profile.calls",
+    "{call}",
+    "Those of `torchspan.input.calls` whose module is a compiled one of which is known what it was built for, by whether the "
+    "call has the sizes that its engine was optimized for, others that it was built for, or none of these.",
+    torchspan.CALL_MODULE,
+    input_limits.PROFILE_FIT,
+    measure=Total(),
+)
+METRIC_PROFILE_DISTANCE = Metric(
+    "torchspan.input.profile.distance",
+    "1",
+    "How far the most frequent size of a dimension that may vary is from the one that the engine was optimized for, as a share "
+    "of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so far.",
+    torchspan.CALL_MODULE,
+    measure=Level(),
 )
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",

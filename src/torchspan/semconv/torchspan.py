@@ -7,6 +7,7 @@ from torchspan import phase
 from torchspan.semconv._sizes import ArgumentPath, DataType, Shape
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
+from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 
 KEEP = Attribute(
     "torchspan.keep",
@@ -106,7 +107,7 @@ CALL_MODULE = Attribute(
     "string",
     "Class of the module that was called; of a compiled one, of the model that it was compiled from, and `torch.compile` for a "
     "graph that PyTorch's Dynamo made.",
-    event=CALL_EVENT,
+    event=(CALL_EVENT, OUTSIDE_EVENT, DRIFT_EVENT),
     kind=Identifier(),
 )
 CALL_PATHS = Attribute(
