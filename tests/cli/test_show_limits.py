@@ -23,7 +23,7 @@ def said(recording, torchspan, monkeypatch):
 
 
 def outside_facts(*dimensions):
-    names = (s.OUTSIDE_PATHS, s.OUTSIDE_AXES, s.OUTSIDE_SIZES, s.OUTSIDE_MINIMA, s.OUTSIDE_MAXIMA)
+    names = (s.OUTSIDE_PATHS, s.OUTSIDE_AXES, s.OUTSIDE_SIZES, s.OUTSIDE_MINIMUMS, s.OUTSIDE_MAXIMUMS)
     return dict(zip(names, map(list, zip(*dimensions, strict=True)), strict=True))
 
 

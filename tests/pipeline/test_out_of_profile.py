@@ -50,8 +50,8 @@ def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(modul
         "torchspan.input.outside.paths": ("input",),
         "torchspan.input.outside.axes": (0,),
         "torchspan.input.outside.sizes": (9,),
-        "torchspan.input.outside.minima": (1,),
-        "torchspan.input.outside.maxima": (8,),
+        "torchspan.input.outside.minimums": (1,),
+        "torchspan.input.outside.maximums": (8,),
     }
     for _ in range(2):
         assert events("torchspan.input.out_of_profile", lambda: module(torch.ones(9, 4))) == [expected]

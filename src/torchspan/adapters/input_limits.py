@@ -45,8 +45,8 @@ def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
         semconv.OUTSIDE_PATHS: [public_label(each.path) for each in named],
         semconv.OUTSIDE_AXES: [_NONE if each.axis is None else each.axis for each in named],
         semconv.OUTSIDE_SIZES: [each.size for each in named],
-        semconv.OUTSIDE_MINIMA: [each.low for each in named],
-        semconv.OUTSIDE_MAXIMA: [_NONE if each.high is None else each.high for each in named],
+        semconv.OUTSIDE_MINIMUMS: [each.low for each in named],
+        semconv.OUTSIDE_MAXIMUMS: [_NONE if each.high is None else each.high for each in named],
     }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes about calls and what the engines were built for: what lies outside of that, and how far from opt calls are."""
+"""Attributes about calls and what engines were built for: what lies outside, and how far from opt calls are."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OUTSIDE_EVENT = "torchspan.input.out_of_profile"
 OUTSIDE_PATHS = Attribute(
     "torchspan.input.outside.paths",
     "string[]",
-    "Place of each tensor in the arguments that has a dimension outside what the engine was built for, once for each such "
-    "dimension: `past[0][1]` (at most 20). On a compilation: of the call for which a module is compiled again.",
+    "Place of each tensor in the arguments that has a dimension outside what the engine was built for, once for each "
+    "such dimension: `past[0][1]` (at most 20). On a compilation: of the call for which a module is compiled again.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
     kind=ArgumentPath(),
@@ -22,8 +22,8 @@ OUTSIDE_PATHS = Attribute(
 OUTSIDE_AXES = Attribute(
     "torchspan.input.outside.axes",
     "int[]",
-    "Number of each dimension of `torchspan.input.outside.paths`, from 0 on; -1: the tensor has another number of dimensions, "
-    "which then stands in place of a size.",
+    "Number of each dimension of `torchspan.input.outside.paths`, from 0 on; -1: the tensor has another number of "
+    "dimensions, which then stands in place of a size.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
@@ -34,17 +34,18 @@ OUTSIDE_SIZES = Attribute(
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
-OUTSIDE_MINIMA = Attribute(
-    "torchspan.input.outside.minima",
+OUTSIDE_MINIMUMS = Attribute(
+    "torchspan.input.outside.minimums",
     "int[]",
     "Smallest size for which the engine was built, of each dimension of `torchspan.input.outside.axes`.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
-OUTSIDE_MAXIMA = Attribute(
-    "torchspan.input.outside.maxima",
+OUTSIDE_MAXIMUMS = Attribute(
+    "torchspan.input.outside.maximums",
     "int[]",
-    "Largest size for which the engine was built, of each dimension of `torchspan.input.outside.axes`; -1: there is none.",
+    "Largest size for which the engine was built, of each dimension of `torchspan.input.outside.axes`; -1: there is "
+    "none.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
@@ -60,7 +61,8 @@ DRIFT_CALLS = Attribute(
 DRIFT_AT_OPT = Attribute(
     "torchspan.input.drift.at_opt",
     "int",
-    "How many of `torchspan.input.drift.calls` have, in every dimension that may vary, the size that the engine was optimized for.",
+    "How many of `torchspan.input.drift.calls` have, in every dimension that may vary, the size that the engine was "
+    "optimized for.",
     event=DRIFT_EVENT,
 )
 DRIFT_PATH = Attribute(
@@ -89,8 +91,8 @@ DRIFT_OPT = Attribute(
 PROFILE_FIT = Attribute(
     "torchspan.input.profile.fit",
     "string",
-    "`opt`: in every dimension that may vary, the call has the size that the engine was optimized for. `inside`: it has "
-    "another one that the engine was built for. `outside`: it has one that the engine was not built for.",
+    "`opt`: in every dimension that may vary, the call has the size that the engine was optimized for. `inside`: it "
+    "has another one that the engine was built for. `outside`: it has one that the engine was not built for.",
     metric=True,
     kind=Enumeration("opt", "inside", "outside"),
 )

@@ -236,8 +236,8 @@ METRIC_INPUT_OVERFLOW = Metric(
 METRIC_INPUT_SIZE = Metric(
     "torchspan.input.dimension.size",
     "1",
-    "Sizes of dimensions in one in TORCHSPAN_INPUTS_EVERY of `torchspan.input.calls`: of the first 64 dimensions of tensors in "
-    "the process.",
+    "Sizes of dimensions in one in TORCHSPAN_INPUTS_EVERY of `torchspan.input.calls`: of the first 64 dimensions of "
+    "tensors in the process.",
     torchspan.CALL_MODULE,
     torchspan.CALL_PATH,
     torchspan.CALL_AXIS,
@@ -247,8 +247,9 @@ METRIC_INPUT_SIZE = Metric(
 METRIC_PROFILE_CALLS = Metric(
     "torchspan.input.profile.calls",
     "{call}",
-    "Those of `torchspan.input.calls` whose module is a compiled one of which is known what it was built for, by whether the "
-    "call has the sizes that its engine was optimized for, others that it was built for, or none of these.",
+    "Those of `torchspan.input.calls` whose module is a compiled one of which is known what it was built for, by "
+    "whether the call has the sizes that its engine was optimized for, others that it was built for, or none of "
+    "these.",
     torchspan.CALL_MODULE,
     input_limits.PROFILE_FIT,
     measure=Total(),
@@ -256,8 +257,9 @@ METRIC_PROFILE_CALLS = Metric(
 METRIC_PROFILE_DISTANCE = Metric(
     "torchspan.input.profile.distance",
     "1",
-    "How far the most frequent size of a dimension that may vary is from the one that the engine was optimized for, as a share "
-    "of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so far.",
+    "How far the most frequent size of a dimension that may vary is from the one that the engine was optimized for, "
+    "as a share of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so "
+    "far.",
     torchspan.CALL_MODULE,
     measure=Level(),
 )

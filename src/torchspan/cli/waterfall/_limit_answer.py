@@ -69,7 +69,7 @@ def _calls_outside(nodes: Iterable[Node]) -> Iterator[tuple[Attributes, bool]]:
 
 def _dimensions(attributes: Attributes, *, recompiled: bool) -> Iterator[tuple[_Place, int]]:
     paths = _labels.strings(attributes, semconv.OUTSIDE_PATHS)
-    numbers = (semconv.OUTSIDE_AXES, semconv.OUTSIDE_SIZES, semconv.OUTSIDE_MINIMA, semconv.OUTSIDE_MAXIMA)
+    numbers = (semconv.OUTSIDE_AXES, semconv.OUTSIDE_SIZES, semconv.OUTSIDE_MINIMUMS, semconv.OUTSIDE_MAXIMUMS)
     axes, sizes, low, high = (_integers(attributes, key) for key in numbers)
     if len({len(each) for each in (paths, axes, sizes, low, high)}) == 1:
         for path, axis, size, smallest, largest in zip(paths, axes, sizes, low, high, strict=True):
