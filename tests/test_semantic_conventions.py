@@ -104,7 +104,7 @@ def test_no_metric_stands_twice():
 
 def test_metrics_have_units_and_attributes_of_the_table_and_histograms_have_bounds():
     for metric in semconv.METRICS:
-        assert re.fullmatch(r"s|By|\{[a-z]+\}", metric.unit), metric
+        assert re.fullmatch(r"s|By|1|\{[a-z]+\}", metric.unit), metric
         assert all(TABLE[str(key)] is key and not key.type.endswith("[]") for key in metric.attributes), metric
         assert (metric.instrument == "histogram") == bool(metric.bounds), metric
         assert list(metric.bounds) == sorted(metric.bounds), metric

@@ -12,6 +12,7 @@ itself. Keys without one of these prefixes are those of the OpenTelemetry conven
 
 from __future__ import annotations
 
+from torchspan.semconv import input_limits as _input_limits
 from torchspan.semconv import opentelemetry as _opentelemetry
 from torchspan.semconv import tensorrt as _tensorrt
 from torchspan.semconv import torch as _torch
@@ -27,6 +28,7 @@ from torchspan.semconv._table import rows as _rows
 from torchspan.semconv._values import OTHER_VALUE as OTHER_VALUE
 from torchspan.semconv._values import Enumeration as Enumeration
 from torchspan.semconv._values import Kind as Kind
+from torchspan.semconv.input_limits import *
 from torchspan.semconv.measures import Metric as Metric
 from torchspan.semconv.metrics import *
 from torchspan.semconv.opentelemetry import *
@@ -39,7 +41,9 @@ SCOPE_NAME = "torchspan"
 """The instrumentation scope of every span and metric."""
 
 ATTRIBUTES: tuple[Attribute, ...] = tuple(
-    row for module in (_torchspan, _opentelemetry, _torch, _torch_tensorrt, _tensorrt) for row in _rows(module)
+    row
+    for module in (_torchspan, _input_limits, _opentelemetry, _torch, _torch_tensorrt, _tensorrt)
+    for row in _rows(module)
 )
 """Every row of the table of attributes."""
 

@@ -18,7 +18,7 @@ from torchspan.semconv._values import Enumeration
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge"]
+Instrument = Literal["histogram", "counter", "observable_up_down_counter", "observable_gauge", "gauge"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,22 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Values that another part of torchspan gathers; they are read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "histogram"
+    of: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A value that another part of torchspan has at the moment; it is read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "gauge"
+    of: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """How much long work is running; it is read when a reader collects."""
 
@@ -97,7 +113,7 @@ class LongestRunning:
     of: tuple[Phase, ...] = ()
 
 
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Running | LongestRunning
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Level | Running | LongestRunning
 
 
 class Metric(str):

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv import opentelemetry, torch, torch_tensorrt, torchspan
+from torchspan.semconv import input_limits, opentelemetry, torch, torch_tensorrt, torchspan
 from torchspan.semconv.measures import (
     Count,
     Duration,
+    Gathered,
+    Level,
     LongestRunning,
     Metric,
     Rows,
@@ -214,6 +216,52 @@ METRIC_CONTEXT_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
+)
+DIMENSIONS = tuple(2**exponent for exponent in range(17))
+"""1 to 65,536: sizes of dimensions."""
+METRIC_INPUT_CALLS = Metric(
+    "torchspan.input.calls",
+    "{call}",
+    "Calls of the modules that `TORCHSPAN_INPUTS` names, by the class of the model.",
+    torchspan.CALL_MODULE,
+    measure=Total(),
+)
+METRIC_INPUT_OVERFLOW = Metric(
+    "torchspan.input.overflow",
+    "{call}",
+    "Those of `torchspan.input.calls` that had another shape than the first 1,024 of the module.",
+    torchspan.CALL_MODULE,
+    measure=Total(),
+)
+METRIC_INPUT_SIZE = Metric(
+    "torchspan.input.dimension.size",
+    "1",
+    "Sizes of dimensions in one in TORCHSPAN_INPUTS_EVERY of `torchspan.input.calls`: of the first 64 dimensions of "
+    "tensors in the process.",
+    torchspan.CALL_MODULE,
+    torchspan.CALL_PATH,
+    torchspan.CALL_AXIS,
+    measure=Gathered(),
+    bounds=DIMENSIONS,
+)
+METRIC_PROFILE_CALLS = Metric(
+    "torchspan.input.profile.calls",
+    "{call}",
+    "Those of `torchspan.input.calls` whose module is a compiled one of which is known what it was built for, by "
+    "whether the call has the sizes that its engine was optimized for, others that it was built for, or none of "
+    "these.",
+    torchspan.CALL_MODULE,
+    input_limits.PROFILE_FIT,
+    measure=Total(),
+)
+METRIC_PROFILE_DISTANCE = Metric(
+    "torchspan.input.profile.distance",
+    "1",
+    "How far the most frequent size of a dimension that may vary is from the one that the engine was optimized for, "
+    "as a share of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so "
+    "far.",
+    torchspan.CALL_MODULE,
+    measure=Level(),
 )
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",

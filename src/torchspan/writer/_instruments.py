@@ -68,6 +68,8 @@ class Instruments:
             )
         if metric.instrument == "counter":
             return self._meter.create_counter(str(metric), **described)
+        if metric.instrument == "gauge":
+            return self._meter.create_gauge(str(metric), **described)
         if metric.instrument == "observable_gauge":
             return self._meter.create_observable_gauge(str(metric), [self._observe_longest], **described)
         return self._meter.create_observable_up_down_counter(str(metric), [self._observe_running], **described)
@@ -81,7 +83,7 @@ class Instruments:
         return is_read(self._meter)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
-        """One value of a histogram, or `number` more of a counter, with those of `facts` that are the metric's.
+        """One value of a histogram or a gauge, or `number` more of a counter, with those of `facts` that are the metric's.
 
         context: whose span an exemplar refers to, if it is sampled.
         """
@@ -89,9 +91,9 @@ class Instruments:
         attributes = self._bounded(
             metric, semconv.emitted({key: facts[key] for key in metric.attributes if key in facts})
         )
-        record = made.record if metric.instrument == "histogram" else made.add
+        record = {"histogram": "record", "gauge": "set"}.get(metric.instrument, "add")
         with OWN_RANDOM_NUMBERS:
-            record(number, attributes, context)
+            getattr(made, record)(number, attributes, context)
 
     def _bounded(self, metric: Metric, attributes: dict[str, Any]) -> dict[str, Any]:
         """The attributes; of each that the program can make values of, the first `VALUES_LIMIT` values, then `other`.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
@@ -13,19 +14,21 @@ from torchspan.engine import Attributes
 from torchspan.writer._otel_private import is_suppressed
 
 NOTES_LIMIT = 20
-"""Events of torchspan on one span of the user."""
+"""Events of one name of torchspan's on one span of the user: a frequent one leaves room for the others."""
 
 
 class CurrentSpanNotes:
-    """Adds events to the user's current span, up to `NOTES_LIMIT` on each."""
+    """Adds events to the user's current span, up to `NOTES_LIMIT` of each name on each."""
 
     def __init__(self) -> None:
-        self._added: weakref.WeakKeyDictionary[Span, int] = weakref.WeakKeyDictionary()
+        self._added: weakref.WeakKeyDictionary[Span, Counter[str]] = weakref.WeakKeyDictionary()
 
     def add(self, name: str, attributes: Attributes) -> None:
         """Record something that happens now, if the current span records and instrumentation is not suppressed."""
         span = trace.get_current_span()
-        added = self._added.get(span, 0)
-        if span.is_recording() and added < NOTES_LIMIT and not is_suppressed():
-            self._added[span] = added + 1
+        if not span.is_recording() or is_suppressed():
+            return
+        added = self._added.setdefault(span, Counter())
+        if added[name] < NOTES_LIMIT:
+            added[name] += 1
             span.add_event(semconv.event_name(name), semconv.emitted(attributes))

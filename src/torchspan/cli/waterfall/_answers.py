@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The at most six answers under a waterfall: where the time went, what Dynamo did, what fell back, what the cache did."""
+"""The at most eight answers under a waterfall: time, what Dynamo did, what fell back, the cache, errors, sizes of inputs."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frame_answer, _labels
+from torchspan.cli.waterfall import _frame_answer, _labels, _limit_answer
 from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
 from torchspan.cli.waterfall._cache_answer import cache_answers
 from torchspan.cli.waterfall._error_answer import error_answers
 from torchspan.cli.waterfall._labels import SEPARATOR
+from torchspan.cli.waterfall._limit_answer import limit_answers
 from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import duration, plural, share, times
 from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 
 MOST_ANSWERS = 5
-"""That of torch.compile is not among them."""
-_ORDER = ("Own time", _frame_answer.HEAD, "Fallback", "Cache", "Error")
+"""That of torch.compile and those of sizes are not among them."""
+_ORDER = ("Own time", _frame_answer.HEAD, "Fallback", "Cache", "Error", _limit_answer.OUTSIDE, _limit_answer.DRIFT)
 _LARGEST = 3
 _KINDS = 5
 """Kinds of operators that an answer names; the others are counted."""
@@ -49,7 +50,7 @@ _COLLECTING = (
 
 
 def answers(trace: Trace) -> list[Answer]:
-    """At most six, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error."""
+    """At most eight, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error, sizes."""
     nodes = list(trace.nodes())
     frames = _frame_answer.frame_answers(nodes)
     around = [*_time(nodes), *cache_answers(nodes), *error_answers(nodes)]
@@ -61,7 +62,7 @@ def answers(trace: Trace) -> list[Answer]:
             *fallback[: room - 1],
             Answer("Fallback", (words(f"{rest}; see the lines above"),), style=Style.FALLBACK),
         ]
-    return sorted([*around, *frames, *fallback], key=lambda answer: _ORDER.index(answer.head))
+    return sorted([*around, *frames, *fallback, *limit_answers(nodes)], key=lambda answer: _ORDER.index(answer.head))
 
 
 def _time(nodes: list[Node]) -> list[Answer]:

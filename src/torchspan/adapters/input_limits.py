@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of compiled modules against what their engines were built for: as events, as metrics, and as facts of a compilation.
+
+Each call outside is an event on the span around it. How far usual sizes are from opt is one now and then, and a metric.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base.forks import renewed
+from torchspan.adapters._machinery.notes import Notes
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
+from torchspan.engine import Engine
+from torchspan.inputs.compiled_limits import limits_of
+from torchspan.inputs.leaves import public_label
+from torchspan.inputs.limit_watch import LimitWatch
+from torchspan.inputs.limits import Drift, EngineLimits, Outside
+from torchspan.inputs.traffic import Action, CallShape, Follower
+
+DIMENSIONS_LIMIT = 20
+"""Dimensions outside that one call names."""
+
+CALLS_AT_LEAST = 20
+"""Calls of a module from which on something is said of its usual sizes."""
+
+_ENDED_LIMIT = 256
+"""Modules that are gone and whose calls are kept until a reader collects."""
+
+_NONE = -1
+"""In place of an axis, or of a largest size, where there is none."""
+
+
+def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
+    """The dimensions of one call that lie outside; nothing where there is none."""
+    if not outside:
+        return {}
+    named = outside[:DIMENSIONS_LIMIT]
+    return {
+        semconv.OUTSIDE_PATHS: [public_label(each.path) for each in named],
+        semconv.OUTSIDE_AXES: [_NONE if each.axis is None else each.axis for each in named],
+        semconv.OUTSIDE_SIZES: [each.size for each in named],
+        semconv.OUTSIDE_MINIMUMS: [each.low for each in named],
+        semconv.OUTSIDE_MAXIMUMS: [_NONE if each.high is None else each.high for each in named],
+    }
+
+
+# --- modules that are followed ---------------------------------------------------------------------------------------
+class LimitFollowers:
+    """Compares the calls of each module that is followed with what its engines were built for, where that is known."""
+
+    def __init__(self, engine: Engine, ports: Ports) -> None:
+        self._notes = Notes(engine, ports)
+        self._lock = renewed(self, "_lock", threading.RLock)
+        self._all: list[_Limited] = []
+
+    def make(self, followed: Followed, module: Any, _compilation: Compilation | None) -> Follower | None:
+        """See `torchspan.adapters.module_inputs.Maker`."""
+        limits = limits_of(module, followed.signature)
+        if limits is None:
+            return None
+        made = _Limited(followed, limits, self._notes)
+        with self._lock:
+            gone = [each for each in self._all if not each.is_alive]
+            for each in gone[_ENDED_LIMIT:]:
+                self._all.remove(each)
+            self._all.append(made)
+        return made
+
+    def measurements(self) -> Iterator[Measurement]:
+        """What has been counted since the last time, and how far from opt calls are now."""
+        distances: dict[str, float] = {}
+        with self._lock:
+            for each in self._all:
+                yield from each.new_calls()
+                distance = each.distance() if each.is_alive else None
+                if distance is not None:
+                    distances[each.name] = max(distance, distances.get(each.name, 0.0))
+            self._all = [each for each in self._all if each.is_alive]
+        for name, distance in distances.items():
+            yield semconv.METRIC_PROFILE_DISTANCE, distance, {semconv.CALL_MODULE: name}
+
+
+class _Limited:
+    """One module that is followed, and how much of it has been measured."""
+
+    def __init__(self, followed: Followed, limits: EngineLimits, notes: Notes) -> None:
+        self.name = followed.name
+        self._module: weakref.ref[Any] = followed.module
+        self._notes = notes
+        self._watch = LimitWatch(limits, self._report)
+        self._samples, self._next = 0, 1
+        self._measured: dict[str, int] = {}
+
+    @property
+    def is_alive(self) -> bool:
+        return self._module() is not None
+
+    # --- events ------------------------------------------------------------------------------------------------------
+    def new_shape(self, shape: CallShape) -> Action | None:
+        """See `Follower`."""
+        return self._watch.new_shape(shape)
+
+    def _report(self, outside: tuple[Outside, ...]) -> None:
+        self._notes.add(semconv.OUTSIDE_EVENT, {semconv.CALL_MODULE: self.name, **outside_facts(outside)})
+
+    def sampled(self, shape: CallShape, *, is_new: bool) -> None:  # noqa: ARG002 - see `Follower`
+        """Say how the calls are distributed, each time when they have doubled: a span has few events."""
+        if is_new:
+            return
+        self._samples += 1
+        if self._samples < self._next:
+            return
+        drift = self._watch.drift()
+        if drift.calls < CALLS_AT_LEAST:
+            return
+        self._next = 2 * self._samples
+        facts = drift_facts(drift)
+        if facts:
+            self._notes.add(semconv.DRIFT_EVENT, {semconv.CALL_MODULE: self.name, **facts})
+
+    # --- metrics -----------------------------------------------------------------------------------------------------
+    def new_calls(self) -> Iterator[Measurement]:
+        watch = self._watch
+        for fit, count in (("opt", watch.at_opt()), ("inside", watch.inside()), ("outside", watch.outside())):
+            if count > self._measured.get(fit, 0):
+                facts: dict[str, Any] = {semconv.CALL_MODULE: self.name, semconv.PROFILE_FIT: fit}
+                yield semconv.METRIC_PROFILE_CALLS, count - self._measured.get(fit, 0), facts
+                self._measured[fit] = count
+
+    def distance(self) -> float | None:
+        return self._watch.drift().distance
+
+
+def drift_facts(drift: Drift) -> dict[str, Any]:
+    """The usual size that is not opt and that at least half of the calls have; nothing where there is none."""
+    usual = drift.most_usual_elsewhere
+    if usual is None or 2 * usual.calls < drift.calls:
+        return {}
+    return {
+        semconv.DRIFT_CALLS: drift.calls,
+        semconv.DRIFT_AT_OPT: drift.at_opt,
+        semconv.DRIFT_PATH: public_label(usual.path),
+        semconv.DRIFT_AXIS: usual.axis,
+        semconv.DRIFT_SIZE: usual.size,
+        semconv.DRIFT_SIZE_CALLS: usual.calls,
+        semconv.DRIFT_OPT: usual.opt,
+    }

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`MutableTorchTensorRTModule.compile(self)`: why a module that has been compiled is compiled again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torchspan._base.reading import attribute, is_a, loaded
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.probes import Call, Record, Target
+
+
+def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
+    """The compilation as an event, with what in the call lies outside the engines that the module has so far."""
+    describe = action.start
+
+    def start(call: Call) -> Mapping[str, Any]:
+        described = {} if describe is None else describe(call)
+        found = factory.engine.guard.call("comparing a call with the engines that it does not fit", _outside, call)
+        return {**described, **(found or {})}
+
+    return factory.record(target, replace(action, start=start), original)
+
+
+def _outside(call: Call) -> dict[str, Any]:
+    """The module has taken the call's arguments already, and its compiled graph is still the last one."""
+    module = call.get("self")
+    graph, args, kwargs = (attribute(module, name) for name in ("gm", "arg_inputs", "kwarg_inputs"))
+    if not is_a(graph, loaded("torch.fx.graph_module", "GraphModule")):
+        return {}  # the first compilation
+    from torchspan.adapters.input_limits import outside_facts  # a process that recompiles nothing does without
+    from torchspan.inputs.compiled_limits import limits_of, shapes_of
+    from torchspan.inputs.signatures import signature_of
+
+    signature = signature_of(graph.forward)
+    limits = limits_of(graph, signature)
+    if limits is None:
+        return {}
+    return outside_facts(limits.fit(shapes_of(signature, tuple(args or ()), kwargs or {})).outside)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines about calls and what their engines were built for: sizes outside of that, and usual sizes that are not opt."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from torchspan import phase, semconv
+from torchspan.cli._terminal import Style
+from torchspan.cli.waterfall import _labels
+from torchspan.cli.waterfall._answer import Answer, words
+from torchspan.cli.waterfall._units import share
+from torchspan.traces import Attributes, Node
+
+OUTSIDE, DRIFT = "Outside", "Drift"
+"""What the answers say they are about."""
+
+_MOST = 3
+"""Lines of an answer; what follows is counted."""
+
+_SMALLEST_OPT = 2
+"""torch.export takes the sizes 0 and 1 for constants, so an engine for sizes that vary has another opt."""
+
+
+def limit_answers(nodes: list[Node]) -> list[Answer]:
+    """At most two: of calls outside what an engine was built for, and of usual sizes that are not opt."""
+    outside, drift = _outside(nodes), _drift(nodes)
+    return [
+        *([Answer(OUTSIDE, _first(outside), style=Style.FALLBACK)] if outside else []),
+        *([Answer(DRIFT, _first(drift))] if drift else []),
+    ]
+
+
+def _first(texts: list[str]) -> tuple[tuple[str, ...], ...]:
+    shown = texts if len(texts) <= _MOST else [*texts[: _MOST - 1], f"{len(texts) - _MOST + 1} further dimensions"]
+    return tuple(words(each) for each in shown)
+
+
+# --- outside ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class _Place:
+    """A dimension and the range of it that the engine was built for."""
+
+    where: str
+    built_for: str
+    recompiled: bool
+
+
+def _outside(nodes: list[Node]) -> list[str]:
+    calls: Counter[_Place] = Counter()
+    sizes: dict[_Place, set[int]] = {}
+    for attributes, recompiled in _calls_outside(nodes):
+        for place, size in _dimensions(attributes, recompiled=recompiled):
+            calls[place] += 1
+            sizes.setdefault(place, set()).add(size)
+    return [_line(place, number, sizes[place]) for place, number in calls.most_common()]
+
+
+def _calls_outside(nodes: Iterable[Node]) -> Iterator[tuple[Attributes, bool]]:
+    for node in nodes:
+        if node.span.name == phase.COMPILE.name and semconv.OUTSIDE_PATHS in node.span.attributes:
+            yield node.span.attributes, True
+        for event in node.span.events:
+            if event.name == semconv.OUTSIDE_EVENT:
+                yield event.attributes, False
+
+
+def _dimensions(attributes: Attributes, *, recompiled: bool) -> Iterator[tuple[_Place, int]]:
+    paths = _labels.strings(attributes, semconv.OUTSIDE_PATHS)
+    numbers = (semconv.OUTSIDE_AXES, semconv.OUTSIDE_SIZES, semconv.OUTSIDE_MINIMUMS, semconv.OUTSIDE_MAXIMUMS)
+    axes, sizes, low, high = (_integers(attributes, key) for key in numbers)
+    if len({len(each) for each in (paths, axes, sizes, low, high)}) == 1:
+        for path, axis, size, smallest, largest in zip(paths, axes, sizes, low, high, strict=True):
+            where = f"the number of dimensions of {path}" if axis < 0 else _where(path, axis)
+            yield _Place(where, _range(smallest, largest), recompiled), size
+
+
+def _integers(attributes: Attributes, key: str) -> list[int]:
+    """The attribute as a list of integers, -1 among them; empty where it is something else."""
+    value = attributes.get(key)
+    return value if isinstance(value, list) and all(type(each) is int for each in value) else []
+
+
+def _where(path: str, axis: int) -> str:
+    return f"dimension {axis} of {path}"
+
+
+def _range(low: int, high: int) -> str:
+    if low == high:
+        return f"{low} alone"
+    return f"{low} and more" if high < 0 else f"{low} to {high}"
+
+
+def _line(place: _Place, calls: int, sizes: set[int]) -> str:
+    low, high = min(sizes), max(sizes)
+    had = f"{low}" if low == high else f"{low} to {high}"
+    if place.recompiled:
+        return (
+            f"compiled again: {place.where} is {had}, and the engine was built for {place.built_for}; give the range with "
+            "set_expected_dynamic_shape_range"
+        )
+    number = "1 call has" if calls == 1 else f"{calls:,} calls have"
+    return f"{number} {had} in {place.where}, the engine was built for {place.built_for}: rebuild for it, or split the call"
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------
+def _drift(nodes: list[Node]) -> list[str]:
+    last: dict[tuple[object, ...], Attributes] = {}
+    for node in nodes:
+        process = node.span.resource.get(semconv.PROCESS_PID)
+        for event in node.span.events:
+            if event.name == semconv.DRIFT_EVENT and _is_whole(event.attributes):
+                module = event.attributes.get(semconv.CALL_MODULE)
+                key = process, module, *(event.attributes[each] for each in _PLACE)
+                if key not in last or _of(last[key], semconv.DRIFT_CALLS) <= _of(event.attributes, semconv.DRIFT_CALLS):
+                    last[key] = event.attributes
+    found = sorted(last.values(), key=lambda each: -_of(each, semconv.DRIFT_SIZE_CALLS))
+    return [_drifted(each) for each in found]
+
+
+_PLACE = (semconv.DRIFT_PATH, semconv.DRIFT_AXIS, semconv.DRIFT_OPT)
+_NUMBERS = (
+    semconv.DRIFT_CALLS,
+    semconv.DRIFT_AXIS,
+    semconv.DRIFT_SIZE,
+    semconv.DRIFT_SIZE_CALLS,
+    semconv.DRIFT_OPT,
+)
+
+
+def _is_whole(attributes: Attributes) -> bool:
+    return type(attributes.get(semconv.DRIFT_PATH)) is str and all(
+        type(attributes.get(each)) is int for each in _NUMBERS
+    )
+
+
+def _of(attributes: Attributes, key: str) -> int:
+    number = attributes[key]
+    return number if isinstance(number, int) else 0
+
+
+def _drifted(attributes: Attributes) -> str:
+    calls, axis, size, size_calls, opt = (_of(attributes, each) for each in _NUMBERS)
+    module = attributes.get(semconv.CALL_MODULE)
+    of_module = f" of {module}" if module else ""
+    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build an engine for {size} of its own"
+    return (
+        f"{share(size_calls, calls)} of {calls:,} calls{of_module} have {size} in "
+        f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, the engine was built for {opt}: {remedy}"
+    )

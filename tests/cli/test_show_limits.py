@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answers under a waterfall about sizes of inputs: outside of what an engine was built for, and usual ones that are not opt."""
+
+import pytest
+
+from torchspan import semconv as s
+
+
+@pytest.fixture
+def said(recording, torchspan, monkeypatch):
+    """The lines of an answer, without its head, for events on a span of the program; [] where there is no such answer."""
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def said(head, *events, compilation=None):
+        root = recording.span("GET /", 0, 100, events=events)
+        if compilation is not None:
+            recording.span("torch_tensorrt.compile", 1, 50, compilation, parent=root)
+        lines = torchspan("show", recording.path)[1].splitlines()
+        starts = [index for index, line in enumerate(lines) if line.startswith(head.ljust(10))]
+        return [line[10:] for line in lines[starts[0] :]] if starts else []
+
+    return said
+
+
+def outside_facts(*dimensions):
+    names = (s.OUTSIDE_PATHS, s.OUTSIDE_AXES, s.OUTSIDE_SIZES, s.OUTSIDE_MINIMUMS, s.OUTSIDE_MAXIMUMS)
+    return dict(zip(names, map(list, zip(*dimensions, strict=True)), strict=True))
+
+
+def outside(*dimensions):
+    return s.OUTSIDE_EVENT, {s.CALL_MODULE: "Net", **outside_facts(*dimensions)}
+
+
+def drift(calls, size_calls, *, size=3, opt=8, path="x", axis=0, module="Net"):
+    return s.DRIFT_EVENT, {
+        s.CALL_MODULE: module,
+        s.DRIFT_CALLS: calls,
+        s.DRIFT_AT_OPT: calls - size_calls,
+        s.DRIFT_PATH: path,
+        s.DRIFT_AXIS: axis,
+        s.DRIFT_SIZE: size,
+        s.DRIFT_SIZE_CALLS: size_calls,
+        s.DRIFT_OPT: opt,
+    }
+
+
+# --- drift -----------------------------------------------------------------------------------------------------------
+def test_a_usual_size_that_is_not_opt_is_said_with_the_opt_to_rebuild_with(said):
+    assert said("Drift", drift(1_240, 1_141)) == [
+        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3"
+    ]
+
+
+def test_the_last_of_several_events_counts(said):
+    lines = said("Drift", drift(100, 90), drift(1_240, 1_141), drift(200, 150))
+    assert lines == [
+        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3"
+    ]
+
+
+def test_a_usual_size_of_one_wants_an_engine_of_its_own(said):
+    (line,) = said("Drift", drift(100, 90, size=1))
+    assert line.endswith("the engine was built for 8: build an engine for 1 of its own")
+
+
+def test_each_module_and_each_dimension_has_its_line_the_most_calls_first(said):
+    lines = said("Drift", drift(100, 60, path="y"), drift(100, 90), drift(50, 40, module="Other"))
+    assert [line.partition(",")[0] for line in lines] == [
+        "90 % of 100 calls of Net have 3 in dimension 0 of x",
+        "60 % of 100 calls of Net have 3 in dimension 0 of y",
+        "80 % of 50 calls of Other have 3 in dimension 0 of x",
+    ]
+
+
+def test_more_dimensions_than_three_are_counted(said):
+    assert said("Drift", *(drift(100, 90, axis=axis) for axis in range(5)))[2:] == ["3 further dimensions"]
+
+
+def test_a_file_in_which_numbers_are_missing_or_texts_has_no_such_answer(said):
+    name, facts = drift(100, 90)
+    assert said("Drift", (name, {**facts, s.DRIFT_OPT: "8"}), (name, {s.DRIFT_PATH: "x"})) == []
+
+
+# --- outside ---------------------------------------------------------------------------------------------------------
+def test_a_call_outside_is_said_with_the_range_and_what_to_do(said):
+    assert said("Outside", outside(("past[0][1]", 2, 4_097, 1, 4_096))) == [
+        "1 call has 4097 in dimension 2 of past[0][1], the engine was built for 1 to 4096: rebuild for it, or split the call"
+    ]
+
+
+def test_calls_outside_in_one_dimension_are_one_line_with_the_range_of_their_sizes(said):
+    lines = said("Outside", outside(("x", 0, 9, 1, 8)), outside(("x", 0, 17, 1, 8), ("x", 1, 5, 4, 4)))
+    assert [line.partition(":")[0] for line in lines] == [
+        "2 calls have 9 to 17 in dimension 0 of x, the engine was built for 1 to 8",
+        "1 call has 5 in dimension 1 of x, the engine was built for 4 alone",
+    ]
+
+
+def test_another_number_of_dimensions_and_a_range_without_an_end_are_said_as_such(said):
+    lines = said("Outside", outside(("x", -1, 3, 2, 2), ("y", 0, 1, 2, -1)))
+    assert [line.partition(":")[0] for line in lines] == [
+        "1 call has 3 in the number of dimensions of x, the engine was built for 2 alone",
+        "1 call has 1 in dimension 0 of y, the engine was built for 2 and more",
+    ]
+
+
+def test_a_module_that_compiled_itself_again_is_said_with_how_to_give_it_a_range(said):
+    facts = outside_facts(("x", 0, 5, 3, 3))
+    (line,) = said("Outside", compilation=facts)
+    assert line.startswith(
+        "compiled again: dimension 0 of x is 5, and the engine was built for 3 alone; give the range"
+    )
+    assert line.endswith("with set_expected_dynamic_shape_range")
+
+
+def test_lists_of_different_lengths_or_of_texts_have_no_such_answer(said):
+    name, facts = outside(("x", 0, 9, 1, 8))
+    assert said("Outside", (name, {**facts, s.OUTSIDE_SIZES: [1, 2]}), (name, {**facts, s.OUTSIDE_AXES: ["0"]})) == []
+
+
+def test_without_such_events_nothing_is_said(said):
+    assert (said("Outside"), said("Drift")) == ([], [])

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of a compiled module against the profile of its engine: what lies outside is an event, and how far the rest is from opt a metric."""
+
+import gc
+
+import pytest
+import torch
+import torch_tensorrt
+
+from support.tree import named
+
+OPT, MAX = 3, 8
+FITS = ("torchspan.input.module", "torchspan.input.profile.fit")
+
+
+def compiled():
+    """`relu` for 1 to 8 rows, optimized for 3."""
+    rows = torch.export.Dim("rows", min=1, max=MAX)
+    program = torch.export.export(torch.nn.ReLU().eval(), (torch.ones(OPT, 4),), dynamic_shapes=({0: rows},))
+    return torch_tensorrt.dynamo.compile(program, arg_inputs=[torch.ones(OPT, 4)], min_block_size=1)
+
+
+@pytest.fixture
+def module(instrument):
+    """A module that was compiled while compiled modules are followed; every call is sampled."""
+    instrument(inputs="compiled", inputs_every=1)
+    return compiled()
+
+
+@pytest.fixture
+def events(exporter, tracer):
+    """`events(name, work)`: the attributes of the events of this name that `work` leaves on the span around it."""
+
+    def left(name, work):
+        exporter.clear()
+        with tracer.start_as_current_span("request"):
+            work()
+        span = named(exporter.get_finished_spans(), "request")
+        return [dict(each.attributes) for each in span.events if each.name == name]
+
+    return left
+
+
+def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(module, events, metrics):
+    """Acceptance case 7."""
+    for size in (1, OPT, MAX):
+        assert events("torchspan.input.out_of_profile", lambda size=size: module(torch.ones(size, 4))) == []
+    expected = {
+        "torchspan.input.module": "ReLU",
+        "torchspan.input.outside.paths": ("input",),
+        "torchspan.input.outside.axes": (0,),
+        "torchspan.input.outside.sizes": (9,),
+        "torchspan.input.outside.minimums": (1,),
+        "torchspan.input.outside.maximums": (8,),
+    }
+    for _ in range(2):
+        assert events("torchspan.input.out_of_profile", lambda: module(torch.ones(9, 4))) == [expected]
+    assert metrics.values("torchspan.input.profile.calls", *FITS) == {
+        ("ReLU", "opt"): 1,
+        ("ReLU", "inside"): 2,
+        ("ReLU", "outside"): 2,
+    }
+
+
+def test_a_usual_size_that_is_not_opt_is_an_event_and_its_distance_a_metric(module, events, metrics):
+    def calls():
+        for size in (5,) * 36 + (OPT,) * 4:
+            module(torch.ones(size, 4))
+
+    # After 20 calls, and when they have doubled; before that too little is known.
+    first, second = events("torchspan.input.drift", calls)
+    assert second == {
+        "torchspan.input.module": "ReLU",
+        "torchspan.input.drift.calls": 40,
+        "torchspan.input.drift.at_opt": 4,
+        "torchspan.input.drift.path": "input",
+        "torchspan.input.drift.axis": 0,
+        "torchspan.input.drift.size": 5,
+        "torchspan.input.drift.size_calls": 36,
+        "torchspan.input.drift.opt": 3,
+    }
+    assert first["torchspan.input.drift.calls"] == 20
+    distance = metrics.values("torchspan.input.profile.distance", "torchspan.input.module")
+    assert distance == {"ReLU": pytest.approx(2 / 3)}
+
+
+def test_calls_that_are_mostly_at_opt_leave_no_event_about_that(module, events, metrics):
+    def calls():
+        for size in (OPT,) * 30 + (5,) * 10:
+            module(torch.ones(size, 4))
+
+    assert events("torchspan.input.drift", calls) == []
+    assert metrics.values("torchspan.input.profile.distance", "torchspan.input.module") == {"ReLU": 0.0}
+
+
+def test_calls_of_a_module_that_is_gone_are_counted_and_have_no_distance(instrument, metrics):
+    instrument(inputs="compiled")
+    module = compiled()
+    module(torch.ones(OPT, 4))
+    del module
+    gc.collect()
+    assert metrics.values("torchspan.input.profile.calls", *FITS) == {("ReLU", "opt"): 1}
+    assert metrics.values("torchspan.input.profile.distance", "torchspan.input.module") == {}
