@@ -43,6 +43,19 @@ class ForwardHooks:
         self._after.remove()
 
 
+class CallHook:
+    """One hook of a module, which has the arguments of each call before the module runs.
+
+    begin: takes the positional and the keyword arguments, and raises nothing.
+    """
+
+    def __init__(self, module: Any, begin: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
+        self._before = module.register_forward_pre_hook(_Hook(module, begin), with_kwargs=True)
+
+    def detach(self) -> None:
+        self._before.remove()
+
+
 def _begin(recorder: Recorder) -> Callable[..., None]:
     def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         recorder.begin(args, kwargs)

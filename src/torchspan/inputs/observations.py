@@ -92,6 +92,11 @@ class Ranges:
         lowest, highest = [*map(min, lowest, low)], [*map(max, highest, high)]
         self.by_rank[rank] = (known + count, lowest, highest)
 
+    def copy(self) -> Ranges:
+        """The ranges as they are now."""
+        by_rank = {rank: (count, [*low], [*high]) for rank, (count, low, high) in self.by_rank.items()}
+        return Ranges(by_rank, Counter(self.dtypes))
+
 
 @dataclass(slots=True)
 class Counts:
@@ -170,13 +175,7 @@ class Observations:
                 ],
                 calls=sorted(self._calls, key=lambda each: each.number),
                 failed=sorted(self._failed, key=lambda each: each.number),
-                ranges={
-                    path: Ranges(
-                        {rank: (count, [*low], [*high]) for rank, (count, low, high) in each.by_rank.items()},
-                        Counter(each.dtypes),
-                    )
-                    for path, each in self._ranges.items()
-                },
+                ranges={path: each.copy() for path, each in self._ranges.items()},
                 by_keyword=frozenset(self._by_keyword),
                 counts=Counts(**{name: getattr(self._counts, name) for name in Counts.__slots__}),
             )

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of one module in production: every call counted by its shape, in bounded memory, without values.
+
+A call is known by a key that is cheap to make: shapes and data types of its tensors, and the types of everything else. What a
+key means, its arguments by name and the path of each tensor, is found out once for each key. Whatever follows the calls of a
+module is a `Follower`: it looks at a new shape once, and says what is to be done at each call of that shape.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from torchspan import _dynamo_safety
+from torchspan._base.boundaries import log_failure
+from torchspan._base.forks import renewed
+from torchspan.inputs.leaves import Path, TensorShape
+from torchspan.inputs.observations import PATHS_LIMIT, SHAPES_LIMIT, Ranges
+from torchspan.inputs.signatures import CallSignature, UnfitCallError
+from torchspan.inputs.trees import (
+    DEPTH_LIMIT,
+    LEAVES_LIMIT,
+    Reader,
+    SymbolicCallError,
+    TooManyLeavesError,
+    Tree,
+    leaves,
+    shape_key,
+)
+
+KEYS_LIMIT = 4 * SHAPES_LIMIT
+"""Keys whose shapes are remembered: one shape has several, since its arguments may come by position or by keyword."""
+
+_WITHOUT_PARTS = frozenset({type(None), bool, int, float, complex, str})
+"""Types of arguments that hold no tensor. Their values are not looked at."""
+
+Action = Callable[["CallShape"], None]
+"""What is done at a call of a shape."""
+
+
+@dataclass(slots=True, eq=False)
+class CallShape:
+    """All calls of one shape.
+
+    number: the how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept. tensors:
+    the tensors by path, in the order of the signature, with the devices of the first call. count: calls so far, the present one
+    included. actions: what followers do at each call of this shape.
+    """
+
+    number: int | None
+    tensors: Mapping[Path, TensorShape]
+    count: int = 0
+    actions: tuple[Action, ...] = ()
+
+
+class Follower(Protocol):
+    """Looks at the calls of one module. It is called in the call's thread, before the module runs, and must be quick."""
+
+    def new_shape(self, shape: CallShape) -> Action | None:
+        """Calls of a new shape begin. Returns what is to be done at each call of this shape, this one included; None: nothing.
+
+        It is called once for each of the first `SHAPES_LIMIT` shapes, and at each call beyond them. Threads wait for it: it
+        makes no call of the module, and emits nothing.
+        """
+
+    def sampled(self, shape: CallShape, *, is_new: bool) -> None:
+        """A call is sampled: the first of each shape that is kept, and 1 in N of all calls."""
+
+
+@dataclass(slots=True)
+class TrafficCounts:
+    """What became of the calls of one module.
+
+    calls: counted by shape. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
+    counted, because they did not fit the signature, came from a tracer, had too many arguments, or torchspan failed.
+    """
+
+    calls: int = 0
+    beyond_limit: int = 0
+    unfit: int = 0
+    symbolic: int = 0
+    too_large: int = 0
+    errors: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrafficSnapshot:
+    """What `Traffic` had at one moment. shapes: copies, in the order in which they appeared."""
+
+    shapes: list[CallShape]
+    ranges: dict[Path, Ranges]
+    counts: TrafficCounts
+
+
+class Traffic:
+    """Counts the calls of one module by shape. Safe from any thread; what goes wrong in here never reaches the call.
+
+    every: one in so many calls is sampled, and the first of each shape.
+    """
+
+    def __init__(self, signature: CallSignature, every: int, followers: Iterable[Follower] = ()) -> None:
+        torch: Any = sys.modules["torch"]
+        self._signature = signature
+        self._every = every
+        self._followers = tuple(followers)
+        self._tensor: Any = torch.Tensor
+        self._torch_c = torch._C
+        self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
+        self._making = renewed(self, "_making", threading.RLock)
+        self._by_key: dict[Hashable, CallShape] = {}
+        self._by_shape: dict[Hashable, CallShape] = {}
+        self._ranges: dict[Path, Ranges] = {}
+        self._counts = TrafficCounts()
+
+    # --- a call ------------------------------------------------------------------------------------------------------
+    def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A call begins. Raises nothing."""
+        try:
+            key = self._key(args, kwargs)
+            counts = self._counts
+            with self._lock:
+                shape = self._by_key.get(key)
+                if shape is not None:
+                    counts.calls = number = counts.calls + 1
+                    shape.count += 1
+            if shape is None:
+                self._begin_unknown(key, args, kwargs)
+                return
+            for action in shape.actions:
+                action(shape)
+            if not number % self._every:
+                self._sample(shape, is_new=False)
+        except SymbolicCallError:
+            self._skip("symbolic")
+        except UnfitCallError:
+            self._skip("unfit")
+        except TooManyLeavesError:
+            self._skip("too_large")
+        except Exception:
+            self._failed()
+
+    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        """Equal for calls with equal shapes, data types and types, passed in the same way."""
+        torch_c, tensor = self._torch_c, self._tensor
+        if torch_c._get_tracing_state() is not None or _dynamo_safety.is_symbolic(()):
+            raise SymbolicCallError
+        if torch_c._len_torch_function_stack():  # a mode of the program's must see no question about a shape
+            with torch_c.DisableTorchFunction():
+                return (*map(self._part, args), *kwargs, *map(self._part, kwargs.values()))
+        parts: list[Hashable] = []
+        for value in args:
+            if type(value) is tensor:
+                parts += (value.shape, value.dtype)
+            else:
+                parts.append(self._part(value))
+        for name, value in kwargs.items():
+            if type(value) is tensor:
+                parts += (name, value.shape, value.dtype)
+            else:
+                parts += (name, self._part(value))
+        return tuple(parts)
+
+    def _part(self, value: Any) -> Hashable:
+        """What one argument adds to the key."""
+        kind: type = type(value)
+        if kind is self._tensor:
+            return value.shape, value.dtype
+        if kind in _WITHOUT_PARTS:
+            return kind
+        parts: list[Hashable] = []
+        with self._torch_c.DisableTorchFunction():
+            self._walk(value, parts, 0)
+        return tuple(parts)
+
+    def _walk(self, value: Any, parts: list[Hashable], depth: int) -> None:
+        """Add to `parts` what is known of a value: its class, and how many parts it has, with these after it."""
+        kind: Any = type(value)
+        parts.append(kind)
+        if len(parts) > LEAVES_LIMIT:
+            raise TooManyLeavesError
+        if issubclass(kind, self._tensor):
+            parts += self._of_tensor(value)
+        elif (kind is tuple or kind is list) and depth <= DEPTH_LIMIT:
+            parts.append(len(value))
+            for each in value:
+                self._walk(each, parts, depth + 1)
+        elif kind is dict and depth <= DEPTH_LIMIT:
+            parts.append(tuple([each if type(each) in _WITHOUT_PARTS else type(each) for each in value]))
+            for each in value.values():
+                self._walk(each, parts, depth + 1)
+        elif kind not in _WITHOUT_PARTS:
+            parts += shape_key(Reader().read(value, ()), ())
+
+    def _of_tensor(self, value: Any) -> tuple[Hashable, ...]:
+        leaf = Reader().read(value, ())
+        return (leaf.shape, leaf.dtype) if isinstance(leaf, TensorShape) else ()
+
+    # --- a new shape -------------------------------------------------------------------------------------------------
+    def _begin_unknown(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        """A call begins whose key is not known: of a new shape, or of one that is known by another key."""
+        with self._torch_c.DisableTorchFunction():
+            reader, bound = Reader(), self._signature.bind(args, kwargs)
+            found = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
+        trees = {name: found[name] for name in self._signature.in_order(set(found))}
+        identity = frozenset(
+            part for name, tree in trees.items() for part in _without_devices(shape_key(tree, (name,)))
+        )
+        with self._making:
+            shape = self._by_shape.get(identity)
+            is_new = shape is None
+            if shape is None:
+                number = len(self._by_shape) if len(self._by_shape) < SHAPES_LIMIT else None
+                shape = CallShape(number, _tensors(trees))
+                shape.actions = tuple(self._actions(shape))
+            is_kept = shape.number is not None
+            with self._lock:
+                self._counts.calls += 1
+                is_sampled = not self._counts.calls % self._every
+                shape.count += 1
+                if is_kept and len(self._by_key) < KEYS_LIMIT:
+                    self._by_key[key] = shape
+                if is_kept:
+                    self._by_shape[identity] = shape
+                else:
+                    self._widen(shape)
+        for action in shape.actions:
+            action(shape)
+        if is_sampled or (is_new and is_kept):
+            self._sample(shape, is_new=is_new)
+
+    def _actions(self, shape: CallShape) -> Iterator[Action]:
+        for each in self._followers:
+            try:
+                action = each.new_shape(shape)
+            except Exception:
+                self._failed()
+                continue
+            if action is not None:
+                yield action
+
+    def _widen(self, shape: CallShape) -> None:
+        self._counts.beyond_limit += 1
+        for path, leaf in shape.tensors.items():
+            if path in self._ranges or len(self._ranges) < PATHS_LIMIT:
+                self._ranges.setdefault(path, Ranges()).add(leaf)
+
+    def _sample(self, shape: CallShape, *, is_new: bool) -> None:
+        for each in self._followers:
+            each.sampled(shape, is_new=is_new)
+
+    def _skip(self, kind: str) -> None:
+        with self._lock:
+            setattr(self._counts, kind, getattr(self._counts, kind) + 1)
+
+    def _failed(self) -> None:
+        self._skip("errors")
+        if self._counts.errors == 1:
+            log_failure("%s failed; the program goes on.", "The observation of a module's inputs")
+
+    # --- what was counted --------------------------------------------------------------------------------------------
+    def snapshot(self) -> TrafficSnapshot:
+        """What has been counted until now; it does not change."""
+        with self._lock:
+            return TrafficSnapshot(
+                [replace(each) for each in self._by_shape.values()],
+                {path: each.copy() for path, each in self._ranges.items()},
+                replace(self._counts),
+            )
+
+
+def _tensors(trees: Mapping[str, Tree]) -> dict[Path, TensorShape]:
+    """The tensors of a call, by path."""
+    found = (each for name, tree in trees.items() for each in leaves(tree, (name,)))
+    return {path: leaf for path, leaf in found if isinstance(leaf, TensorShape)}
+
+
+def _without_devices(parts: Iterable[Hashable]) -> Iterator[Hashable]:
+    """The parts of a shape's key; a key that is cheap to make does not tell devices apart."""
+    for part in parts:
+        if isinstance(part, tuple) and isinstance(part[-1], TensorShape):
+            yield *part[:-1], part[-1].shape, part[-1].dtype
+        else:
+            yield part
