@@ -50,8 +50,8 @@ def followed(module, *followers, every=1_000_000):
 def counted(traffic):
     """Shapes and counts, by argument."""
     return [
-        ({path[0] if len(path) == 1 else path: leaf.shape for path, leaf in each.tensors.items()}, each.count)
-        for each in traffic.snapshot().shapes
+        ({path[0] if len(path) == 1 else path: leaf.shape for path, leaf in each.tensors.items()}, count)
+        for each, count in traffic.snapshot().shapes
     ]
 
 
@@ -78,7 +78,7 @@ def test_another_data_type_is_another_shape():
     traffic, _ = followed(model)
     model(ones(2))
     model(ones(2).half())
-    assert [each.tensors["value",] for each in traffic.snapshot().shapes] == [
+    assert [each.tensors["value",] for each, _ in traffic.snapshot().shapes] == [
         TensorShape((2,), FLOAT, CPU),
         TensorShape((2,), torch.float16, CPU),
     ]

@@ -12,6 +12,8 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count, repeat
+from operator import length_hint
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
@@ -41,19 +43,27 @@ Action = Callable[["CallShape"], None]
 """What is done at a call of a shape."""
 
 
-@dataclass(slots=True, eq=False)
 class CallShape:
     """All calls of one shape.
 
     number: the how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept. tensors:
-    the tensors by path, in the order of the signature, with the devices of the first call. count: calls so far, the present one
-    included. actions: what followers do at each call of this shape.
+    the tensors by path, in the order of the signature, with the devices of the first call. actions: what followers do at each
+    call of this shape. add_one: counts one call, without a lock.
     """
 
-    number: int | None
-    tensors: Mapping[Path, TensorShape]
-    count: int = 0
-    actions: tuple[Action, ...] = ()
+    __slots__ = ("_left", "actions", "add_one", "number", "tensors")
+
+    def __init__(self, number: int | None, tensors: Mapping[Path, TensorShape]) -> None:
+        self.number = number
+        self.tensors = tensors
+        self.actions: tuple[Action, ...] = ()
+        self._left = repeat(None, sys.maxsize)
+        self.add_one = self._left.__next__
+
+    @property
+    def count(self) -> int:
+        """Calls so far, the present one included."""
+        return sys.maxsize - length_hint(self._left)
 
 
 class Follower(Protocol):
@@ -74,7 +84,7 @@ class Follower(Protocol):
 class TrafficCounts:
     """What became of the calls of one module.
 
-    calls: counted by shape. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
+    calls: counted. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
     counted, because they did not fit the signature, came from a tracer, had too many arguments, or torchspan failed.
     """
 
@@ -88,9 +98,9 @@ class TrafficCounts:
 
 @dataclass(frozen=True, slots=True)
 class TrafficSnapshot:
-    """What `Traffic` had at one moment. shapes: copies, in the order in which they appeared."""
+    """What `Traffic` had at one moment. shapes: those that are kept with their counts, in the order in which they appeared."""
 
-    shapes: list[CallShape]
+    shapes: list[tuple[CallShape, int]]
     ranges: dict[Path, Ranges]
     counts: TrafficCounts
 
@@ -110,28 +120,40 @@ class Traffic:
         self._torch_c = torch._C
         self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
         self._making = renewed(self, "_making", threading.RLock)
+        self._next_number = count(1).__next__
         self._by_key: dict[Hashable, CallShape] = {}
         self._by_shape: dict[Hashable, CallShape] = {}
         self._ranges: dict[Path, Ranges] = {}
         self._counts = TrafficCounts()
 
     # --- a call ------------------------------------------------------------------------------------------------------
+    # It runs at every call of the module: what is a function of its own elsewhere stands in it.
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A call begins. Raises nothing."""
         try:
-            key = self._key(args, kwargs)
-            counts = self._counts
-            with self._lock:
-                shape = self._by_key.get(key)
-                if shape is not None:
-                    counts.calls = number = counts.calls + 1
-                    shape.count += 1
+            torch_c, tensor = self._torch_c, self._tensor
+            if torch_c._len_torch_function_stack() or torch_c._len_torch_dispatch_stack():
+                key = self._key_below_modes(args, kwargs)
+            elif torch_c._get_tracing_state() is not None:
+                raise SymbolicCallError
+            else:
+                parts: list[Hashable] = []
+                for value in args:
+                    parts += (value.shape, value.dtype) if type(value) is tensor else (self._part(value),)
+                if kwargs:
+                    for name, value in kwargs.items():
+                        parts += (
+                            (name, value.shape, value.dtype) if type(value) is tensor else (name, self._part(value))
+                        )
+                key = tuple(parts)
+            shape = self._by_key.get(key)
             if shape is None:
                 self._begin_unknown(key, args, kwargs)
                 return
+            shape.add_one()
             for action in shape.actions:
                 action(shape)
-            if not number % self._every:
+            if not self._next_number() % self._every:
                 self._sample(shape, is_new=False)
         except SymbolicCallError:
             self._skip("symbolic")
@@ -142,32 +164,22 @@ class Traffic:
         except Exception:
             self._failed()
 
-    def _key(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
-        """Equal for calls with equal shapes, data types and types, passed in the same way."""
-        torch_c, tensor = self._torch_c, self._tensor
-        if torch_c._get_tracing_state() is not None or _dynamo_safety.is_symbolic(()):
+    def _key_below_modes(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+        """The key, while the program or a tracer has a mode: it must see no question about a shape."""
+        if self._torch_c._get_tracing_state() is not None or _dynamo_safety.is_symbolic(()):
             raise SymbolicCallError
-        if torch_c._len_torch_function_stack():  # a mode of the program's must see no question about a shape
-            with torch_c.DisableTorchFunction():
-                return (*map(self._part, args), *kwargs, *map(self._part, kwargs.values()))
-        parts: list[Hashable] = []
-        for value in args:
-            if type(value) is tensor:
-                parts += (value.shape, value.dtype)
-            else:
-                parts.append(self._part(value))
-        for name, value in kwargs.items():
-            if type(value) is tensor:
-                parts += (name, value.shape, value.dtype)
-            else:
-                parts += (name, self._part(value))
-        return tuple(parts)
+        with self._torch_c.DisableTorchFunction():
+            parts: list[Hashable] = []
+            for value in args:
+                parts += (value.shape, value.dtype) if type(value) is self._tensor else (self._part(value),)
+            for name, value in kwargs.items():
+                is_tensor = type(value) is self._tensor
+                parts += (name, value.shape, value.dtype) if is_tensor else (name, self._part(value))
+            return tuple(parts)
 
     def _part(self, value: Any) -> Hashable:
         """What one argument adds to the key."""
         kind: type = type(value)
-        if kind is self._tensor:
-            return value.shape, value.dtype
         if kind in _WITHOUT_PARTS:
             return kind
         parts: list[Hashable] = []
@@ -217,9 +229,7 @@ class Traffic:
                 shape.actions = tuple(self._actions(shape))
             is_kept = shape.number is not None
             with self._lock:
-                self._counts.calls += 1
-                is_sampled = not self._counts.calls % self._every
-                shape.count += 1
+                shape.add_one()
                 if is_kept and len(self._by_key) < KEYS_LIMIT:
                     self._by_key[key] = shape
                 if is_kept:
@@ -228,6 +238,7 @@ class Traffic:
                     self._widen(shape)
         for action in shape.actions:
             action(shape)
+        is_sampled = not self._next_number() % self._every
         if is_sampled or (is_new and is_kept):
             self._sample(shape, is_new=is_new)
 
@@ -264,11 +275,11 @@ class Traffic:
     def snapshot(self) -> TrafficSnapshot:
         """What has been counted until now; it does not change."""
         with self._lock:
-            return TrafficSnapshot(
-                [replace(each) for each in self._by_shape.values()],
-                {path: each.copy() for path, each in self._ranges.items()},
-                replace(self._counts),
-            )
+            shapes = [(each, each.count) for each in self._by_shape.values()]
+            ranges = {path: each.copy() for path, each in self._ranges.items()}
+            counts = replace(self._counts)
+        counts.calls = counts.beyond_limit + sum(number for _, number in shapes)
+        return TrafficSnapshot(shapes, ranges, counts)
 
 
 def _tensors(trees: Mapping[str, Tree]) -> dict[Path, TensorShape]:
