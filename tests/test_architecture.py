@@ -22,7 +22,8 @@ ALLOWED = {
     "subscribers": {"_base", "_dynamo_safety", "engine", "phase"},
     "engine": {"_base", "phase", "subscribers"},
     "probes": VOCABULARY | {"_base"},
-    "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "probes", "subscribers"},
+    "inputs": {"_base", "_dynamo_safety", "environment_variables"},
+    "adapters": VOCABULARY | {"_base", "_dynamo_safety", "engine", "inputs", "probes", "subscribers"},
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_config_file": set(),
     "_settings": {"_base", "_config_file", "environment_variables", "exceptions"},
@@ -33,7 +34,9 @@ ALLOWED = {
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-    "inputs": {"_base", "_dynamo_safety", "environment_variables"},
+<<<<<<< HEAD
+=======
+>>>>>>> bba2086 (TORCHSPAN_INPUTS follows the calls of modules: sampled calls are events, counts and sizes are metrics)
     "batching": VOCABULARY | {"_server_span", "engine"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},

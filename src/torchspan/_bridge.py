@@ -14,6 +14,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
+from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
@@ -54,6 +55,8 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
+    from torchspan.adapters.module_inputs import ModuleInputs
+
 logger = logging.getLogger("torchspan")
 
 Undo = Callable[[], None]
@@ -75,6 +78,7 @@ class Bridge:
         run: RunProcess | None,
     ) -> None:
         self._settings = settings
+        self._undo: list[Undo] = []
         self._report = None if run is None else run.report
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
@@ -121,6 +125,7 @@ class Bridge:
             PROGRESS.name: lambda: progress.emitted,
         }
         self._compiled_calls = calls = dynamo.CompiledCalls()
+        self._inputs = self._following(settings)
         self._metrics = MetricWriter(
             self._engine,
             meter_provider,
@@ -132,6 +137,7 @@ class Bridge:
                 (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
                 (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
             ),
+            gathered=tuple if self._inputs is None else self._inputs.measurements,
             when_read=calls.want,
             default=meters,
         )
@@ -161,7 +167,6 @@ class Bridge:
         self.imports = Imports(self._engine, self._writer.has_destination)
         """Receives first imports that have ended."""
         self._tensorrt_hooked: tensorrt.Hooked = set()
-        self._undo: list[Undo] = []
         if self._report is not None:
             self._report.complete = self._complete
 
@@ -178,6 +183,7 @@ class Bridge:
                     self._ports,
                     self._observations,
                     detail=self._settings.detail,
+                    follow=self._follow_compiled(),
                     late=late,
                 )
             )
@@ -206,6 +212,24 @@ class Bridge:
             )
         if self._report is not None:
             self._report.write()
+
+    def _following(self, settings: Settings) -> ModuleInputs | None:
+        """What follows the calls of modules; None where no module is to be followed."""
+        if settings.inputs == FOLLOW_NONE:
+            return None
+        from torchspan.adapters.module_inputs import ModuleInputs
+
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every)
+        for each in settings.inputs.split(","):
+            if each != FOLLOW_COMPILED:
+                self._engine.guard.call("following the calls of a class", inputs.watch, each)
+        self._undo.append(inputs.close)
+        return inputs
+
+    def _follow_compiled(self) -> torch_tensorrt.Follow | None:
+        if self._inputs is None or FOLLOW_COMPILED not in self._settings.inputs.split(","):
+            return None
+        return self._inputs.follow_compiled
 
     def _recorded_phases(self) -> list[Phase]:
         settings = self._settings

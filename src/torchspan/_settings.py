@@ -21,6 +21,7 @@ from torchspan._base.kinds import (
     Bytes,
     Choice,
     Folder,
+    Followed,
     FunctionPath,
     Kind,
     Number,
@@ -29,6 +30,7 @@ from torchspan._base.kinds import (
     Seconds,
     Switch,
     Text,
+    Whole,
 )
 from torchspan._base.sampling_rules import SETTING, SamplingRules
 from torchspan.exceptions import ConfigurationError
@@ -62,6 +64,8 @@ class Settings(NamedTuple):
     ranks: str = "all"
     graph_runs: bool = False
     disabled_calls: bool = False
+    inputs: str = "off"
+    inputs_every: int = 100
 
 
 @functools.cache
@@ -294,6 +298,21 @@ SETTINGS = (
         False,
         "Calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within the limits "
         "and rules of engine runs.",
+    ),
+    Setting(
+        "inputs",
+        env.TORCHSPAN_INPUTS,
+        Followed(),
+        "off",
+        "The modules whose calls are counted by the shapes of their arguments: `compiled`, those that Torch-TensorRT compiles from "
+        "then on; `module:Class`, the objects of a class that are made from then on; several, separated by commas.",
+    ),
+    Setting(
+        "inputs_every",
+        env.TORCHSPAN_INPUTS_EVERY,
+        Whole(),
+        100,
+        "Of the calls that `inputs` counts, one in so many is an event on the current span, and each of a new shape.",
     ),
 )
 

@@ -65,6 +65,16 @@ TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
 
 So it is for functions of the program that are disabled after torchspan was instrumented and PyTorch's Dynamo imported."""
 
+TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
+"""The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.
+
+`compiled` are the modules that Torch-TensorRT compiles from then on, and the graphs that it compiles for `torch.compile`.
+`module:Class` are the objects of a class that the program makes from then on. Calls are span events and metrics; no value leaves
+the process."""
+
+TORCHSPAN_INPUTS_EVERY = "TORCHSPAN_INPUTS_EVERY"
+"""Of the calls that TORCHSPAN_INPUTS counts, one in so many is a span event, besides the first of each shape. Default: 100."""
+
 TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
 """Whether the context follows the work into threads, pools and processes: `on` (default), `links` or `off`.
 

@@ -186,7 +186,10 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
 
         arrivals = _Arrivals(settings, providers, run)
         stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
-        waiting = (when_imported(library, partial(arrivals.hook, library)) for library in OBSERVED)
+        libraries = (
+            (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
+        )  # no class is seen before the bridge is there
+        waiting = (when_imported(library, partial(arrivals.hook, library)) for library in libraries)
         stop_carrying = _nothing
         if settings.propagation != "off":
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
@@ -239,6 +242,8 @@ def instrument(
     ranks: str | int | None = None,
     graph_runs: bool | None = None,
     disabled_calls: bool | None = None,
+    inputs: str | None = None,
+    inputs_every: int | None = None,
 ) -> None:
     """Trace what Torch-TensorRT and TensorRT do from now on.
 
@@ -281,6 +286,11 @@ def instrument(
             runs.
         disabled_calls: calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within
             the limits and rules of engine runs.
+        inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
+            commas, of `compiled` (what Torch-TensorRT compiles from then on) and `module:Class` (objects of a class that are
+            made from then on).
+        inputs_every: of the calls that `inputs` counts, one in so many is an event on the current span, besides the first of
+            each shape. Default: 100.
 
     Raises:
         TypeError: for an argument that does not exist.

@@ -170,6 +170,52 @@ class Ranks(Kind):
             raise ValueError(self.expected) from None
 
 
+FOLLOW_NONE, FOLLOW_COMPILED = "off", "compiled"
+"""Words of `Followed`."""
+
+
+class Followed(Kind):
+    """The modules whose calls are followed: none, those that Torch-TensorRT compiled, and the objects of classes."""
+
+    expected = "off, or compiled and module:Class of modules that the program imports, separated by commas"
+
+    def parse(self, value: object) -> str:
+        """The text without spaces, each part once. Raises ValueError if it names nothing that can be followed."""
+        parts = [each.strip() for each in value.split(",")] if isinstance(value, str) else [""]
+        if parts == [FOLLOW_NONE] or all(each == FOLLOW_COMPILED or self._is_class(each) for each in parts):
+            return ",".join(dict.fromkeys(parts))
+        raise ValueError(self.expected)
+
+    def read(self, text: str) -> str:
+        """As `parse`: the case of a name matters."""
+        return self.parse(text.lower() if text.lower() in {FOLLOW_NONE, FOLLOW_COMPILED} else text)
+
+    def read_option(self, value: object) -> str:
+        """The text; `off` without quotes is a boolean in YAML."""
+        return FOLLOW_NONE if value is False else str(super().read_option(value))
+
+    @staticmethod
+    def _is_class(text: str) -> bool:
+        module, colon, name = text.partition(":")
+        parts = (*module.split("."), *name.split("."))
+        return bool(colon) and module != "__main__" and all(map(str.isidentifier, parts))
+
+
+class Whole(Kind):
+    """A whole number from 1 on."""
+
+    _MOST = 1_000_000_000
+    expected = "a whole number from 1 to 1000000000"
+
+    def parse(self, value: object) -> int:
+        """The number. Raises ValueError if it is none."""
+        if isinstance(value, str) and value.isascii() and value.isdecimal():
+            value = int(value[:12])
+        if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= self._MOST:
+            return value
+        raise ValueError(self.expected)
+
+
 class Permissions(Kind):
     """The permissions of a file, in octal digits."""
 

@@ -94,3 +94,11 @@ def label(path: Path) -> str:
     """A path as a user reads it: `past[0][1]`, `batch['mask']`."""
     name, *keys = path
     return str(name) + "".join(f"[{each!r}]" for each in keys)
+
+
+def public_label(path: Path) -> str:
+    """A path as it may leave the process: `past[0][?]`. Keys of dictionaries, and names that `**kwargs` takes, are the program's."""
+    name, *keys = path
+    parameter, dot, _ = str(name).partition(".")
+    places = (f"[{each}]" if type(each) is int and each >= 0 else "[?]" for each in keys)
+    return parameter + (".?" if dot else "") + "".join(places)

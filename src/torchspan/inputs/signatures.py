@@ -120,7 +120,12 @@ def signature_of(method: Any) -> CallSignature:
     try:
         return CallSignature(inspect.signature(method))
     except (TypeError, ValueError):
-        return CallSignature(inspect.signature(_anything))
+        return any_call()
+
+
+def any_call() -> CallSignature:
+    """A signature that every call fits: positional arguments are the parts of `args`."""
+    return CallSignature(inspect.signature(_anything))
 
 
 def _anything(*args: Any, **kwargs: Any) -> None:

@@ -51,6 +51,7 @@ class Record:
     links_to: selects the object that the call works on; the event links to the one that made it, if that was seen.
     remembers_result: the result is remembered with the event, for the links of events that use it.
     creates: the call makes an object that runs later. shares: facts that an outer event carries too.
+    follows: selects, of the call and its result, a compiled module whose calls are followed where a setting asks for it.
     excluded_callers: calls made by these libraries are ignored; they have probes of their own.
     around: the adapter's wrapper that runs the call, where recording it takes more than calling it.
     """
@@ -65,6 +66,7 @@ class Record:
     remembers_result: bool = False
     creates: Creates | None = None
     shares: Shares | None = None
+    follows: Callable[[Call, Any], Any] | None = None
     excluded_callers: tuple[str, ...] = ()
     around: str | None = None
 

@@ -37,6 +37,17 @@ class Shape(Kind):
         return text in _NOT_TENSORS or text == UNKNOWN or (len(text) <= self._LIMIT and _is_sizes(text))
 
 
+class ArgumentPath(Formed):
+    """Where in the arguments of a call a tensor is."""
+
+    title = "place in arguments"
+    leaves = (
+        "The name of a parameter and the places in the containers that it holds (`past[0][1]`), at most 256 characters. The "
+        f"program has chosen the name. Keys of dictionaries, and names that `**kwargs` takes, are `{UNKNOWN}`."
+    )
+    form = r"(?=.{1,256}$)[^\W\d]\w*(?:\.\?)?(?:\[(?:[0-9]{1,9}|\?)\])*"
+
+
 DATA_TYPES = (
     "float64", "float32", "float16", "bfloat16", "float8", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2",
     "float8_e5m2fnuz", "float8_e8m0fnu", "float4", "float4_e2m1fn_x2", "int64", "int32", "int16", "int8", "int4",

@@ -82,6 +82,14 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Values that another part of torchspan gathers; they are read when a reader collects."""
+
+    instrument: ClassVar[Instrument] = "histogram"
+    of: tuple[Phase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """How much long work is running; it is read when a reader collects."""
 
@@ -97,7 +105,7 @@ class LongestRunning:
     of: tuple[Phase, ...] = ()
 
 
-Measure = Duration | RunDuration | Size | Count | Rows | Total | Running | LongestRunning
+Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Running | LongestRunning
 
 
 class Metric(str):

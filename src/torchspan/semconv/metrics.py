@@ -8,6 +8,7 @@ from torchspan.semconv import opentelemetry, torch, torch_tensorrt, torchspan
 from torchspan.semconv.measures import (
     Count,
     Duration,
+    Gathered,
     LongestRunning,
     Metric,
     Rows,
@@ -214,6 +215,33 @@ METRIC_CONTEXT_DURATION = Metric(
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
+)
+DIMENSIONS = tuple(2**exponent for exponent in range(17))
+"""1 to 65,536: sizes of dimensions."""
+METRIC_INPUT_CALLS = Metric(
+    "torchspan.input.calls",
+    "{call}",
+    "Calls of the modules that `TORCHSPAN_INPUTS` names, by the class of the model.",
+    torchspan.CALL_MODULE,
+    measure=Total(),
+)
+METRIC_INPUT_OVERFLOW = Metric(
+    "torchspan.input.overflow",
+    "{call}",
+    "Those of `torchspan.input.calls` that had another shape than the first 1,024 of the module.",
+    torchspan.CALL_MODULE,
+    measure=Total(),
+)
+METRIC_INPUT_SIZE = Metric(
+    "torchspan.input.dimension.size",
+    "1",
+    "Sizes of dimensions in one in TORCHSPAN_INPUTS_EVERY of `torchspan.input.calls`: of the first 64 dimensions of tensors in "
+    "the process.",
+    torchspan.CALL_MODULE,
+    torchspan.CALL_PATH,
+    torchspan.CALL_AXIS,
+    measure=Gathered(),
+    bounds=DIMENSIONS,
 )
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
+from torchspan.semconv._sizes import ArgumentPath, DataType, Shape
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
 
@@ -97,6 +98,58 @@ OBSERVER_COUNT = Attribute(
 OBSERVERS_OMITTED = Attribute(
     "torchspan.observer.omitted", "int", "How often observers fired in this span without an event that says so."
 )
+
+CALL_EVENT = "torchspan.input"
+"""The span event of a call that `TORCHSPAN_INPUTS` has followed; also on the user's spans."""
+CALL_MODULE = Attribute(
+    "torchspan.input.module",
+    "string",
+    "Class of the module that was called; of a compiled one, of the model that it was compiled from.",
+    event=CALL_EVENT,
+    kind=Identifier(),
+)
+CALL_PATHS = Attribute(
+    "torchspan.input.paths",
+    "string[]",
+    "Place of each tensor in the arguments of the call: `past[0][1]`. At most 20. A graph that `torch.compile` hands to "
+    "Torch-TensorRT has `args[0]`, `args[1]`.",
+    event=CALL_EVENT,
+    kind=ArgumentPath(),
+)
+CALL_SHAPES = Attribute(
+    "torchspan.input.shapes",
+    "string[]",
+    "Shape of each tensor in `torchspan.input.paths`.",
+    event=CALL_EVENT,
+    kind=Shape(),
+)
+CALL_DTYPES = Attribute(
+    "torchspan.input.dtypes",
+    "string[]",
+    "Data type of each tensor in `torchspan.input.paths`.",
+    event=CALL_EVENT,
+    kind=DataType(),
+)
+CALL_IS_NEW = Attribute(
+    "torchspan.input.new",
+    "boolean",
+    "True: the module was called with this shape for the first time. False: the call is one in TORCHSPAN_INPUTS_EVERY.",
+    event=CALL_EVENT,
+)
+CALL_COUNT = Attribute(
+    "torchspan.input.count",
+    "int",
+    "Calls of this shape so far, this one included; not known once the module has had 1,024 shapes before this one.",
+    event=CALL_EVENT,
+)
+CALL_PATH = Attribute(
+    "torchspan.input.path",
+    "string",
+    "Place of a tensor in the arguments, as in `torchspan.input.paths`.",
+    metric=True,
+    kind=ArgumentPath(),
+)
+CALL_AXIS = Attribute("torchspan.input.axis", "int", "Number of a dimension of the tensor, from 0 on.", metric=True)
 
 BATCH_REQUESTS = Attribute(
     "torchspan.batch.requests",

@@ -29,6 +29,9 @@ from torchspan.writer._otel_private import OUTSIDE
 Counted = tuple[Metric, Mapping[str, Any], Callable[[], int]]
 """A metric with its attributes, and what returns the number that only rises."""
 
+Gathered = tuple[Metric, float, Mapping[str, Any]]
+"""A measurement of a metric, with what describes it."""
+
 _NOTHING: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 AT_ONCE = 16
@@ -51,6 +54,7 @@ class MetricWriter:
     dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
     emitted: name of a phase -> returns how many of its spans were sampled and have ended so far.
     totals: further metrics with their attributes -> returns how many so far.
+    gathered: returns the measurements that other parts of torchspan have gathered since it was called last.
     when_read: called with whether anything is collected, whenever that changes.
     default: returns the provider that holds where none is given.
     """
@@ -64,6 +68,7 @@ class MetricWriter:
         dropped: Mapping[str, Callable[[], int]],
         emitted: Mapping[str, Callable[[], int]] = _NOTHING,
         totals: Iterable[Counted] = (),
+        gathered: Callable[[], Iterable[Gathered]] = tuple,
         when_read: Callable[[bool], None] | None = None,
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
@@ -89,6 +94,7 @@ class MetricWriter:
             (semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()
         ]
         self._counters += [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
+        self._gathered = gathered
         self._is_read, self._when_read = False, when_read
         self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
@@ -115,6 +121,7 @@ class MetricWriter:
     def start_process(self) -> None:
         """See `torchspan.writer._instruments.Source`."""
         self._counted = [count() for _, _, count in self._counters]
+        tuple(self._gathered())
 
     def is_read(self) -> bool:
         """Whether anything is ever collected."""
@@ -201,6 +208,8 @@ class MetricWriter:
                 if now > self._counted[index]:
                     instruments.write(metric, now - self._counted[index], facts)
                     self._counted[index] = now
+            for metric, number, facts in self._gathered():
+                instruments.write(metric, number, facts)
 
     # --- events -----------------------------------------------------------------------------------------------
     def _start(self, _event: Event) -> None:

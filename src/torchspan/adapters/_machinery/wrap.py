@@ -30,7 +30,8 @@ class WrapperFactory:
     """Makes the wrappers of one library's probes.
 
     provenance: what the bridge knows of objects. constants: facts of every event of a phase (versions). of_roots: facts of
-    events outside every other event of torchspan.
+    events outside every other event of torchspan. follow: receives each module of `Record.follows`, with the call that
+    made it and its event; None: they are not followed.
     """
 
     def __init__(
@@ -39,11 +40,13 @@ class WrapperFactory:
         provenance: Provenance,
         constants: Mapping[Phase, Facts] | None = None,
         of_roots: Facts | None = None,
+        follow: Callable[[Any, Call, Event], None] | None = None,
     ) -> None:
         self.engine = engine
         self.provenance = provenance
         self._constants = constants or {}
         self._of_roots = of_roots or {}
+        self._follow = follow
         engine.wraps_with(WrapperFactory.run.__code__)
 
     # --- events -----------------------------------------------------------------------------------------------
@@ -121,6 +124,16 @@ class WrapperFactory:
         if action.creates is not None:
             name = f"remembering {target}"
             self.engine.guard.call(name, self.provenance.created, action.creates, call, event)
+        if action.follows is not None and self._follow is not None:
+            name = f"following what {target} made"
+            self.engine.guard.call(name, self._follow_made, self._follow, action.follows, call, result, event)
+
+    def _follow_made(
+        self, follow: Any, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event
+    ) -> None:
+        module = select(call, result)
+        if module is not None:
+            follow(module, call, event)
 
     def _failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         if action.failed is not None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -21,11 +21,14 @@ from torchspan.adapters.observed_functions import Observations
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
-from torchspan.engine import Engine, Undo
-from torchspan.probes import SUPPORTED, Probe, parse_version
+from torchspan.engine import Engine, Event, Undo
+from torchspan.probes import SUPPORTED, Call, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
 
 LIBRARY = "torch_tensorrt"
+
+Follow = Callable[[Any, Call, Event], None]
+"""Receives a compiled module, the call that compiled it, and its event."""
 
 
 def install(
@@ -35,16 +38,17 @@ def install(
     observations: Observations,
     *,
     detail: str = "stages",
+    follow: Follow | None = None,
     late: bool = False,
 ) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
     detail: `stages`, or `passes`: each lowering pass is recorded, instead of an event for user callbacks and observers alone.
-    late: other modules may have taken names from the library already.
+    follow: receives what is compiled, if its calls are to be followed. late: other modules may have taken names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
     name = "hooking into Torch-TensorRT"
-    engine.guard.call(name, _hook, engine, provenance, ports, observations, patches, detail)
+    engine.guard.call(name, _hook, engine, provenance, ports, observations, patches, detail, follow)
     return patches.undo
 
 
@@ -67,10 +71,16 @@ def is_supported(version: str) -> bool:
 
 
 def _hook(
-    engine: Engine, provenance: Provenance, ports: Ports, observations: Observations, patches: Patches, detail: str
+    engine: Engine,
+    provenance: Provenance,
+    ports: Ports,
+    observations: Observations,
+    patches: Patches,
+    detail: str,
+    follow: Follow | None,
 ) -> None:
     engine.guard.call("asking whether a call is traced", _dynamo_safety.torch_arrived)
-    factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()))
+    factory = WrapperFactory(engine, provenance, dict.fromkeys(phase.ENTRIES, _version_facts()), follow=follow)
     wrappers = Wrappers(
         factory=factory,
         around={"passes": partial(wrap_pass_manager, factory, recorded=detail == "passes")},

@@ -31,6 +31,9 @@ ENGINE_PREFIX = "_run_on_acc"
 """How Torch-TensorRT names the subgraphs that become engines."""
 
 
+FROM_DYNAMO = "torch.compile"
+"""The entry point of graphs that Dynamo hands over."""
+
 NOTHING_IN_TENSORRT: Facts = {
     semconv.OPERATORS_TENSORRT: 0,
     semconv.COVERAGE: 0.0,
@@ -121,13 +124,26 @@ def torch_compile_backend(call: Call) -> Facts:
     compile_id = context.current_compile_id() if context is not None else None
     return known(
         {
-            semconv.ENTRY_POINT: "torch.compile",
+            semconv.ENTRY_POINT: FROM_DYNAMO,
             semconv.IR: "torch_compile",
             semconv.MODEL_CLASS: model_class(call.get("gm")),
             semconv.COMPILE_ID: None if compile_id is None else str(compile_id),
             **settings(call.get("settings")),
         }
     )
+
+
+def compiled_module(call: Call, result: Any) -> Any:
+    """The module that a compilation returned; None where that is the graph it was given, or what only compiles when it is called."""
+    graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
+    if graph_module is None or not reading.is_a(result, graph_module):
+        return None
+    return None if result is call.get("gm") or result is call.get("module") else result
+
+
+def compiled_by_itself(call: Call, _result: Any) -> Any:
+    """What a `MutableTorchTensorRTModule` calls from now on."""
+    return compiled_module(call, attribute(call.get("self"), "gm"))
 
 
 COMPILED: Key[bool] = Key("compiled")

@@ -19,6 +19,7 @@ _ENTRY = (
             end=compilation.torch_tensorrt_compiled,
             links_to=compilation.program_given("module"),
             failed=compilation.failed,
+            follows=compilation.compiled_module,
         ),
         why="torch_tensorrt.compile, the entry point most programs call",
     ),
@@ -29,6 +30,7 @@ _ENTRY = (
             start=compilation.of_exported_program("torch_tensorrt.dynamo.compile"),
             links_to=compilation.program_given("exported_program"),
             failed=compilation.failed,
+            follows=compilation.compiled_module,
         ),
         why="torch_tensorrt.dynamo.compile; below torch_tensorrt.compile it adds its settings to that span",
     ),
@@ -50,6 +52,7 @@ _ENTRY = (
             end=compilation.torch_compile_result,
             failed=compilation.failed,
             shares=Shares((phase.COMPILE_FRAME,), scratch=(compilation.SWALLOWED,)),
+            follows=compilation.compiled_module,
         ),
         why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
         "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",
@@ -98,7 +101,12 @@ _OTHER_ENTRIES = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile"),
-        action=Record(phase.COMPILE, start=compilation.mutable_compile, failed=compilation.failed),
+        action=Record(
+            phase.COMPILE,
+            start=compilation.mutable_compile,
+            failed=compilation.failed,
+            follows=compilation.compiled_by_itself,
+        ),
         why="a module that compiles itself: exports first, then calls dynamo.compile",
     ),
     row(

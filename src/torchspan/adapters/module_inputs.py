@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules whose calls are followed (`TORCHSPAN_INPUTS`): each gets one hook, a `Traffic` that counts, and what follows that.
+
+A call is an event on the span around it when it is sampled. Counts and sizes are gathered until a reader collects.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.forks import renewed
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.engine import Engine, Event, Occurrence
+from torchspan.inputs.attachments import CallHook
+from torchspan.inputs.classes import WatchedClass
+from torchspan.inputs.leaves import public_label
+from torchspan.inputs.signatures import CallSignature, any_call, signature_of
+from torchspan.inputs.traffic import CallShape, Follower, Traffic
+from torchspan.probes import Call
+from torchspan.probes.describe.compilation import FROM_DYNAMO
+
+logger = logging.getLogger("torchspan")
+
+MODULES_LIMIT = 256
+"""Modules that are followed at a time."""
+
+TENSORS_LIMIT = 20
+"""Tensors of a call that its event names."""
+
+DIMENSIONS_LIMIT = 64
+"""Dimensions of tensors in the process whose sizes are a metric."""
+
+SIZES_LIMIT = 4_096
+"""Different sizes of dimensions that are held for the metric until a reader collects."""
+
+EVENTS_LIMIT = 20
+"""Calls that one span of torchspan has as events."""
+
+_Size = tuple[tuple[str, str, int], int]
+"""The size of a dimension, which is known by module, place in the arguments and number."""
+
+Measurement = tuple[semconv.Metric, float, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Followed:
+    """A module whose calls are followed.
+
+    module: weakly. name: the class of the model, as it may leave the process. signature: by which its calls are read.
+    """
+
+    module: weakref.ref[Any]
+    name: str
+    signature: CallSignature
+
+
+Maker = Callable[[Followed, Any, "Compilation | None"], Follower | None]
+"""Given a module that is followed from now on, the module itself and the compilation it came from: a follower, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """What made a module: the call, and its event."""
+
+    call: Call
+    event: Event
+
+
+class ModuleInputs:
+    """Follows modules.
+
+    every: one call in so many is sampled. makers: make the other followers of a module.
+    """
+
+    def __init__(self, engine: Engine, ports: Ports, every: int, makers: Iterable[Maker] = ()) -> None:
+        self._engine = engine
+        self._every = every
+        self._makers = tuple(makers)
+        self._events = _Events(engine, ports)
+        self._sizes = _Sizes()
+        self._lock = renewed(self, "_lock", threading.RLock)
+        self._all: dict[int, _Following] = {}
+        self._ended: list[_Following] = []
+        self._classes: list[WatchedClass] = []
+        self._is_full = False
+
+    # --- what is followed --------------------------------------------------------------------------------------------
+    def watch(self, path: str) -> None:
+        """Follow each object of the class `module:Class` that is made from now on."""
+        self._classes.append(WatchedClass(path, self.follow))
+
+    def follow_compiled(self, module: Any, call: Call, event: Event) -> None:
+        """Follow what a compilation returned, or had returned before it ended."""
+        compiled_from = event.attributes.get(semconv.MODEL_CLASS)
+        is_graph = event.attributes.get(semconv.ENTRY_POINT) == FROM_DYNAMO
+        # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries included.
+        signature = any_call() if is_graph else signature_of(module.forward)
+        self._follow(module, compiled_from, signature, Compilation(call, event))
+
+    def follow(self, module: Any) -> None:
+        """Follow a module of the program."""
+        if reading.is_a(module, reading.loaded("torch.nn", "Module")):
+            self._follow(module, reading.class_name(type(module)), signature_of(module.forward), None)
+
+    def _follow(self, module: Any, name: str | None, signature: CallSignature, compilation: Compilation | None) -> None:
+        if not self._engine.active:
+            return
+        with self._lock:
+            known = self._all.get(id(module))
+            if known is not None and known.followed.module() is module:
+                return
+            if len(self._all) >= MODULES_LIMIT:
+                self._warn_once()
+                return
+            followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
+            followers: list[Follower] = [self._events.of(followed), _ModuleSizes(followed, self._sizes)]
+            for make in self._makers:
+                made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
+                followers += [] if made is None else [made]
+            traffic = Traffic(signature, self._every, followers)
+            self._all[id(module)] = _Following(followed, traffic, CallHook(module, traffic.begin))
+
+    def _forgetting(self, key: int) -> Callable[[Any], None]:
+        reference = weakref.ref(self)
+
+        def forget(_gone: Any) -> None:
+            inputs = reference()
+            following = None if inputs is None else inputs._all.pop(key, None)
+            if inputs is not None and following is not None and len(inputs._ended) < MODULES_LIMIT:
+                inputs._ended.append(following)
+
+        return forget
+
+    def _warn_once(self) -> None:
+        if not self._is_full:
+            self._is_full = True
+            logger.warning(
+                "TORCHSPAN_INPUTS names more than %d modules that are alive; the calls of further ones are not followed.",
+                MODULES_LIMIT,
+            )
+
+    # --- what was gathered -------------------------------------------------------------------------------------------
+    def measurements(self) -> Iterator[Measurement]:
+        """What has been gathered since the last time."""
+        with self._lock:
+            ended, self._ended = self._ended, []
+            for each in (*self._all.values(), *ended):
+                yield from each.new_calls()
+            yield from self._sizes.taken()
+
+    def close(self) -> None:
+        """Take the hooks off. What has been gathered stays."""
+        for watched in self._classes:
+            if watched.problem is not None:
+                logger.warning("TORCHSPAN_INPUTS: no call of %s was followed: %s.", watched.path, watched.problem)
+            watched.close()
+        with self._lock:
+            following = list(self._all.values())
+        for each in following:
+            each.hook.detach()
+
+
+class _Following:
+    """One module that is followed, and how much of it has been measured."""
+
+    def __init__(self, followed: Followed, traffic: Traffic, hook: CallHook) -> None:
+        self.followed, self.traffic, self.hook = followed, traffic, hook
+        self._calls = self._overflow = 0
+
+    def new_calls(self) -> Iterator[Measurement]:
+        counts = self.traffic.snapshot().counts
+        facts: dict[str, Any] = {semconv.CALL_MODULE: self.followed.name}
+        if counts.calls > self._calls:
+            yield semconv.METRIC_INPUT_CALLS, counts.calls - self._calls, facts
+        if counts.beyond_limit > self._overflow:
+            yield semconv.METRIC_INPUT_OVERFLOW, counts.beyond_limit - self._overflow, facts
+        self._calls, self._overflow = counts.calls, counts.beyond_limit
+
+
+# --- events ----------------------------------------------------------------------------------------------------------
+class _Events:
+    """Sampled calls as events: on the open event of torchspan, else on the span of the program that is current."""
+
+    def __init__(self, engine: Engine, ports: Ports) -> None:
+        self._engine = engine
+        self._annotate = ports.annotate_current
+
+    def of(self, followed: Followed) -> Follower:
+        return _ModuleEvents(followed, self._emit)
+
+    def _emit(self, attributes: dict[str, Any]) -> None:
+        event = self._engine.innermost_open()
+        if event is None:
+            self._annotate(semconv.CALL_EVENT, attributes)
+        elif sum(each.name == semconv.CALL_EVENT for each in event.occurrences) < EVENTS_LIMIT:
+            event.occurrences.append(Occurrence(semconv.CALL_EVENT, event.anchor.now_ns(), attributes))
+
+
+class _ModuleEvents:
+    """The sampled calls of one module."""
+
+    def __init__(self, followed: Followed, emit: Callable[[dict[str, Any]], None]) -> None:
+        self._name = followed.name
+        self._emit = emit
+        self._described: dict[int | None, dict[str, Any]] = {}
+
+    def new_shape(self, _shape: CallShape) -> None:
+        """Nothing is done at each call."""
+
+    def sampled(self, shape: CallShape, *, is_new: bool) -> None:
+        """The call is an event."""
+        described = self._described.get(shape.number)
+        if described is None:
+            described = _description(self._name, shape)
+        if shape.number is None:
+            self._emit({**described, semconv.CALL_IS_NEW: is_new})
+        else:
+            self._described[shape.number] = described
+            self._emit({**described, semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count})
+
+
+def _description(name: str, shape: CallShape) -> dict[str, Any]:
+    tensors = list(shape.tensors.items())[:TENSORS_LIMIT]
+    return {
+        semconv.CALL_MODULE: name,
+        semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
+        semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
+        semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
+    }
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------------
+class _Sizes:
+    """Sizes of dimensions in sampled calls, held until a reader collects."""
+
+    def __init__(self) -> None:
+        self._lock = renewed(self, "_lock", threading.RLock)
+        self._dimensions: dict[tuple[str, str, int], dict[str, Any]] = {}
+        self._held: Counter[_Size] = Counter()
+
+    def add(self, sizes: list[_Size]) -> None:
+        """Add these sizes."""
+        with self._lock:
+            for each in sizes:
+                dimension = each[0]
+                if dimension not in self._dimensions:
+                    if len(self._dimensions) >= DIMENSIONS_LIMIT:
+                        continue
+                    module, path, axis = dimension
+                    self._dimensions[dimension] = {
+                        semconv.CALL_MODULE: module,
+                        semconv.CALL_PATH: path,
+                        semconv.CALL_AXIS: axis,
+                    }
+                if each in self._held or len(self._held) < SIZES_LIMIT:
+                    self._held[each] += 1
+
+    def taken(self) -> Iterator[Measurement]:
+        """What is held; it is not held any more."""
+        with self._lock:
+            held, self._held = self._held, Counter()
+        for (dimension, size), number in held.items():
+            for _ in range(number):
+                yield semconv.METRIC_INPUT_SIZE, size, self._dimensions[dimension]
+
+
+class _ModuleSizes:
+    """Adds the sizes in the sampled calls of one module: 1 in N alone, since new shapes are not typical ones."""
+
+    def __init__(self, followed: Followed, sizes: _Sizes) -> None:
+        self._name = followed.name
+        self._sizes = sizes
+        self._known: dict[int | None, list[_Size]] = {}
+
+    def new_shape(self, _shape: CallShape) -> None:
+        """Nothing is done at each call."""
+
+    def sampled(self, shape: CallShape, *, is_new: bool) -> None:
+        """The call's sizes are added."""
+        if is_new:
+            return
+        found = self._known.get(shape.number)
+        if found is None:
+            found = [
+                ((self._name, public_label(path), axis), size)
+                for path, leaf in shape.tensors.items()
+                for axis, size in enumerate(leaf.shape)
+            ]
+        if shape.number is not None:
+            self._known[shape.number] = found
+        self._sizes.add(found)
