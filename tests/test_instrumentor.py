@@ -22,7 +22,7 @@ import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor
-from torchspan._base.kinds import Choice, Folder, FunctionPath, Number, Ranks, Seconds, Switch
+from torchspan._base.kinds import Choice, Folder, Followed, FunctionPath, Number, Ranks, Seconds, Switch, Whole
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan.adapters import export
 from torchspan.exceptions import ConfigurationError
@@ -77,6 +77,8 @@ def test_the_types_of_the_signature_are_those_of_the_table():
         Folder: path,
         FunctionPath: str,
         Ranks: str | int,
+        Followed: str,
+        Whole: int,
     }
     for setting in SETTINGS:
         if isinstance(setting.kind, Choice):
@@ -141,7 +143,7 @@ def test_an_unknown_argument_that_is_like_no_other_is_a_type_error_that_lists_th
         torchspan.instrument(propagators=None)
     assert str(caught.value) == (
         "instrument() got an unexpected argument 'propagators' (expected one of build_phases, capture, detail, "
-        "disabled_calls, engine_dir, graph_runs, heartbeat, log_correlation, logger_provider, meter_provider, propagation, ranks, ready_after, "
+        "disabled_calls, engine_dir, graph_runs, heartbeat, inputs, inputs_every, log_correlation, logger_provider, meter_provider, propagation, ranks, ready_after, "
         "sample_execute, sample_execute_per_second, sample_execute_target, sample_other, tracer_provider, without_gpu)"
     )
 

@@ -36,6 +36,8 @@ def test_variables_are_read():
         "TORCHSPAN_RANKS": " 0, 4-6 ",
         "TORCHSPAN_GRAPH_RUNS": "1",
         "TORCHSPAN_DISABLED_CALLS": "true",
+        "TORCHSPAN_INPUTS": "Compiled, app.models:Model, compiled",
+        "TORCHSPAN_INPUTS_EVERY": " 1000 ",
     }
     assert _settings.load({}, environment) == Settings(
         detail="passes",
@@ -54,6 +56,8 @@ def test_variables_are_read():
         ranks="0,4-6",
         graph_runs=True,
         disabled_calls=True,
+        inputs="compiled,app.models:Model",
+        inputs_every=1_000,
     )
 
 
@@ -219,6 +223,14 @@ INVALID = {
         "invalid value for sample_execute_target: 'many' (expected more than 0, at most 1000000)",
     ),
     "ranks": ("7-0", "invalid value for ranks: '7-0' (expected all, or ranks such as 0, 0-7 or 0,4-6)"),
+    "inputs": (
+        "app.models.Model",
+        (
+            "invalid value for inputs: 'app.models.Model' (expected off, or compiled and module:Class of modules that the "
+            "program imports, separated by commas)"
+        ),
+    ),
+    "inputs_every": (0, "invalid value for inputs_every: 0 (expected a whole number from 1 to 1000000000)"),
     "tracer_provider": ("x", "invalid value for tracer_provider: 'x' (expected an object with the method get_tracer)"),
     "meter_provider": (3, "invalid value for meter_provider: 3 (expected an object with the method get_meter)"),
     "logger_provider": (3, "invalid value for logger_provider: 3 (expected an object with the method get_logger)"),
@@ -365,7 +377,29 @@ def test_the_settings_are_the_rows_in_names_defaults_and_types():
         "ranks": str,
         "graph_runs": bool,
         "disabled_calls": bool,
+        "inputs": str,
+        "inputs_every": int,
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("off", "off"),
+        ("OFF", "off"),
+        ("compiled", "compiled"),
+        ("a.b:C.D", "a.b:C.D"),
+        ("a:B, compiled,a:B", "a:B,compiled"),
+    ],
+)
+def test_inputs_is_off_or_a_list_of_what_is_followed(text, meaning):
+    assert _settings.load({}, {"TORCHSPAN_INPUTS": text}).inputs == meaning
+
+
+@pytest.mark.parametrize("text", ["on", "a:B,off", "a:B,,compiled", "__main__:Model", "a:B C", "a:"])
+def test_inputs_that_name_nothing_are_refused(text):
+    with pytest.raises(ConfigurationError, match="invalid value for inputs"):
+        _settings.load({"inputs": text}, {})
 
 
 def test_settings_cannot_be_changed():

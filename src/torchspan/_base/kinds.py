@@ -188,7 +188,7 @@ class Followed(Kind):
 
     def read(self, text: str) -> str:
         """As `parse`: the case of a name matters."""
-        return self.parse(text.lower() if text.lower() in {FOLLOW_NONE, FOLLOW_COMPILED} else text)
+        return self.parse(",".join(each if ":" in each else each.lower() for each in text.split(",")))
 
     def read_option(self, value: object) -> str:
         """The text; `off` without quotes is a boolean in YAML."""
