@@ -99,11 +99,11 @@ class ModuleInputs:
 
     def follow_compiled(self, module: Any, call: Call, event: Event) -> None:
         """Follow what a compilation returned, or had returned before it ended."""
-        compiled_from = event.attributes.get(semconv.MODEL_CLASS)
-        is_graph = event.attributes.get(semconv.ENTRY_POINT) == FROM_DYNAMO
+        entry_point = event.attributes.get(semconv.ENTRY_POINT)
+        name, is_graph = event.attributes.get(semconv.MODEL_CLASS, entry_point), entry_point == FROM_DYNAMO
         # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries included.
         signature = any_call() if is_graph else signature_of(module.forward)
-        self._follow(module, compiled_from, signature, Compilation(call, event))
+        self._follow(module, name, signature, Compilation(call, event))
 
     def follow(self, module: Any) -> None:
         """Follow a module of the program."""
