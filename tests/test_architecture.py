@@ -34,15 +34,22 @@ ALLOWED = {
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-<<<<<<< HEAD
-=======
->>>>>>> bba2086 (TORCHSPAN_INPUTS follows the calls of modules: sampled calls are events, counts and sizes are metrics)
     "batching": VOCABULARY | {"_server_span", "engine"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {"_base", "_config_file", "_run", "_settings", "_version", "adapters", "environment_variables", "inputs", "probes"}
+    | {
+        "_base",
+        "_config_file",
+        "_run",
+        "_settings",
+        "_version",
+        "adapters",
+        "environment_variables",
+        "inputs",
+        "probes",
+    }
     | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "_version": set(),
