@@ -39,7 +39,17 @@ ALLOWED = {
     | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {"_base", "_config_file", "_run", "_settings", "_version", "adapters", "environment_variables", "inputs", "probes"}
+    | {
+        "_base",
+        "_config_file",
+        "_run",
+        "_settings",
+        "_version",
+        "adapters",
+        "environment_variables",
+        "inputs",
+        "probes",
+    }
     | {"sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "_version": set(),

@@ -10,16 +10,15 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
-from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
-from torchspan.engine import Engine, Event
+from torchspan.engine import Engine, Event, Occurrence
 from torchspan.inputs.attachments import CallHook
 from torchspan.inputs.classes import WatchedClass
 from torchspan.inputs.leaves import public_label
@@ -41,6 +40,9 @@ DIMENSIONS_LIMIT = 64
 
 SIZES_LIMIT = 4_096
 """Different sizes of dimensions that are held for the metric until a reader collects."""
+
+EVENTS_LIMIT = 20
+"""Calls that one span of torchspan has as events."""
 
 _Size = tuple[tuple[str, str, int], int]
 """The size of a dimension, which is known by module, place in the arguments and number."""
@@ -82,7 +84,7 @@ class ModuleInputs:
         self._engine = engine
         self._every = every
         self._makers = tuple(makers)
-        self._notes = Notes(engine, ports)
+        self._events = _Events(engine, ports)
         self._sizes = _Sizes()
         self._lock = renewed(self, "_lock", threading.RLock)
         self._all: dict[int, _Following] = {}
@@ -119,7 +121,7 @@ class ModuleInputs:
                 self._warn_once()
                 return
             followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
-            followers: list[Follower] = [_ModuleEvents(followed, self._notes), _ModuleSizes(followed, self._sizes)]
+            followers: list[Follower] = [self._events.of(followed), _ModuleSizes(followed, self._sizes)]
             for make in self._makers:
                 made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
                 followers += [] if made is None else [made]
@@ -184,38 +186,59 @@ class _Following:
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
-class _ModuleEvents:
-    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span."""
+class _Events:
+    """Sampled calls as events: on the open event of torchspan, else on the span of the program that is current."""
 
-    def __init__(self, followed: Followed, notes: Notes) -> None:
+    def __init__(self, engine: Engine, ports: Ports) -> None:
+        self._engine = engine
+        self._annotate = ports.annotate_again
+
+    def of(self, followed: Followed) -> Follower:
+        """What makes events of the sampled calls of a module."""
+        return _ModuleEvents(followed, self.add)
+
+    def add(self, described: Mapping[str, Any], more: dict[str, Any]) -> None:
+        """Add an event. described: its attributes as they leave the process; more: further ones."""
+        event = self._engine.innermost_open()
+        if event is None:
+            self._annotate(semconv.CALL_EVENT, described, more)
+        elif sum(each.name == semconv.CALL_EVENT for each in event.occurrences) < EVENTS_LIMIT:
+            event.occurrences.append(Occurrence(semconv.CALL_EVENT, event.anchor.now_ns(), {**described, **more}))
+
+
+class _ModuleEvents:
+    """The sampled calls of one module."""
+
+    def __init__(self, followed: Followed, add: Callable[[Mapping[str, Any], dict[str, Any]], None]) -> None:
         self._name = followed.name
-        self._notes = notes
-        self._described: dict[int | None, dict[str, Any]] = {}
+        self._add = add
+        self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
         """Nothing is done at each call."""
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
         """The call is an event."""
+        if shape.number is None:
+            self._add(_described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
+            return
         described = self._described.get(shape.number)
         if described is None:
-            described = _description(self._name, shape)
-        if shape.number is None:
-            self._notes.add(semconv.CALL_EVENT, {**described, semconv.CALL_IS_NEW: is_new})
-        else:
-            self._described[shape.number] = described
-            counted = {**described, semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count}
-            self._notes.add(semconv.CALL_EVENT, counted)
+            described = self._described[shape.number] = _described(self._name, shape)
+        self._add(described, {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count})
 
 
-def _description(name: str, shape: CallShape) -> dict[str, Any]:
+def _described(name: str, shape: CallShape) -> Mapping[str, Any]:
+    """What every event of a shape says, as it leaves the process."""
     tensors = list(shape.tensors.items())[:TENSORS_LIMIT]
-    return {
-        semconv.CALL_MODULE: name,
-        semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
-        semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
-        semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
-    }
+    return semconv.emitted(
+        {
+            semconv.CALL_MODULE: name,
+            semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
+            semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
+            semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
+        }
+    )
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
