@@ -21,6 +21,7 @@ SCRIPTS = (
     "compile.py --of torch",
     "compiled_calls.py",
     "durations.py",
+    "followed_inputs.py",
 )
 
 print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")

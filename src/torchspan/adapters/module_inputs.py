@@ -10,7 +10,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,50 +191,54 @@ class _Events:
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
-        self._annotate = ports.annotate_current
+        self._annotate = ports.annotate_again
 
     def of(self, followed: Followed) -> Follower:
-        return _ModuleEvents(followed, self._emit)
+        """What makes events of the sampled calls of a module."""
+        return _ModuleEvents(followed, self.add)
 
-    def _emit(self, attributes: dict[str, Any]) -> None:
+    def add(self, described: Mapping[str, Any], more: dict[str, Any]) -> None:
+        """Add an event. described: its attributes as they leave the process; more: further ones."""
         event = self._engine.innermost_open()
         if event is None:
-            self._annotate(semconv.CALL_EVENT, attributes)
+            self._annotate(semconv.CALL_EVENT, described, more)
         elif sum(each.name == semconv.CALL_EVENT for each in event.occurrences) < EVENTS_LIMIT:
-            event.occurrences.append(Occurrence(semconv.CALL_EVENT, event.anchor.now_ns(), attributes))
+            event.occurrences.append(Occurrence(semconv.CALL_EVENT, event.anchor.now_ns(), {**described, **more}))
 
 
 class _ModuleEvents:
     """The sampled calls of one module."""
 
-    def __init__(self, followed: Followed, emit: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(self, followed: Followed, add: Callable[[Mapping[str, Any], dict[str, Any]], None]) -> None:
         self._name = followed.name
-        self._emit = emit
-        self._described: dict[int | None, dict[str, Any]] = {}
+        self._add = add
+        self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
         """Nothing is done at each call."""
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
         """The call is an event."""
+        if shape.number is None:
+            self._add(_described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
+            return
         described = self._described.get(shape.number)
         if described is None:
-            described = _description(self._name, shape)
-        if shape.number is None:
-            self._emit({**described, semconv.CALL_IS_NEW: is_new})
-        else:
-            self._described[shape.number] = described
-            self._emit({**described, semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count})
+            described = self._described[shape.number] = _described(self._name, shape)
+        self._add(described, {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count})
 
 
-def _description(name: str, shape: CallShape) -> dict[str, Any]:
+def _described(name: str, shape: CallShape) -> Mapping[str, Any]:
+    """What every event of a shape says, as it leaves the process."""
     tensors = list(shape.tensors.items())[:TENSORS_LIMIT]
-    return {
-        semconv.CALL_MODULE: name,
-        semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
-        semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
-        semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
-    }
+    return semconv.emitted(
+        {
+            semconv.CALL_MODULE: name,
+            semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
+            semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
+            semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
+        }
+    )
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

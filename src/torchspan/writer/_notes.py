@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
@@ -24,8 +26,12 @@ class CurrentSpanNotes:
 
     def add(self, name: str, attributes: Attributes) -> None:
         """Record something that happens now, if the current span records and instrumentation is not suppressed."""
+        self.add_again(name, {}, attributes)
+
+    def add_again(self, name: str, emitted: Mapping[str, Any], more: Attributes) -> None:
+        """As `add`, of something that happens often: with what `semconv.emitted` has returned for most of its attributes."""
         span = trace.get_current_span()
         added = self._added.get(span, 0)
         if span.is_recording() and added < NOTES_LIMIT and not is_suppressed():
             self._added[span] = added + 1
-            span.add_event(semconv.event_name(name), semconv.emitted(attributes))
+            span.add_event(semconv.event_name(name), {**emitted, **semconv.emitted(more)})
