@@ -22,6 +22,7 @@ SCRIPTS = (
     "compile_instructions.py",
     "compiled_calls.py",
     "durations.py",
+    "followed_inputs.py",
 )
 
 print(f"Python {platform.python_version()}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}")

@@ -89,9 +89,11 @@ class Bridge:
         meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
         sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
+        notes = CurrentSpanNotes()
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),
-            annotate_current=CurrentSpanNotes().add,
+            annotate_current=notes.add,
+            annotate_again=notes.add_again,
             parents=self._parents,
             run_policy=sampling,
             call_policy=LimitedCalls(RateLimits()),

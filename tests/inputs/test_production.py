@@ -3,6 +3,7 @@
 
 import gc
 import logging
+import re
 import threading
 import weakref
 
@@ -197,25 +198,30 @@ def test_calls_are_counted_once_whoever_reads(instrument, metrics):
 
 
 # --- what is computed -------------------------------------------------------------------------------------------------
-def test_a_followed_module_below_torch_compile_has_the_same_graph_and_guards(instrument):
-    def graphs_and_guards(model):
-        torch._dynamo.reset()
-        graphs = []
+def graphs_and_guards(model):
+    """What Dynamo makes of a model: graphs, and guards without addresses."""
+    torch._dynamo.reset()
+    graphs = []
 
-        def backend(graph, _inputs):
-            graphs.append(graph.print_readable(print_output=False))
-            return graph
+    def backend(graph, _inputs):
+        graphs.append(graph.print_readable(print_output=False))
+        return graph
 
-        compiled = torch.compile(model, backend=backend)
-        for size in (2, 2, 3):
-            compiled(ones(size))
-        return graphs, torch._dynamo.utils.counters["graph_break"].copy()
+    compiled = torch.compile(model, backend=backend)
+    for size in (2, 2, 3):
+        compiled(ones(size))
+    entries = torch._C._dynamo.eval_frame._debug_get_cache_entry_list(type(model).forward.__code__)
+    return graphs, [re.sub(r"0x[0-9a-f]+|\b\d{6,}\b", "", str(each.guard_manager)) for each in entries]
 
+
+def test_a_followed_module_that_is_compiled_has_the_same_graphs_and_guards(instrument, metrics):
     without = graphs_and_guards(followed_models.Scaled())
+    assert [len(each) for each in without] == [2, 2]
     instrument(inputs="support.followed_models:Scaled")
     model = followed_models.Scaled()
     assert hooks(model) == (1, 0)
     assert graphs_and_guards(model) == without
+    assert metrics.values("torchspan.input.calls", "torchspan.input.module") == {"Scaled": 3}
 
 
 def test_tensors_without_data_are_no_calls(instrument, metrics):

@@ -10,7 +10,7 @@ import logging
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,32 +190,34 @@ class _ModuleEvents:
     def __init__(self, followed: Followed, notes: Notes) -> None:
         self._name = followed.name
         self._notes = notes
-        self._described: dict[int | None, dict[str, Any]] = {}
+        self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
         """Nothing is done at each call."""
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
         """The call is an event."""
+        if shape.number is None:
+            self._notes.add_again(semconv.CALL_EVENT, _described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
+            return
         described = self._described.get(shape.number)
         if described is None:
-            described = _description(self._name, shape)
-        if shape.number is None:
-            self._notes.add(semconv.CALL_EVENT, {**described, semconv.CALL_IS_NEW: is_new})
-        else:
-            self._described[shape.number] = described
-            counted = {**described, semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count}
-            self._notes.add(semconv.CALL_EVENT, counted)
+            described = self._described[shape.number] = _described(self._name, shape)
+        counted: dict[str, Any] = {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count}
+        self._notes.add_again(semconv.CALL_EVENT, described, counted)
 
 
-def _description(name: str, shape: CallShape) -> dict[str, Any]:
+def _described(name: str, shape: CallShape) -> Mapping[str, Any]:
+    """What every event of a shape says, as it leaves the process."""
     tensors = list(shape.tensors.items())[:TENSORS_LIMIT]
-    return {
-        semconv.CALL_MODULE: name,
-        semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
-        semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
-        semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
-    }
+    return semconv.emitted(
+        {
+            semconv.CALL_MODULE: name,
+            semconv.CALL_PATHS: [public_label(path) for path, _ in tensors],
+            semconv.CALL_SHAPES: [str(list(leaf.shape)) for _, leaf in tensors],
+            semconv.CALL_DTYPES: [str(leaf.dtype).removeprefix("torch.") for _, leaf in tensors],
+        }
+    )
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------

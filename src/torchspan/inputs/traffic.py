@@ -132,10 +132,13 @@ class Traffic:
         """A call begins. Raises nothing."""
         try:
             torch_c, tensor = self._torch_c, self._tensor
+            key: Hashable
             if torch_c._len_torch_function_stack() or torch_c._len_torch_dispatch_stack():
                 key = self._key_below_modes(args, kwargs)
             elif torch_c._get_tracing_state() is not None:
                 raise SymbolicCallError
+            elif len(args) == 1 and type(args[0]) is tensor and not kwargs:
+                key = (args[0].shape, args[0].dtype)
             else:
                 parts: list[Hashable] = []
                 for value in args:
@@ -178,37 +181,41 @@ class Traffic:
             return tuple(parts)
 
     def _part(self, value: Any) -> Hashable:
-        """What one argument adds to the key."""
+        """What an argument that is no plain tensor adds to the key."""
         kind: type = type(value)
         if kind in _WITHOUT_PARTS:
             return kind
         parts: list[Hashable] = []
-        with self._torch_c.DisableTorchFunction():
-            self._walk(value, parts, 0)
+        self._walk(value, parts, 0)
         return tuple(parts)
 
     def _walk(self, value: Any, parts: list[Hashable], depth: int) -> None:
-        """Add to `parts` what is known of a value: its class, and how many parts it has, with these after it."""
-        kind: Any = type(value)
-        parts.append(kind)
-        if len(parts) > LEAVES_LIMIT:
+        """Add what is known of a value: shape and type of a tensor, or the class of anything else with its parts after it."""
+        if len(parts) > 2 * LEAVES_LIMIT:
             raise TooManyLeavesError
-        if issubclass(kind, self._tensor):
-            parts += self._of_tensor(value)
-        elif (kind is tuple or kind is list) and depth <= DEPTH_LIMIT:
+        tensor: Any = self._tensor
+        kind: type = type(value)
+        if kind is tensor:
+            parts += (value.shape, value.dtype)
+            return
+        parts.append(kind)
+        if kind in _WITHOUT_PARTS:
+            return
+        children: Iterable[Any] = ()
+        if (kind is tuple or kind is list) and depth <= DEPTH_LIMIT:
             parts.append(len(value))
-            for each in value:
-                self._walk(each, parts, depth + 1)
+            children = value
         elif kind is dict and depth <= DEPTH_LIMIT:
             parts.append(tuple([each if type(each) in _WITHOUT_PARTS else type(each) for each in value]))
-            for each in value.values():
+            children = value.values()
+        else:
+            with self._torch_c.DisableTorchFunction():
+                parts += shape_key(Reader().read(value, ()), ())
+        for each in children:
+            if type(each) is tensor:
+                parts += (each.shape, each.dtype)
+            else:
                 self._walk(each, parts, depth + 1)
-        elif kind not in _WITHOUT_PARTS:
-            parts += shape_key(Reader().read(value, ()), ())
-
-    def _of_tensor(self, value: Any) -> tuple[Hashable, ...]:
-        leaf = Reader().read(value, ())
-        return (leaf.shape, leaf.dtype) if isinstance(leaf, TensorShape) else ()
 
     # --- a new shape -------------------------------------------------------------------------------------------------
     def _begin_unknown(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:

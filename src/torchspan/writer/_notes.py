@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
+from collections.abc import Mapping
+from typing import Any
 
 from opentelemetry import trace
 from opentelemetry.trace import Span
@@ -25,10 +27,14 @@ class CurrentSpanNotes:
 
     def add(self, name: str, attributes: Attributes) -> None:
         """Record something that happens now, if the current span records and instrumentation is not suppressed."""
+        self.add_again(name, {}, attributes)
+
+    def add_again(self, name: str, emitted: Mapping[str, Any], more: Attributes) -> None:
+        """As `add`, of something that happens often: with what `semconv.emitted` has returned for most of its attributes."""
         span = trace.get_current_span()
         if not span.is_recording() or is_suppressed():
             return
         added = self._added.setdefault(span, Counter())
         if added[name] < NOTES_LIMIT:
             added[name] += 1
-            span.add_event(semconv.event_name(name), semconv.emitted(attributes))
+            span.add_event(semconv.event_name(name), {**emitted, **semconv.emitted(more)})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from torchspan.adapters._machinery.ports import Ports
@@ -17,12 +18,16 @@ class Notes:
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
-        self._annotate = ports.annotate_current
+        self._annotate = ports.annotate_again
 
     def add(self, name: str, attributes: dict[str, Any]) -> None:
         """Something happens now."""
+        self.add_again(name, {}, attributes)
+
+    def add_again(self, name: str, emitted: Mapping[str, Any], more: dict[str, Any]) -> None:
+        """As `add`, of something that happens often: with what `semconv.emitted` has returned for most of its attributes."""
         event = self._engine.innermost_open()
         if event is None:
-            self._annotate(name, attributes)
+            self._annotate(name, emitted, more)
         elif sum(each.name == name for each in event.occurrences) < NOTES_LIMIT:
-            event.occurrences.append(Occurrence(name, event.anchor.now_ns(), attributes))
+            event.occurrences.append(Occurrence(name, event.anchor.now_ns(), {**emitted, **more}))

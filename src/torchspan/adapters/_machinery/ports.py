@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,8 @@ class Ports:
     """What adapters need of the outside; the bridge makes it once.
 
     redact: reduces a text that a library wrote to what may be recorded. annotate_current: records something that happens
-    now, outside every event, by name and attributes. parents: looks at what surrounds frequent work. run_policy: decides
+    now, outside every event, by name and attributes. annotate_again: the same of something frequent, with attributes that
+    `semconv.emitted` has returned before and further ones. parents: looks at what surrounds frequent work. run_policy: decides
     about runs of engines. call_policy: decides about calls of observed functions. sampling: picks runs that nothing surrounds,
     and failed ones. traceparent: the W3C traceparent of the current span, empty where there is none. companions: work beside recorded
     runs.
@@ -39,6 +40,7 @@ class Ports:
     sampling: RunSampling
     traceparent: Callable[[], str] = lambda: ""
     companions: tuple[Companion, ...] = ()
+    annotate_again: Callable[[str, Mapping[str, Any], Attributes], None] = lambda _name, _emitted, _more: None
 
     @classmethod
     def closed(cls) -> Ports:
