@@ -131,6 +131,29 @@ position_ids (2, 5) (3, 6) (3, 9)
     assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
+def test_outside_the_profile(start, tmp_path):
+    file = tmp_path / "trace.jsonl"
+    command = ("torchspan", "run", "--without-gpu", "--quiet", "--output", file, "--", "python")
+    inputs = {"TORCHSPAN_INPUTS": "compiled", "TORCHSPAN_INPUTS_EVERY": "10"}
+    assert start(*command, EXAMPLES / "outside_the_profile.py", **inputs) == "40 requests\n"
+
+    (span,) = (each for each in span_file.read(file) if each.name == "requests")
+    (outside,) = (each.attributes for each in span.events if each.name == "torchspan.input.out_of_profile")
+    assert outside == {
+        "torchspan.input.module": "Classifier",
+        "torchspan.input.outside.paths": ["x"],
+        "torchspan.input.outside.axes": [0],
+        "torchspan.input.outside.sizes": [12],
+        "torchspan.input.outside.minimums": [1],
+        "torchspan.input.outside.maximums": [8],
+    }
+    shown = start("torchspan", "show", file, COLUMNS="200").splitlines()
+    assert shown[-2:] == [
+        "Outside   1 call has 12 in dimension 0 of x, the engine was built for 1 to 8: rebuild for it, or split the call",
+        "Drift     100 % of 20 calls of Classifier have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3",
+    ]
+
+
 def test_torch_compile(trace):
     out, spans = trace("torch_compile.py")
 

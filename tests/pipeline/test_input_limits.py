@@ -110,7 +110,8 @@ def test_asking_a_module_for_its_limits_leaves_it_as_it_was(compiled):
 def outside(span):
     """The dimensions outside that a span or an event names."""
     found = [
-        span.attributes.get(f"torchspan.input.outside.{key}") for key in ("paths", "axes", "sizes", "minimums", "maximums")
+        span.attributes.get(f"torchspan.input.outside.{key}")
+        for key in ("paths", "axes", "sizes", "minimums", "maximums")
     ]
     return list(zip(*found, strict=True)) if None not in found else None
 

@@ -74,7 +74,8 @@ _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 def _expression(text: str) -> str:
     """The names and operators of an expression; each literal is `?`, but for numbers that a size is compared with.
 
-    Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local one becomes `x`, as in its own messages.
+    Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local one becomes `x`, as in its own
+    messages.
     """
     return _REPEATED.sub(UNKNOWN, "".join(map(_clause, _CLAUSES.split(text))))
 
@@ -148,8 +149,8 @@ class Guard(Kind):
     leaves = (
         "The condition that did not hold, in Dynamo's words: names of variables and attributes (`G['x']` is a global "
         "one), operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch "
-        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no expression is a template. "
-        f"At most {_LIMIT} characters."
+        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no "
+        f"expression is a template. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
 

@@ -105,16 +105,16 @@ CALL_EVENT = "torchspan.input"
 CALL_MODULE = Attribute(
     "torchspan.input.module",
     "string",
-    "Class of the module that was called; of a compiled one, of the model that it was compiled from, and `torch.compile` for a "
-    "graph that PyTorch's Dynamo made.",
+    "Class of the module that was called; of a compiled one, of the model that it was compiled from, and `torch.compile` "
+    "for a graph that PyTorch's Dynamo made.",
     event=(CALL_EVENT, OUTSIDE_EVENT, DRIFT_EVENT),
     kind=Identifier(),
 )
 CALL_PATHS = Attribute(
     "torchspan.input.paths",
     "string[]",
-    "Place of each tensor in the arguments of the call: `past[0][1]`. At most 20. A graph that `torch.compile` hands to "
-    "Torch-TensorRT has `args[0]`, `args[1]`.",
+    "Place of each tensor in the arguments of the call: `past[0][1]`. At most 20. A graph that `torch.compile` hands "
+    "to Torch-TensorRT has `args[0]`, `args[1]`.",
     event=CALL_EVENT,
     kind=ArgumentPath(),
 )
