@@ -39,18 +39,8 @@ ALLOWED = {
     | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
     "cli": VOCABULARY
-    | {
-        "_base",
-        "_config_file",
-        "_run",
-        "_settings",
-        "_version",
-        "adapters",
-        "environment_variables",
-        "inputs",
-        "probes",
-    }
-    | {"sdk", "testing", "traces"},
+    | {"_base", "_config_file", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"inputs", "sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "_version": set(),
     "environment_variables": set(),

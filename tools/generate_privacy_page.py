@@ -41,6 +41,15 @@ quotes is `?`; a message of your own code is left out. With `TORCHSPAN_CAPTURE=t
 written, with everything that they quote.
 """
 
+FILES = """\
+## Files of observed inputs
+
+`torchspan.inputs.InputObserver.to_json` and `torchspan run --observe-inputs` write a file, which stays where you put it. It has
+shapes, data types, devices, counts, and identifiers: the names of classes and of parameters, and of fields of named tuples and
+data classes. Of a number, a string or a flag it has the type, and how many calls had each value. Keys of dictionaries and names of
+arguments that `**kwargs` takes are digests. With `TORCHSPAN_CAPTURE=text`, or `to_json(values=True)`, it has the values and the keys.
+"""
+
 NAMES = """\
 ## Names of spans, events and metrics
 
@@ -91,7 +100,7 @@ def document():
     ordered = sorted(kinds.items(), key=lambda item: item[1][0].kind.title)
     parts = [HEAD, settings(ordered), NEVER, names(), "## Strings, by type\n"]
     parts += [section(each) for _, each in ordered]
-    parts += [numbers(rows), metrics(), file_only(rows), BESIDE]
+    parts += [numbers(rows), metrics(), file_only(rows), FILES, BESIDE]
     return "\n".join(parts)
 
 

@@ -50,6 +50,7 @@ def test_what_is_inferred_of_a_file_is_what_is_inferred_of_the_calls():
     assert again.num_obs() == 4
     assert shapes(again.infer_arguments()) == shapes(observer.infer_arguments()) == {"x": (4, 7), "y": (4, 7)}
     assert again.infer_dynamic_shapes() == observer.infer_dynamic_shapes()
+    assert again.infer_profile().to_python() == observer.infer_profile().to_python()
     assert again.findings() == observer.findings()
     assert again.report().partition("\n")[2] == observer.report().partition("\n")[2]
 

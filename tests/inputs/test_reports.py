@@ -25,8 +25,7 @@ argument  type     calls  rank  axis  min  usual  max  distinct  sizes
 x         float32  6         2     0    2      4    4         2  ▄·█
                                    1    5      7   30         4  █▂·····▂
 y         float32  6         2     0    1      1    1         1
-                                   1    1      1    1         1
-"""
+                                   1    1      1    1         1"""
     )
 
 
@@ -119,5 +118,5 @@ def test_an_observer_without_calls_says_why():
     assert InputObserver().report(width=200) == (
         "No method: 0 calls, 0 shapes\n\nfindings\n"
         "  no_call: No call was seen. Call the object that the observer is attached to. A call inside a region that "
-        "torch.compile compiles is not seen: attach the observer to what torch.compile returned.\n"
+        "torch.compile compiles is not seen: attach the observer to what torch.compile returned."
     )

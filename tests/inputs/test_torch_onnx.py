@@ -20,6 +20,10 @@ def observed_by_torch(model, *calls, **options):
     return observer
 
 
+def ranges(observer):
+    return [(each.min_shape, each.opt_shape, each.max_shape, each.shared_dims) for each in observer.infer_profile()]
+
+
 @pytest.mark.parametrize(
     "calls", [POSITIONAL, KEYWORD, POSITIONAL[:2] + KEYWORD[2:]], ids=["positional", "keyword", "mixed"]
 )
@@ -29,6 +33,7 @@ def test_case_9_the_same_is_inferred_as_of_the_same_calls_that_torchspan_observe
     assert read.num_obs() == own.num_obs() == 6
     assert shapes(read.infer_arguments()) == shapes(own.infer_arguments())
     assert read.infer_dynamic_shapes() == own.infer_dynamic_shapes()
+    assert ranges(read) == ranges(own) == [((1, 5), (4, 7), (4, 30), {0: "d0", 1: "d1"})] * 2
     assert read.report().partition("\n")[2] == own.report().partition("\n")[2]
 
 

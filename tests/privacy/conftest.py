@@ -13,6 +13,7 @@ import pytest
 
 from privacy import haystack
 from privacy.planting import Planting
+from privacy.sections import inputs
 from support.child import unmeasured
 from support.receiver import Receiver
 
@@ -103,6 +104,7 @@ def _run(folder, capture, receiver):
         "reports": reports,
         "terminal": ended.stderr.encode(),
         "log": (folder / "torchspan.log").read_bytes(),
+        "inputs": (folder / inputs.FILE).read_bytes(),
     }
     return Run(
         {*place.planted, *data["planted"]},

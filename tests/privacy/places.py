@@ -407,6 +407,28 @@ child.script.identifier             name        service.name code.file.path
 child.module.identifier             name        service.name code.file.path
 child.shell.command                 key
 child.emptied.variable              text
+
+# --- a file of observed inputs (sections/inputs.py)
+observed.class.identifier           identifier
+observed.parameter.name             name
+observed.opaque.identifier          identifier
+observed.opaque.text                text
+observed.opaque.value               text
+observed.namedtuple.field           name
+observed.constant.default           text
+observed.constant.string            text
+observed.constant.other             text
+observed.keyword.name               name
+observed.keyword.value              text
+observed.dict.key                   text
+observed.dict.identifier            name
+observed.dict.value                 text
+observed.list.string                text
+observed.ordered_dict.key           text
+observed.long_string                text
+observed.missing.key                text
+observed.other.key                  text
+observed.context                    text
 """
 
 PLACES = {place.name: place for place in _rows(_TABLE)}

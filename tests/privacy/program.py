@@ -12,7 +12,17 @@ import sys
 import warnings
 from pathlib import Path
 
-SECTIONS = ("messages", "observing", "tensorrt_lines", "onnx_models", "files", "models", "conversions", "dynamo")
+SECTIONS = (
+    "messages",
+    "observing",
+    "tensorrt_lines",
+    "onnx_models",
+    "files",
+    "models",
+    "conversions",
+    "dynamo",
+    "inputs",
+)
 
 
 def main():

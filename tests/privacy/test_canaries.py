@@ -135,6 +135,26 @@ NAMED_TO_THE_USER = {
 """What a terminal, or the program's own log, says of the program to the program's own user."""
 
 
+def test_a_file_of_observed_inputs_has_names_of_classes_and_parameters_and_no_other_canary(canaries):
+    assert haystack.places_in(canaries("none").carriers["inputs"]) == NAMED_IN_A_FILE_OF_INPUTS
+
+
+def test_with_captured_text_a_file_of_observed_inputs_has_the_values(canaries):
+    found = haystack.places_in(canaries("text").carriers["inputs"])
+    planted = {name for name in places.PLACES if name.startswith("observed.")}
+    assert planted - found == {"observed.opaque.text", "observed.opaque.value", "observed.long_string"}
+    assert found <= planted
+
+
+NAMED_IN_A_FILE_OF_INPUTS = {
+    "observed.class.identifier",
+    "observed.parameter.name",
+    "observed.opaque.identifier",
+    "observed.namedtuple.field",
+}
+"""Identifiers of the program's code."""
+
+
 def test_a_child_has_the_baggage_and_one_with_an_emptied_environment_has_none(canaries):
     environments = canaries("none").environments
     assert haystack.surnames(environments["inherited"]["BAGGAGE"]) == {"child.baggage.key", "child.baggage.value"}

@@ -13,9 +13,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
+from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
-from torchspan.engine import Engine, Occurrence
+from torchspan.engine import Engine
 from torchspan.inputs.compiled_limits import limits_of
 from torchspan.inputs.leaves import public_label
 from torchspan.inputs.limit_watch import LimitWatch
@@ -24,9 +25,6 @@ from torchspan.inputs.traffic import Action, CallShape, Follower
 
 DIMENSIONS_LIMIT = 20
 """Dimensions outside that one call names."""
-
-EVENTS_LIMIT = 20
-"""Events of one name on one span of torchspan."""
 
 CALLS_AT_LEAST = 20
 """Calls of a module from which on something is said of its usual sizes."""
@@ -57,7 +55,7 @@ class LimitFollowers:
     """Compares the calls of each module that is followed with what its engines were built for, where that is known."""
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
-        self._notes = _Notes(engine, ports)
+        self._notes = Notes(engine, ports)
         self._lock = renewed(self, "_lock", threading.RLock)
         self._all: list[_Limited] = []
 
@@ -88,26 +86,10 @@ class LimitFollowers:
             yield semconv.METRIC_PROFILE_DISTANCE, distance, {semconv.CALL_MODULE: name}
 
 
-class _Notes:
-    """Adds events to the innermost open event of torchspan, and where there is none to the program's current span."""
-
-    def __init__(self, engine: Engine, ports: Ports) -> None:
-        self._engine = engine
-        self._annotate = ports.annotate_current
-
-    def add(self, name: str, attributes: dict[str, Any]) -> None:
-        """Something happens now."""
-        event = self._engine.innermost_open()
-        if event is None:
-            self._annotate(name, attributes)
-        elif sum(each.name == name for each in event.occurrences) < EVENTS_LIMIT:
-            event.occurrences.append(Occurrence(name, event.anchor.now_ns(), attributes))
-
-
 class _Limited:
     """One module that is followed, and how much of it has been measured."""
 
-    def __init__(self, followed: Followed, limits: EngineLimits, notes: _Notes) -> None:
+    def __init__(self, followed: Followed, limits: EngineLimits, notes: Notes) -> None:
         self.name = followed.name
         self._module: weakref.ref[Any] = followed.module
         self._notes = notes

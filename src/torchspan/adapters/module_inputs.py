@@ -17,8 +17,9 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
+from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
-from torchspan.engine import Engine, Event, Occurrence
+from torchspan.engine import Engine, Event
 from torchspan.inputs.attachments import CallHook
 from torchspan.inputs.classes import WatchedClass
 from torchspan.inputs.leaves import public_label
@@ -40,9 +41,6 @@ DIMENSIONS_LIMIT = 64
 
 SIZES_LIMIT = 4_096
 """Different sizes of dimensions that are held for the metric until a reader collects."""
-
-EVENTS_LIMIT = 20
-"""Calls that one span of torchspan has as events."""
 
 _Size = tuple[tuple[str, str, int], int]
 """The size of a dimension, which is known by module, place in the arguments and number."""
@@ -84,7 +82,7 @@ class ModuleInputs:
         self._engine = engine
         self._every = every
         self._makers = tuple(makers)
-        self._events = _Events(engine, ports)
+        self._notes = Notes(engine, ports)
         self._sizes = _Sizes()
         self._lock = renewed(self, "_lock", threading.RLock)
         self._all: dict[int, _Following] = {}
@@ -121,7 +119,7 @@ class ModuleInputs:
                 self._warn_once()
                 return
             followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
-            followers: list[Follower] = [self._events.of(followed), _ModuleSizes(followed, self._sizes)]
+            followers: list[Follower] = [_ModuleEvents(followed, self._notes), _ModuleSizes(followed, self._sizes)]
             for make in self._makers:
                 made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
                 followers += [] if made is None else [made]
@@ -186,32 +184,12 @@ class _Following:
 
 
 # --- events ----------------------------------------------------------------------------------------------------------
-class _Events:
-    """Sampled calls as events: on the open event of torchspan, else on the span of the program that is current."""
-
-    def __init__(self, engine: Engine, ports: Ports) -> None:
-        self._engine = engine
-        self._annotate = ports.annotate_again
-
-    def of(self, followed: Followed) -> Follower:
-        """What makes events of the sampled calls of a module."""
-        return _ModuleEvents(followed, self.add)
-
-    def add(self, described: Mapping[str, Any], more: dict[str, Any]) -> None:
-        """Add an event. described: its attributes as they leave the process; more: further ones."""
-        event = self._engine.innermost_open()
-        if event is None:
-            self._annotate(semconv.CALL_EVENT, described, more)
-        elif sum(each.name == semconv.CALL_EVENT for each in event.occurrences) < EVENTS_LIMIT:
-            event.occurrences.append(Occurrence(semconv.CALL_EVENT, event.anchor.now_ns(), {**described, **more}))
-
-
 class _ModuleEvents:
-    """The sampled calls of one module."""
+    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span."""
 
-    def __init__(self, followed: Followed, add: Callable[[Mapping[str, Any], dict[str, Any]], None]) -> None:
+    def __init__(self, followed: Followed, notes: Notes) -> None:
         self._name = followed.name
-        self._add = add
+        self._notes = notes
         self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
@@ -220,12 +198,13 @@ class _ModuleEvents:
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
         """The call is an event."""
         if shape.number is None:
-            self._add(_described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
+            self._notes.add_again(semconv.CALL_EVENT, _described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
             return
         described = self._described.get(shape.number)
         if described is None:
             described = self._described[shape.number] = _described(self._name, shape)
-        self._add(described, {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count})
+        counted: dict[str, Any] = {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count}
+        self._notes.add_again(semconv.CALL_EVENT, described, counted)
 
 
 def _described(name: str, shape: CallShape) -> Mapping[str, Any]:

@@ -64,7 +64,7 @@ def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings:
             lines += _wrapped(
                 f"{finding.kind}, {finding}" if finding.path else f"{finding.kind}: {finding}", width, "  "
             )
-    return "\n".join(_printable(line).rstrip() for line in lines) + "\n"
+    return "\n".join(_printable(line).rstrip() for line in lines)
 
 
 def _entries(alignment: Alignment) -> Iterator[_Entry]:
