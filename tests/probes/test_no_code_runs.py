@@ -107,6 +107,7 @@ ARGUMENTS = {
     "failed": lambda given, error: (call_of(given), error, Scratch()),
     "count": lambda given, error: (Scratch(), call_of(given), given, 0.1),
     "describe": lambda given, error: (given, given, True),
+    "follows": lambda given, error: (call_of(given), given),
 }
 """What the adapters hand to the function in a field of a row."""
 
