@@ -105,8 +105,8 @@ CALL_EVENT = "torchspan.input"
 CALL_MODULE = Attribute(
     "torchspan.input.module",
     "string",
-    "Class of the module that was called; of a compiled one, of the model that it was compiled from, and `torch.compile` "
-    "for a graph that PyTorch's Dynamo made.",
+    "Class of the module that was called; of a compiled one, of the model that it was compiled from, and "
+    "`torch.compile` for a graph that PyTorch's Dynamo made.",
     event=(CALL_EVENT, OUTSIDE_EVENT, DRIFT_EVENT),
     kind=Identifier(),
 )
