@@ -4,6 +4,8 @@
 The module returns its argument: what is left is the call. Bare and followed calls take turns, and of each the fastest round counts.
 """
 
+import contextlib
+import time
 import timeit
 
 import torch
@@ -12,6 +14,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 
 from followed_model import Model
+from noise import noise_of
 from table import NO_TARGET, Row, write
 from torchspan import TorchspanInstrumentor
 from torchspan.inputs import InputObserver
@@ -44,20 +47,21 @@ def switched_on(**options):
 def over_bare(what, model, argument, target_us=None, *, rounds=ROUNDS, spans=False):
     """A row: microseconds a call over the same call of a module without a hook. spans: each round has a span of its own."""
     calls = EVENTS if spans else CALLS
-    timers = [timeit.Timer("model(x)", globals={"model": each, "x": argument}) for each in (BARE, model)]
-    best = [float("inf")] * 2
+    timers = [
+        timeit.Timer("model(x)", timer=time.thread_time, globals={"model": each, "x": argument})
+        for each in (BARE, model)
+    ]
+    found = [[], []]
     for _ in range(rounds):
-        for index, timer in enumerate(timers):
-            if spans:
-                with TRACER.start_as_current_span("request"):
-                    taken_s = timer.timeit(calls)
-            else:
-                taken_s = timer.timeit(calls)
-            best[index] = min(best[index], taken_s / calls * 1e6)
-    figure = best[1] - best[0]
+        for timer, times in zip(timers, found, strict=True):
+            with TRACER.start_as_current_span("request") if spans else contextlib.nullcontext():
+                times.append(timer.timeit(calls) / calls * 1e6)
+    figure = min(found[1]) - min(found[0])
+    noise = max(noise_of(times, lambda one, other: one - other) for times in found)
+    shown = f"{figure:.2f} ± {noise:.2f} µs"
     if target_us is None:
-        return Row(what, f"{figure:.2f} µs", "", NO_TARGET)
-    return Row(what, f"{figure:.2f} µs", f"≤ {target_us} µs", figure <= target_us)
+        return Row(what, shown, "", NO_TARGET)
+    return Row(what, shown, f"≤ {target_us} µs", None if abs(figure - target_us) <= noise else figure <= target_us)
 
 
 def rows():

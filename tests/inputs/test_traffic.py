@@ -8,12 +8,14 @@ import weakref
 import pytest
 import torch
 
+from support.hostile import RAN, hostiles
 from support.observed_calls import Add, Optional, ones
+from torchspan.inputs import InputObserver
 from torchspan.inputs.attachments import CallHook
 from torchspan.inputs.leaves import TensorShape
 from torchspan.inputs.observations import SHAPES_LIMIT
 from torchspan.inputs.signatures import signature_of
-from torchspan.inputs.traffic import Traffic
+from torchspan.inputs.traffic import Traffic, TrafficCounts
 
 FLOAT, CPU = torch.float32, torch.device("cpu")
 
@@ -269,6 +271,18 @@ def test_a_list_that_contains_itself_is_counted_apart():
     assert (traffic.snapshot().counts.calls, traffic.snapshot().counts.too_large) == (0, 1)
     endless.clear()
     gc.collect()
+
+
+def test_no_code_of_an_argument_runs():
+    model, observer = Any(), InputObserver()
+    traffic, _ = followed(model)
+    RAN.clear()
+    with observer(model):
+        for each in hostiles():
+            for _ in range(2):
+                model([each], {"a": each}, named=each)
+    assert RAN == []
+    assert (traffic.snapshot().counts, observer.num_obs()) == (TrafficCounts(calls=20), 20)
 
 
 def test_a_mode_of_the_program_sees_no_question_about_a_shape():

@@ -133,6 +133,8 @@ def _environment(place, folder, capture, receiver):
         "TORCHSPAN_BUILD_PHASES": "on",
         "TORCHSPAN_LOG_CORRELATION": "1",
         "TORCHSPAN_RUN_EXIT_TIMEOUT": "60",
+        "TORCHSPAN_INPUTS": f"compiled,privacy.sections.followed:{place('followed.class.name')}",
+        "TORCHSPAN_INPUTS_EVERY": "1",
         "PYTHONPATH": os.pathsep.join(
             filter(None, [str(TESTS), base.get("PYTHONPATH", ""), str(folder / place("process.import_path"))])
         ),

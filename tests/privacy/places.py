@@ -42,7 +42,7 @@ def _rows(table):
 
 _TABLE = """
 # --- the model (sections/models.py)
-model.class.identifier              identifier  torch_tensorrt.model.class
+model.class.identifier              identifier  torch_tensorrt.model.class torchspan.input.module
 model.class.text                    text
 model.class.docstring               text
 model.submodule.name                person
@@ -287,6 +287,13 @@ function.raises.name.identifier     name        code.function.name
 function.raises.name.text           text
 function.generator                  text
 function.coroutine                  text
+# --- a module whose calls are followed (sections/followed.py)
+followed.class.name                 identifier  torchspan.input.module
+followed.argument.name              name        torchspan.input.path torchspan.input.paths
+followed.keyword                    name
+followed.dict.key                   text
+followed.string                     text
+
 observer.name.identifier            name        torchspan.observer.name log.body?
 observer.name.text                  text        log.body?
 observer.argument                   text

@@ -22,6 +22,7 @@ SECTIONS = (
     "conversions",
     "dynamo",
     "inputs",
+    "followed",
 )
 
 

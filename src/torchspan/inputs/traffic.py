@@ -36,8 +36,8 @@ from torchspan.inputs.trees import (
 KEYS_LIMIT = 4 * SHAPES_LIMIT
 """Keys whose shapes are remembered: one shape has several, since its arguments may come by position or by keyword."""
 
-_WITHOUT_PARTS = frozenset({type(None), bool, int, float, complex, str})
-"""Types of arguments that hold no tensor. Their values are not looked at."""
+_WITHOUT_PARTS = frozenset(map(id, (type(None), bool, int, float, complex, str)))
+"""Types of arguments that hold no tensor, by identity: a class of the program's may have code that makes its hash."""
 
 Action = Callable[["CallShape"], None]
 """What is done at a call of a shape."""
@@ -182,7 +182,7 @@ class Traffic:
 
     def _part(self, value: Any) -> Hashable:
         """What an argument that is no plain tensor adds to the key."""
-        kind: type = type(value)
+        kind = id(type(value))
         if kind in _WITHOUT_PARTS:
             return kind
         parts: list[Hashable] = []
@@ -198,15 +198,15 @@ class Traffic:
         if kind is tensor:
             parts += (value.shape, value.dtype)
             return
-        parts.append(kind)
-        if kind in _WITHOUT_PARTS:
+        parts.append(id(kind))
+        if id(kind) in _WITHOUT_PARTS:
             return
         children: Iterable[Any] = ()
         if (kind is tuple or kind is list) and depth <= DEPTH_LIMIT:
             parts.append(len(value))
             children = value
         elif kind is dict and depth <= DEPTH_LIMIT:
-            parts.append(tuple([each if type(each) in _WITHOUT_PARTS else type(each) for each in value]))
+            parts.append(tuple([each if id(type(each)) in _WITHOUT_PARTS else id(type(each)) for each in value]))
             children = value.values()
         else:
             with self._torch_c.DisableTorchFunction():

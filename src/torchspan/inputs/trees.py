@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable, Hashable, Iterator
@@ -83,12 +84,7 @@ class Reader:
     """
 
     def __init__(self, values: dict[Path, Any] | None = None) -> None:
-        torch: Any = sys.modules["torch"]
-        self._tensor = torch.Tensor
-        self._plain = (torch.Tensor, torch.nn.Parameter)
-        self._symbols = (torch.SymInt, torch.SymFloat, torch.SymBool)
-        self._constants = (torch.dtype, torch.device, torch.layout, torch.memory_format)
-        self._fake = getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+        self._types = _types()
         self._nodes = _nodes()
         self._left = LEAVES_LIMIT
         self._values = values
@@ -99,24 +95,26 @@ class Reader:
         if self._left < 0:
             raise TooManyLeavesError
         kind = type(value)
-        if kind in self._plain or issubclass(kind, self._tensor):
+        if kind is self._types.tensor or issubclass(kind, self._types.tensor):
             return self._tensor_leaf(value, path)
         if value is None:
             return ABSENT
+        if _has_code(kind):
+            return self._opaque(value, path, "its metaclass has code of its own")
         if kind in _NUMBERS:
             return Constant(value)
         if kind is str:
             return Constant(value) if len(value) <= TEXT_LIMIT else self._opaque(value, path, "it is a long text")
-        if kind in self._constants:
+        if kind in self._types.constants:
             return Constant(value)
-        if issubclass(kind, self._symbols):
+        if issubclass(kind, self._types.symbols):
             raise SymbolicCallError
         if kind in self._nodes or _is_named_tuple(kind):
             return self._container(value, kind, path)
         return self._opaque(value, path, "its class is not registered with torch.utils._pytree")
 
     def _tensor_leaf(self, value: Any, path: Path) -> Leaf:
-        if issubclass(type(value), self._fake):
+        if type(value) is not self._types.tensor and issubclass(type(value), _fake_tensor()):
             raise SymbolicCallError
         try:
             shape = tuple(value.shape)
@@ -125,7 +123,7 @@ class Reader:
             return self._opaque(value, path, "it is a tensor without a shape")
         for size in shape:
             if type(size) is not int:
-                if issubclass(type(size), self._symbols) and not _is_nested(value):
+                if issubclass(type(size), self._types.symbols) and not _is_nested(value):
                     raise SymbolicCallError
                 return self._opaque(value, path, "it is a nested tensor")
         if self._values is not None:
@@ -242,6 +240,37 @@ def _key(entry: Any) -> Hashable:
             found: Hashable = getattr(entry, name)
             return found
     return str(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class _Types:
+    """Classes of torch's: of tensors, of sizes that a tracer makes, and of values that become parts of a program."""
+
+    tensor: Any
+    symbols: tuple[Any, ...]
+    constants: tuple[Any, ...]
+
+
+@functools.cache
+def _types() -> _Types:
+    torch: Any = sys.modules["torch"]
+    return _Types(
+        torch.Tensor,
+        (torch.SymInt, torch.SymFloat, torch.SymBool),
+        (torch.dtype, torch.device, torch.layout, torch.memory_format),
+    )
+
+
+def _fake_tensor() -> Any:
+    return getattr(sys.modules.get("torch._subclasses.fake_tensor"), "FakeTensor", ())
+
+
+def _has_code(kind: Any) -> bool:
+    """Whether asking a class for its hash, an attribute or whether it is another one runs code of the program's."""
+    meta: Any = type(kind)
+    return meta is not type and not (
+        meta.__hash__ is type.__hash__ and meta.__eq__ is type.__eq__ and meta.__getattribute__ is type.__getattribute__
+    )
 
 
 def _pytree() -> Any:
