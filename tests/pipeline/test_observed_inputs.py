@@ -33,9 +33,13 @@ class Cached(torch.nn.Module):
 
 def engine_profiles(compiled):
     """min, opt and max of each input of the one engine, by its name."""
-    (module,) = (each for each in compiled.modules() if hasattr(each, "input_binding_names"))
-    engine = module.engine.cuda_engine
-    return {name: engine.get_tensor_profile_shape(name, 0) for name in module.input_binding_names}
+    if VERSION < (2, 13):
+        (module,) = (each for each in compiled.modules() if hasattr(each, "input_names"))
+        names, engine = module.input_names, module.engine
+    else:
+        (module,) = (each for each in compiled.modules() if hasattr(each, "input_binding_names"))
+        names, engine = module.input_binding_names, module.engine.cuda_engine
+    return {name: engine.get_tensor_profile_shape(name, 0) for name in names}
 
 
 def by_keyword(model, x, mask):
