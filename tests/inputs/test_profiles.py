@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`infer_profile`: smallest, usual and largest sizes for an engine, and what is said of them."""
 
+import enum
+
 import pytest
 import torch
 
@@ -280,6 +282,8 @@ import torch
 import torch_tensorrt
 
 # From 3 calls, 2 of them with the opt shapes.
+# x: 2 to 3 in 3 calls, 2 sizes; 4 in all 3 calls
+# y: 2 to 3 in 3 calls, 2 sizes; 4 in all 3 calls
 # d0: x[0], y[0]: equal in every call, 2 sizes
 arg_inputs = (
     torch_tensorrt.Input(min_shape=(2, 4), opt_shape=(3, 4), max_shape=(3, 4), dtype=torch.float32, name='x', shared_dims={0: 'd0'}),
@@ -313,6 +317,13 @@ def test_what_trace_cannot_take_is_refused_with_the_reason_and_the_other_way(nam
         with pytest.raises(RuntimeError) as caught:
             attempt()
         assert str(caught.value).startswith(expected)
+
+
+def test_a_key_that_has_no_literal_is_refused_in_a_text():
+    kind = enum.Enum("Kind", "A")
+    observer = observed(Nested(), ({kind.A: ones(2)},))
+    with pytest.raises(RuntimeError, match=r"A key of the class Kind has no literal in Python. Call to_torch_tensorrt"):
+        observer.infer_profile().to_python()
 
 
 def test_arguments_that_no_parameter_takes_are_refused():

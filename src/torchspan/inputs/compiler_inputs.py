@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 from torchspan.inputs.findings import calls_text
@@ -42,6 +42,7 @@ def python_text(profile: InputProfile) -> str:
         "import torch_tensorrt",
         "",
         f"# From {calls_text(profile.calls)}, {profile.calls_at_opt:,} of them with the opt shapes.",
+        *(f"# {each.name}: {'; '.join(map(str, each.dimensions))}" for each in profile if each.dimensions),
         *(f"# {each.name}: {each}" for each in profile.shared),
         *(f"# {each}" for each in profile.findings),
         f"arg_inputs = {_source(args)}",
@@ -168,8 +169,19 @@ def _source(value: Any, indent: str = "") -> str:
         return repr(value)
     inner = indent + "    "
     if isinstance(value, dict):
-        lines = [f"{inner}{key!r}: {_source(each, inner)},\n" for key, each in value.items()]
+        lines = [f"{inner}{_key(key)}: {_source(each, inner)},\n" for key, each in value.items()]
         return "{\n" + "".join(lines) + indent + "}"
     lines = [f"{inner}{_source(each, inner)},\n" for each in value]
     opening, closing = ("(", ")") if isinstance(value, tuple) else ("[", "]")
     return f"{opening}\n{''.join(lines)}{indent}{closing}"
+
+
+def _key(key: Hashable) -> str:
+    if type(key) not in _LITERALS:
+        raise RuntimeError(
+            f"A key of the class {type(key).__name__} has no literal in Python. Call to_torch_tensorrt of the observer instead."
+        )
+    return repr(key)
+
+
+_LITERALS = frozenset({bool, bytes, int, str, type(None)})

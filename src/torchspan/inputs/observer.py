@@ -388,10 +388,16 @@ class InputObserver:
 
         Raises:
             RuntimeError: No call was observed.
-            TypeError: `profile` is no `InputProfile`.
+            TypeError: `profile` is no `InputProfile`, `args` no tuple, or `kwargs` no dictionary.
             ValueError: The arguments do not fit the signature, or a size in a dimension that varies is 0 or 1, or outside of the
                 range. Nothing is marked then.
         """
+        if not isinstance(args, tuple):
+            raise TypeError(f"args must be a tuple of the positional arguments, not an object of {type(args).__name__}")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise TypeError(
+                f"kwargs must be a dictionary of the keyword arguments, not an object of {type(kwargs).__name__}"
+            )
         observed, found = self._checked(), self._profile(profile)
         try:
             bound = observed.signature.bind(args, kwargs or {})

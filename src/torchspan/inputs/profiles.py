@@ -141,7 +141,8 @@ class InputProfile:
         """A program text that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.
 
         Raises:
-            RuntimeError: `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or type.
+            RuntimeError: `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or type, or a key of a dictionary
+                has no literal.
         """
         from torchspan.inputs.compiler_inputs import python_text
 
