@@ -8,6 +8,7 @@ import pickle
 import sys
 
 import pytest
+import torch
 
 from torchspan.inputs.classes import WatchedClass
 
@@ -40,6 +41,22 @@ class Config:
     pass
 
 instance = Net(1)
+"""
+
+MODULES = """
+import torch
+
+class Inherits(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+class Defines(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = 2
+
+    def forward(self, x):
+        return x * self.factor
 """
 
 
@@ -216,3 +233,21 @@ def test_a_text_that_names_no_class_is_refused(path):
 def test_a_class_of_the_script_is_refused():
     with pytest.raises(ValueError, match="is in the script that runs: put the class into a module and import it"):
         WatchedClass("__main__:Net", print)
+
+
+@pytest.mark.parametrize("name", ["Inherits", "Defines"])
+def test_an_object_that_is_made_inside_a_graph_is_no_break_and_is_not_seen(name, tmp_path, monkeypatch, watch):
+    module = f"modules_{tmp_path.name}"
+    (tmp_path / f"{module}.py").write_text(MODULES)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    _, made = watch(f"{module}:{name}")
+    program = importlib.import_module(module)
+
+    def calls_a_new_one(x):
+        return getattr(program, name)()(x)
+
+    assert torch.compile(calls_a_new_one, backend="eager", fullgraph=True)(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert made == []
+    seen = getattr(program, name)()
+    assert made == [seen]
+    sys.modules.pop(module)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from support.observed_calls import Add, Anything, Nested, Optional, observed, ones, shapes
+from support.observed_calls import Add, Anything, Nested, Optional, Variadic, observed, ones, shapes
 from torchspan.inputs import InputObserver
 from torchspan.inputs.specializations import Specializations
 
@@ -160,6 +160,18 @@ def test_positional_arguments_without_a_parameter_are_exported():
     model = Sum()
     exported = observed(model, *((ones(rows), ones(rows)) for rows in (2, 3))).export(model)
     assert [each.name for each in exported.inputs] == ["x", "others_0"]
+
+
+@pytest.mark.skipif(
+    torch.__version__ < (2, 14), reason="torch.export refuses dynamic shapes with `**kwargs` before 2.14"
+)
+def test_keyword_arguments_without_a_parameter_are_exported():
+    model = Variadic()
+    observer = observed(model, *({"x": ones(rows), "extra": ones(rows)} for rows in (2, 3)))
+    exported = observer.export(model, strict=True)
+    assert [each.name for each in exported.inputs] == ["x", "named_extra"]
+    assert ranges(exported) == [(2, 3)]
+    assert exported.program.module()(x=ones(2), extra=ones(2)).shape == (2,)
 
 
 def test_a_batch_of_1_in_every_call_is_exported_with_an_example_of_2():

@@ -179,10 +179,10 @@ def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
     @functools.wraps(original)
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = call(self, *args, **kwargs)
-        if not _dynamo_safety.is_tracing():
-            _dynamo_safety.undisturbed(of.made, self)
+        _dynamo_safety.undisturbed(of.made, self)
         return result
 
+    method._torchdynamo_inline = call  # type: ignore[attr-defined]  # what Dynamo reads in place of this function
     return method
 
 

@@ -74,8 +74,9 @@ def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator
             yield Finding(
                 "kwargs",
                 name,
-                "It is taken by `**kwargs`. torch.export refuses dynamic shapes for such arguments (pytorch issue 150022): "
-                "give the method a parameter of this name, or remove it with remove_inputs.",
+                "It is taken by `**kwargs`. Before PyTorch 2.14 torch.export refuses dynamic shapes for such arguments (pytorch "
+                "issue 150022); in 2.14 it needs strict=True, or the program cannot be called. Give the method a parameter of "
+                "this name, or remove it with remove_inputs.",
             )
 
 
