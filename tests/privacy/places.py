@@ -289,7 +289,7 @@ function.generator                  text
 function.coroutine                  text
 # --- a module whose calls are followed (sections/followed.py)
 followed.class.name                 identifier  torchspan.input.module
-followed.argument.name              name        torchspan.input.path torchspan.input.paths
+followed.argument.name              name        torchspan.input.path torchspan.input.paths torchspan.input.outside.paths torchspan.input.drift.path torch_tensorrt.inputs.names
 followed.keyword                    name
 followed.dict.key                   text
 followed.string                     text

@@ -43,7 +43,8 @@ class ArgumentPath(Formed):
     title = "place in arguments"
     leaves = (
         "The name of a parameter and the places in the containers that it holds (`past[0][1]`), at most 256 "
-        f"characters. The program has chosen the name. Keys of dictionaries, and names that `**kwargs` takes, are `{UNKNOWN}`."
+        "characters. The program has chosen the name. Keys of dictionaries, and names that `**kwargs` takes, are "
+        f"`{UNKNOWN}`."
     )
     form = r"(?=.{1,256}$)[^\W\d]\w*(?:\.\?)?(?:\[(?:[0-9]{1,9}|\?)\])*"
 
