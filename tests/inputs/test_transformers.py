@@ -8,6 +8,7 @@ from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 from support.observed_calls import kinds, shapes
 from torchspan.inputs import InputObserver
 
+tree_leaves = torch.utils._pytree.tree_leaves
 DYNAMIC = torch.export.Dim.DYNAMIC
 
 
@@ -70,6 +71,21 @@ def test_the_example_is_a_decode_step_with_its_cache_and_more_than_one_token(obs
     arguments = observed().infer_arguments()
     assert type(arguments["past_key_values"]) is DynamicCache
     assert (arguments["input_ids"].shape, arguments["position_ids"].shape) == ((2, 5), (2, 5))
+
+
+def test_a_cache_comes_out_of_a_file_without_values(observed, registered_cache):
+    observer = observed()
+    again = InputObserver.from_json(observer.to_json(values=False))
+    for each in (observer, again):  # constants, and what `**kwargs` takes: the file does not have them
+        each.remove_inputs(
+            {"use_cache", "logits_to_keep", *(found.path for found in each.findings() if found.kind == "kwargs")}
+        )
+    assert again.infer_dynamic_shapes() == observer.infer_dynamic_shapes()
+    made = again.infer_arguments()
+    assert type(made["past_key_values"]) is DynamicCache
+    assert [(name, tuple(each.shape)) for name, value in made.items() for each in tree_leaves(value)] == [
+        (name, tuple(each.shape)) for name, value in observer.infer_arguments().items() for each in tree_leaves(value)
+    ]
 
 
 def test_what_is_inferred_with_a_cache_exports(observed, registered_cache, model):
