@@ -24,6 +24,7 @@ from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
+from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
 from torchspan.probes import PROBES, Lock, Record, Run, Tap, Watch
 from torchspan.subscribers.registry import Registry
@@ -63,6 +64,7 @@ def wrappers(engine):
             "parser": partial(wrap_parse, factory),
             "contexts": partial(wrap_create_context, factory, lambda: None),
             "passes": partial(wrap_pass_manager, factory, recorded=True),
+            "recompiling": partial(wrap_recompilation, factory),
             "dynamo:thread": workers.thread,
             "dynamo:process": workers.process,
         },
