@@ -28,7 +28,7 @@ ALLOWED = {
     "_config_file": set(),
     "_settings": {"_base", "_config_file", "environment_variables", "exceptions"},
     "_run": {"_base", "_config_file", "environment_variables", "inputs", "sdk"},
-    "testing": {"_base", "environment_variables"},
+    "testing": {"_base", "environment_variables", "instrumentor", "sdk", "traces"},
     "sdk": VOCABULARY | {"_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
     "propagation": {"_base", "_run", "environment_variables"},

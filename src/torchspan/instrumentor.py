@@ -311,6 +311,14 @@ def uninstrument() -> None:
         instrumentor.uninstrument()
 
 
+def tracer_provider() -> TracerProvider | None:
+    """The provider of torchspan's spans; None while torchspan is not instrumented."""
+    instrumentor = TorchspanInstrumentor()
+    if not instrumentor.is_instrumented_by_opentelemetry:
+        return None
+    return instrumentor._active.get("tracer_provider") or trace.get_tracer_provider()
+
+
 def _differences(active: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Which of the given arguments are not in use, as text."""
     in_use = {name: active.get(name, value) for name, value in given.items()}

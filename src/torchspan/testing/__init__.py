@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch_tensorrt's real pipeline on a machine without a GPU, in torchspan's own tests and in yours.
+"""Tests of what a program compiles: its spans (`capture`), and torch_tensorrt's real pipeline without a GPU (`without_gpu`).
 
     import torchspan.testing
 
     torchspan.testing.without_gpu()  # before torch_tensorrt is imported, for example in conftest.py
     import torch_tensorrt
 
-Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK.
 
-General layout: `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt,
+    def test_the_model_has_no_fallback():
+        with torchspan.testing.capture() as trace:
+            torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
+        assert "torch_tensorrt.fallback.operators" not in trace.one("torch_tensorrt.partition").attributes
+
+Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK. `pytest_plugin` offers both to pytest: the
+fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
+
+General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt,
 `_tensorrt` what belongs to TensorRT;
 `_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other,
 in this process or in an `_engine_folder`.
@@ -19,14 +26,17 @@ from __future__ import annotations
 import os
 
 from torchspan.testing import _switch
+from torchspan.testing._capture import CapturedTrace, capture
 from torchspan.testing._errors import NeedsGpuError, TooLateError, WithoutGpuError
 from torchspan.testing._replacements import DURING_IMPORT, LIMITS, TENSORRT, TORCH, TORCH_TENSORRT, Replacement
 
 __all__ = [
+    "CapturedTrace",
     "NeedsGpuError",
     "Replacement",
     "TooLateError",
     "WithoutGpuError",
+    "capture",
     "is_without_gpu",
     "replacements",
     "without_gpu",

@@ -4,18 +4,21 @@
     from torchspan import traces
 
     file = traces.read("trace.jsonl")
+    compilation = file.one("torch_tensorrt.compile")
+    print(compilation.attributes["torch_tensorrt.compile.outcome"], file.outline())
     for trace in file.traces:
         for node in trace.nodes():
             print(node.span.name, node.span.duration_ns, node.self_ns())
 
 Nothing here draws, and nothing needs the OpenTelemetry SDK. In the direction of the data: `_input` (files to
 documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> `_unfinished` (spans that did not end)
--> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_strings` finds every distinct string of files.
+-> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_search` answers questions by name. `_strings` finds every distinct string of files.
 """
 
 from torchspan.traces._fields import Part
 from torchspan.traces._read import FileContent, Problem, TraceFile, read
 from torchspan.traces._runs import Run, by_run
+from torchspan.traces._search import Searchable, SpanNotFoundError
 from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
 from torchspan.traces._strings import FileStrings, Place, strings
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
@@ -32,7 +35,9 @@ __all__ = [
     "Problem",
     "Run",
     "Running",
+    "Searchable",
     "Span",
+    "SpanNotFoundError",
     "Trace",
     "TraceFile",
     "UnfinishedSpan",

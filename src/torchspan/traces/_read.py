@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from torchspan.traces._input import Source, every_document
 from torchspan.traces._otlp import UnreadableError, raw_spans, span_of
+from torchspan.traces._search import Searchable
 from torchspan.traces._spans import Attributes, Span
 from torchspan.traces._tree import Trace, trees
 
@@ -49,7 +50,7 @@ class FileContent:
 
 
 @dataclass
-class TraceFile(FileContent):
+class TraceFile(FileContent, Searchable):
     """The spans of one or several files, in the order of the files, each once.
 
     They do not change once `traces` has been used.

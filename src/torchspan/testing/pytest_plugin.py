@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plugin of pytest: the fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
+
+pytest loads it in every session where torchspan is installed. It imports neither torch nor OpenTelemetry until its fixture
+or its option is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from torchspan.testing import CapturedTrace
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("torchspan").addoption(
+        "--torchspan-without-gpu",
+        action="store_true",
+        help="Run Torch-TensorRT's pipeline without a GPU in this session (torchspan.testing.without_gpu).",
+    )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Replace what needs a GPU before any conftest.py may import Torch-TensorRT."""
+    if early_config.known_args_namespace.torchspan_without_gpu:
+        from torchspan import testing
+
+        try:
+            testing.without_gpu()
+        except testing.TooLateError as error:
+            raise pytest.UsageError(f"--torchspan-without-gpu: {error}") from error
+
+
+@pytest.fixture
+def torchspan_trace() -> Iterator[CapturedTrace]:
+    """The spans of the test, as `torchspan.testing.capture()` gives them."""
+    from torchspan.testing import capture
+
+    with capture() as trace:
+        yield trace
