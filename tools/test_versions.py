@@ -113,7 +113,9 @@ def run(row):
     report.unlink(missing_ok=True)
     start = time.monotonic()
     command = [python, "-m", "pytest", "-q", "--no-header", f"--junit-xml={report}", *row.tests]
-    environment = {**os.environ, "TEST_RUN_LOG": str(suite_run.emptied())}
+    # Tests start programs such as `opentelemetry-instrument` by name: those of the row.
+    path = os.pathsep.join([str(python.parent), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path, "TEST_RUN_LOG": str(suite_run.emptied())}
     status = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, env=environment, check=False).returncode
     if not report.exists():
         return (row.what, f"pytest ended with status {status}")

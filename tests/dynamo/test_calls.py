@@ -114,14 +114,16 @@ def test_a_thread_that_waits_to_compile_is_not_eager(adds, checks, eager, monkey
         def __exit__(self, *error):
             return lock.__exit__(*error)
 
-    with lock:
-        monkeypatch.setattr(torch._dynamo.convert_frame, "compile_lock", Watched())
-        thread = threading.Thread(target=adds, args=(ONES, 2))
-        thread.start()
-        assert waits.wait(60)
-        assert checks() == {"miss": 1}
-        assert eager() == 0
-    thread.join()
+    # The lock is put back before torchspan takes its own off it.
+    with monkeypatch.context() as patched:
+        with lock:
+            patched.setattr(torch._dynamo.convert_frame, "compile_lock", Watched())
+            thread = threading.Thread(target=adds, args=(ONES, 2))
+            thread.start()
+            assert waits.wait(60)
+            assert checks() == {"miss": 1}
+            assert eager() == 0
+        thread.join()
     assert eager() == 0
 
 
