@@ -56,6 +56,7 @@ from torchspan.writer import (
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
+    from torchspan.adapters._machinery.wrap import Follow
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metrics import Gathered
 
@@ -198,7 +199,7 @@ class Bridge:
         if library == dynamo.LIBRARY:
             self._undo.append(dynamo.install(self._engine, self._ports, self._compiled_calls, self._recorded_phases()))
         if library in export.LIBRARIES:
-            self._undo.append(export.install(self._engine, self._provenance, library))
+            self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:
             self._undo.append(observed_functions.install(self._engine, self._observations))
         # With Torch-TensorRT a name or a class may have come that TensorRT alone did not have.
@@ -234,7 +235,7 @@ class Bridge:
         self._gathering += [inputs.measurements, limits.measurements]
         return inputs
 
-    def _follow_compiled(self) -> torch_tensorrt.Follow | None:
+    def _follow_compiled(self) -> Follow | None:
         if self._inputs is None or FOLLOW_COMPILED not in self._settings.inputs.split(","):
             return None
         return self._inputs.follow_compiled

@@ -304,8 +304,8 @@ SETTINGS = (
         env.TORCHSPAN_INPUTS,
         Followed(),
         "off",
-        "The modules whose calls are counted by the shapes of their arguments: `compiled`, those that Torch-TensorRT compiles from "
-        "then on; `module:Class`, the objects of a class that are made from then on; several, separated by commas.",
+        "The modules whose calls are counted by the shapes of their arguments: `compiled`, those that Torch-TensorRT compiles or "
+        "the program loads from then on; `module:Class`, the objects of a class that are made from then on; several, separated by commas.",
     ),
     Setting(
         "inputs_every",

@@ -68,7 +68,8 @@ So it is for functions of the program that are disabled after torchspan was inst
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.
 
-`compiled` are the modules that Torch-TensorRT compiles from then on, and the graphs that it compiles for `torch.compile`.
+`compiled` are the modules that Torch-TensorRT compiles from then on, the graphs that it compiles for `torch.compile`, and the
+modules of compiled programs that are loaded.
 `module:Class` are the objects of a class that the program makes from then on. Calls are span events and metrics; no value leaves
 the process."""
 

@@ -2,12 +2,14 @@
 """Calls of a compiled module against the profile of its engine: what lies outside is an event, and how far the rest is from opt a metric."""
 
 import gc
+import warnings
 
 import pytest
 import torch
 import torch_tensorrt
 
 from support.tree import named
+from torchspan import TorchspanInstrumentor
 
 OPT, MAX = 3, 8
 FITS = ("torchspan.input.module", "torchspan.input.profile.fit")
@@ -60,6 +62,37 @@ def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(modul
         ("ReLU", "inside"): 2,
         ("ReLU", "outside"): 2,
     }
+
+
+def test_a_call_outside_the_profile_of_a_loaded_program_is_an_event_before_it_is_refused(
+    instrument, events, metrics, tmp_path
+):
+    path = str(tmp_path / "relu.ep")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the library's surgery warns of its own node
+        torch_tensorrt.save(compiled(), path, retrace=False)
+    instrument(inputs="compiled")
+    loaded = torch_tensorrt.load(path).module()
+    assert events("torchspan.input.out_of_profile", lambda: loaded(torch.ones(MAX, 4))) == []
+
+    def refused():
+        with pytest.raises(RuntimeError, match="to be <= 8"):
+            loaded(torch.ones(9, 4))
+
+    (event,) = events("torchspan.input.out_of_profile", refused)
+    assert (event["torchspan.input.module"], event["torchspan.input.outside.sizes"]) == ("GraphModule", (9,))
+    assert metrics.values("torchspan.input.profile.calls", *FITS) == {
+        ("GraphModule", "inside"): 1,
+        ("GraphModule", "outside"): 1,
+    }
+
+
+def test_the_module_of_a_program_without_engines_is_not_followed(instrument):
+    instrument(inputs="compiled")
+    program = torch.export.export(torch.nn.ReLU().eval(), (torch.ones(OPT, 4),))
+    hooks = len(program.module()._forward_pre_hooks)
+    TorchspanInstrumentor().uninstrument()
+    assert len(program.module()._forward_pre_hooks) == hooks
 
 
 def test_a_usual_size_that_is_not_opt_is_an_event_and_its_distance_a_metric(module, events, metrics):

@@ -42,6 +42,9 @@ DIMENSIONS_LIMIT = 64
 SIZES_LIMIT = 4_096
 """Different sizes of dimensions that are held for the metric until a reader collects."""
 
+_LOADED = "GraphModule"
+"""The class of a module of a program that was loaded, which does not know the model's. PyTorch derives one from it each time."""
+
 _Size = tuple[tuple[str, str, int], int]
 """The size of a dimension, which is known by module, place in the arguments and number."""
 
@@ -95,8 +98,14 @@ class ModuleInputs:
         """Follow each object of the class `module:Class` that is made from now on."""
         self._classes.append(WatchedClass(path, self.follow))
 
-    def follow_compiled(self, module: Any, call: Call, event: Event) -> None:
-        """Follow what a compilation returned, or had returned before it ended."""
+    def follow_compiled(self, module: Any, call: Call, event: Event | None) -> None:
+        """Follow what a compilation returned, or had returned before it ended. event: its own; None: it was loaded.
+
+        What was loaded refuses a call outside of its program's ranges in a hook of its own, before which torchspan's runs.
+        """
+        if event is None:
+            self._follow(module, _LOADED, signature_of(module.forward), None, comes_first=True)
+            return
         entry_point = event.attributes.get(semconv.ENTRY_POINT)
         name, is_graph = event.attributes.get(semconv.MODEL_CLASS, entry_point), entry_point == FROM_DYNAMO
         # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries included.
@@ -108,7 +117,15 @@ class ModuleInputs:
         if reading.is_a(module, reading.loaded("torch.nn", "Module")):
             self._follow(module, reading.class_name(type(module)), signature_of(module.forward), None)
 
-    def _follow(self, module: Any, name: str | None, signature: CallSignature, compilation: Compilation | None) -> None:
+    def _follow(
+        self,
+        module: Any,
+        name: str | None,
+        signature: CallSignature,
+        compilation: Compilation | None,
+        *,
+        comes_first: bool = False,
+    ) -> None:
         if not self._engine.active:
             return
         with self._lock:
@@ -124,7 +141,9 @@ class ModuleInputs:
                 made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
                 followers += [] if made is None else [made]
             traffic = Traffic(signature, self._every, followers)
-            self._all[id(module)] = _Following(followed, traffic, CallHook(module, traffic.begin))
+            self._all[id(module)] = _Following(
+                followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first)
+            )
 
     def _forgetting(self, key: int) -> Callable[[Any], None]:
         reference = weakref.ref(self)

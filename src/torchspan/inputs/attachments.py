@@ -46,11 +46,14 @@ class ForwardHooks:
 class CallHook:
     """One hook of a module, which has the arguments of each call before the module runs.
 
-    begin: takes the positional and the keyword arguments, and raises nothing.
+    begin: takes the positional and the keyword arguments, and raises nothing. comes_first: before the hooks that the module
+    has. Otherwise after them, with the arguments that they make of the call's.
     """
 
-    def __init__(self, module: Any, begin: Callable[[tuple[Any, ...], dict[str, Any]], None]) -> None:
-        self._before = module.register_forward_pre_hook(_CallHook(module, begin), with_kwargs=True)
+    def __init__(
+        self, module: Any, begin: Callable[[tuple[Any, ...], dict[str, Any]], None], *, comes_first: bool = False
+    ) -> None:
+        self._before = module.register_forward_pre_hook(_CallHook(module, begin), prepend=comes_first, with_kwargs=True)
 
     def detach(self) -> None:
         self._before.remove()

@@ -99,12 +99,14 @@ class Step:
     """The call is counted with its duration in the innermost event.
 
     annotate: it adds facts as well. tally: it is counted in a second way as well. invalidates: selects TensorRT's engine
-    that the call changes in place, inside an event or not: the engine's id does not hold from then on.
+    that the call changes in place, inside an event or not: the engine's id does not hold from then on. follows: selects, of
+    the call and its result, a module that was compiled elsewhere, as in `Record`.
     """
 
     annotate: Annotate | None = None
     tally: Tally | None = None
     invalidates: Select | None = None
+    follows: Callable[[Call, Any], Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,6 +22,9 @@ from torchspan.phase import Phase
 from torchspan.probes import RAISED, Annotate, Call, Record, Step, Tally, Target, signature_of
 
 Facts = Mapping[str, Any]
+Follow = Callable[[Any, Call, Event | None], None]
+"""Receives a module whose calls are to be followed, the call that returned it, and the event of that call."""
+
 Opening = tuple[dict[str, Any], tuple[Any, ...]]
 """The facts and the links with which an event starts."""
 
@@ -30,8 +33,8 @@ class WrapperFactory:
     """Makes the wrappers of one library's probes.
 
     provenance: what the bridge knows of objects. constants: facts of every event of a phase (versions). of_roots: facts of
-    events outside every other event of torchspan. follow: receives each module of `Record.follows`, with the call that
-    made it and its event; None: they are not followed.
+    events outside every other event of torchspan. follow: receives each module that a row's `follows` selects, with the call
+    that made it, and its event where it is one; None: they are not followed.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class WrapperFactory:
         provenance: Provenance,
         constants: Mapping[Phase, Facts] | None = None,
         of_roots: Facts | None = None,
-        follow: Callable[[Any, Call, Event], None] | None = None,
+        follow: Follow | None = None,
     ) -> None:
         self.engine = engine
         self.provenance = provenance
@@ -124,16 +127,21 @@ class WrapperFactory:
         if action.creates is not None:
             name = f"remembering {target}"
             self.engine.guard.call(name, self.provenance.created, action.creates, call, event)
-        if action.follows is not None and self._follow is not None:
-            name = f"following what {target} made"
-            self.engine.guard.call(name, self._follow_made, self._follow, action.follows, call, result, event)
+        if action.follows is not None:
+            self._follow_made(target, action.follows, call, result, event)
 
     def _follow_made(
-        self, follow: Any, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event
+        self, target: Target, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event | None
     ) -> None:
-        module = select(call, result)
-        if module is not None:
-            follow(module, call, event)
+        follow = self._follow
+
+        def follow_selected() -> None:
+            module = select(call, result)
+            if module is not None and follow is not None:
+                follow(module, call, event)
+
+        if follow is not None:
+            self.engine.guard.call(f"following what {target} made", follow_selected)
 
     def _failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         if action.failed is not None:
@@ -181,6 +189,8 @@ class WrapperFactory:
         counted = original if action.tally is None else self.tally(target, action.tally, original)
         if action.invalidates is not None:
             counted = self._invalidating(target, action.invalidates, counted)
+        if action.follows is not None and self._follow is not None:
+            counted = self._followed(target, action.follows, counted)
 
         @functools.wraps(original)
         def observed_step(*args: Any, **kwargs: Any) -> Any:
@@ -194,6 +204,18 @@ class WrapperFactory:
                 event.steps.add(name, time.perf_counter() - start)
 
         return observed_step if action.annotate is None else self.annotate(target, action.annotate, observed_step)
+
+    def _followed(self, target: Target, select: Callable[[Call, Any], Any], original: Any) -> Any:
+        """A call that may return a module which is to be followed."""
+        signature = signature_of(original)
+
+        @functools.wraps(original)
+        def following(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            self._follow_made(target, select, Call(signature, args, kwargs), result, None)
+            return result
+
+        return following
 
     def _invalidating(self, target: Target, changed: Callable[[Call], Any], original: Any) -> Any:
         """A call that changes an engine in place, inside an event or not."""

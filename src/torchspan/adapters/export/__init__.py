@@ -13,7 +13,7 @@ from torchspan._base.patching import Patches
 from torchspan.adapters._machinery.apply import Wrappers, apply_probes
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
 from torchspan.engine import Engine, Undo
 from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
@@ -22,10 +22,13 @@ _TRACER, _DRAFTS = LIBRARIES = ("torch.export._trace", "torch.export._draft_expo
 """The modules with which rows arrive."""
 
 
-def install(engine: Engine, provenance: Provenance, library: str) -> Undo:
-    """Hook into the part of torch.export that came with `library`, which has been imported. Returns the undo."""
+def install(engine: Engine, provenance: Provenance, library: str, *, follow: Follow | None = None) -> Undo:
+    """Hook into the part of torch.export that came with `library`, which has been imported. Returns the undo.
+
+    follow: receives modules of programs with engines, if their calls are to be followed.
+    """
     patches = Patches("torch")
-    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, library)
+    engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, library, follow)
     return patches.undo
 
 
@@ -35,8 +38,8 @@ def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
     return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
 
 
-def _hook(engine: Engine, provenance: Provenance, patches: Patches, library: str) -> None:
-    wrappers = Wrappers(factory=WrapperFactory(engine, provenance))
+def _hook(engine: Engine, provenance: Provenance, patches: Patches, library: str, follow: Follow | None) -> None:
+    wrappers = Wrappers(factory=WrapperFactory(engine, provenance, follow=follow))
     arrived = [probe for probe in PROBES if _arrives_with(probe) == library]
     apply_probes(engine, patches, resolve_probes(arrived), wrappers)
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from torchspan.adapters._machinery.apply import Wrappers, apply_probes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
-from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.adapters._machinery.wrap import Follow, WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.adapters.log_lines import tap_log
 from torchspan.adapters.observed_functions import Observations
@@ -22,14 +22,11 @@ from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.observers import tap_observe
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
-from torchspan.engine import Engine, Event, Undo
-from torchspan.probes import SUPPORTED, Call, Probe, parse_version
+from torchspan.engine import Engine, Undo
+from torchspan.probes import SUPPORTED, Probe, parse_version
 from torchspan.probes.torch_tensorrt import PROBES
 
 LIBRARY = "torch_tensorrt"
-
-Follow = Callable[[Any, Call, Event], None]
-"""Receives a compiled module, the call that compiled it, and its event."""
 
 
 def install(

@@ -146,6 +146,18 @@ def compiled_by_itself(call: Call, _result: Any) -> Any:
     return compiled_module(call, attribute(call.get("self"), "gm"))
 
 
+def program_with_engines(_call: Call, result: Any) -> Any:
+    """The module of an exported program, if its graph runs engines; else None.
+
+    Torch-TensorRT writes them as this operator (torch_tensorrt/dynamo/_exporter.py).
+    """
+    graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
+    if graph_module is None or not reading.is_a(result, graph_module):
+        return None
+    targets = (node.target for node in result.graph.nodes if node.op == "call_function")
+    return result if any("execute_engine" in str(each) for each in targets) else None
+
+
 COMPILED: Key[bool] = Key("compiled")
 """Scratch key: set once `compile_module` has returned."""
 

@@ -9,7 +9,7 @@ from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
-from torchspan.probes.describe import export, export_failure, lowering
+from torchspan.probes.describe import compilation, export, export_failure, lowering
 
 _row = partial(Probe, library="torch")
 
@@ -70,8 +70,8 @@ PROBES: tuple[Probe, ...] = (
     ),
     _row(
         target=Method("torch.export:ExportedProgram.module"),
-        action=Step(),
-        why="unlifting the exported program into a graph module",
+        action=Step(follows=compilation.program_with_engines),
+        why="unlifting the exported program into a graph module; the module of a program that was loaded runs its engines",
     ),
 )
 """Every row. torch 2.11 to 2.14 have all of them."""
