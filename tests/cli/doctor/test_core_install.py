@@ -62,6 +62,7 @@ for words in ([], *([word] for word in cli.COMMANDS)):
         "usage: torchspan demo",
         "usage: torchspan doctor",
         "usage: torchspan probes",
+        "usage: torchspan inputs",
     ]
 
 
