@@ -10,6 +10,7 @@ import pytest
 
 from support.engines import extend
 from torchspan import phase, semconv
+from torchspan._base.frames import current_frames
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.engine import Callback, Engine
@@ -66,7 +67,7 @@ def waiting_for(lock):
     thread = threading.Thread(target=work)
     thread.start()
     end = time.monotonic() + LIMIT_S
-    while sys._current_frames()[thread.ident].f_code.co_name != "_wait":
+    while current_frames()[thread.ident].f_code.co_name != "_wait":
         assert time.monotonic() < end
         time.sleep(0.001)
     return thread

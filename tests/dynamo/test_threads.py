@@ -3,7 +3,6 @@
 
 import contextlib
 import itertools
-import sys
 import threading
 import time
 from asyncio import CancelledError
@@ -19,6 +18,7 @@ from torch._inductor.compile_worker.subproc_pool import SubprocPool
 from dynamo.expected import P, frame, graph
 from support import compiled
 from support.tree import S, assert_times_nest, assert_trees, outline
+from torchspan._base.frames import current_frames
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.sdk import TorchspanIdGenerator
 
@@ -41,7 +41,7 @@ def until(is_so):
 
 def waits_for_the_lock(thread):
     """Whether the thread is in the function that waits for Dynamo's lock."""
-    found = sys._current_frames().get(thread.ident)
+    found = current_frames().get(thread.ident)
     return found is not None and found.f_code.co_name == "_wait" and found.f_globals is vars(compile_lock)
 
 

@@ -9,7 +9,6 @@ A hook that the program has set, before or meanwhile, is called as before, and w
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Callable
 from types import FrameType
@@ -17,6 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan._base.forks import renewed
+from torchspan._base.frames import current_frames
 from torchspan._base.patching import Patches
 
 Hook = Callable[[Any], Any]
@@ -79,7 +79,7 @@ class CompiledCalls:
     def eager(self) -> int:
         """Calls that no compiled code fitted and that compiled none, without the one that reached the limit."""
         followed = _calls(self._compiled)
-        return self._checks.misses() - followed - sum(map(_is_about_to_compile, sys._current_frames().values()))
+        return self._checks.misses() - followed - sum(map(_is_about_to_compile, current_frames().values()))
 
     # --- when -------------------------------------------------------------------------------------------------
     def want(self, is_wanted: bool) -> None:
