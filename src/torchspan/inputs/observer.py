@@ -436,7 +436,7 @@ class InputObserver:
                 nowhere.
             values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
                 keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them a constant has its
-                type and its counts, and a key has a digest: whoever guesses the key can compute it. Default: whether the
+                type and its counts, and a key has a digest: a reader who guesses the key can compute it. Default: whether the
                 environment variable TORCHSPAN_CAPTURE is `text`.
 
         Returns:
