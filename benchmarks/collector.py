@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a fleet has to plan for: the figures of docs/deploying.md. Not part of `make bench`: it runs the programs of `make backends`.
+"""What a fleet has to plan for: the figures of docs/how-to/deploying.md. Not part of `make bench`: it runs the programs of `make backends`.
 
 `python benchmarks/collector.py` measures all, with names of parts (`throughput`, `window`, `queue`, `latency`, `compilation`) those.
 

@@ -19,7 +19,9 @@ import pytest
 from support import span_file
 from support.child import UNMEASURED
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reading-a-compile-trace.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reading-a-compile-trace.md").read_text(
+    encoding="utf-8"
+)
 ((PROGRAM, SHOWN),) = re.findall(
     r"^```python model\.py\n(.*?)^```$.*?^```text waterfall\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL
 )

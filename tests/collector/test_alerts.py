@@ -29,7 +29,7 @@ from torchspan.engine.running import RUNNING
 promtool = pytest.mark.needs("promtool")
 
 RULES = backends.CONFIGURATIONS / "prometheus" / "alerts.yaml"
-RUNBOOK = backends.CONFIGURATIONS.parent / "docs" / "runbook.md"
+RUNBOOK = backends.CONFIGURATIONS.parent / "docs" / "how-to" / "runbook.md"
 ALERTS = {
     rule["alert"]: rule
     for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
@@ -244,7 +244,7 @@ def anchor(heading):
 @pytest.mark.parametrize("alert", ALERTS)
 def test_each_alert_has_a_section_in_the_runbook_that_names_it(alert):
     page, _, section = ALERTS[alert]["annotations"]["runbook"].partition("#")
-    assert page == "docs/runbook.md"
+    assert page == "docs/how-to/runbook.md"
     text = RUNBOOK.read_text(encoding="utf-8")
     sections = {anchor(each.partition("\n")[0]): each for each in text.split("\n## ")[1:]}
     assert f"`{alert}`" in sections[section]

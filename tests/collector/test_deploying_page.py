@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page docs/deploying.md: its commands start Collectors that pass a trace on, and what it names exists."""
+"""The page docs/how-to/deploying.md: its commands start Collectors that pass a trace on, and what it names exists."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from support.needs import program
 from support.receiver import Receiver
 
 DOCS = backends.CONFIGURATIONS.parent / "docs"
-PAGE = (DOCS / "deploying.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "how-to" / "deploying.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 MADE_HERE = {"TORCHSPAN_OTLP_ENDPOINT", "TORCHSPAN_SECOND_TIER", "TORCHSPAN_LISTEN"}
 """Variables of the page whose values are another network's."""

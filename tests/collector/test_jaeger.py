@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page docs/jaeger.md: each of its searches is asked in a real Jaeger, and finds what it says."""
+"""The page docs/how-to/jaeger.md: each of its searches is asked in a real Jaeger, and finds what it says."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from support import backends, otlp
 from torchspan import phase, semconv
 
-PAGE = (backends.CONFIGURATIONS.parent / "docs" / "jaeger.md").read_text(encoding="utf-8")
+PAGE = (backends.CONFIGURATIONS.parent / "docs" / "how-to" / "jaeger.md").read_text(encoding="utf-8")
 SEARCHES = dict(re.findall(r"^\| ([^|]+) \| `(/search\?[^`]+)` \|$", PAGE, re.MULTILINE))
 ERROR = {"status": otlp.ERROR}
 COMPILE, BUILD, RUN = "torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"

@@ -12,7 +12,9 @@ import torch
 from support.child import unmeasured
 from torchspan.semconv.torch import Declared
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reading-a-compile-trace.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "reading-a-compile-trace.md").read_text(
+    encoding="utf-8"
+)
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 

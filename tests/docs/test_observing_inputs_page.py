@@ -8,7 +8,7 @@ import pytest
 
 from torchspan.inputs import exporting, findings, profile_inference
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "observing-inputs.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "observing-inputs.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`docs/traceql.md` without a Tempo: its searches name spans and attributes that there are. tests/end_to_end runs them."""
+"""`docs/how-to/traceql.md` without a Tempo: its searches name spans and attributes that there are. tests/end_to_end runs them."""
 
 import re
 from pathlib import Path
 
 from torchspan import phase, semconv
 
-PAGE = (Path(__file__).parents[2] / "docs" / "traceql.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "traceql.md").read_text(encoding="utf-8")
 QUERIES = re.findall(r"^```traceql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 OF_OTHERS = {"service.name", "exception.type"}
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real compilations by OTLP through the Collector to Tempo: its API gives back what the processes emitted, and the searches
-of `docs/traceql.md` find what they say.
+of `docs/how-to/traceql.md` find what they say.
 """
 
 import json
@@ -17,7 +17,7 @@ from support import backends, fetched, otlp, receiver
 needs_tempo = pytest.mark.needs("otelcol-torchspan", "tempo")
 each_protocol = pytest.mark.parametrize("protocol", ["grpc", "http"])
 
-PAGE = (Path(__file__).parents[2] / "docs" / "traceql.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "traceql.md").read_text(encoding="utf-8")
 QUERIES = dict(re.findall(r"^### (.*?)\n(?:(?!^#).)*?^```traceql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 """heading -> query."""
 

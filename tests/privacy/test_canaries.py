@@ -24,7 +24,7 @@ TEXTS = {
     "torch.compile.recompile.reason",
     "torch.compile.restart.reasons",
 }
-"""What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/privacy.md says."""
+"""What holds whole texts with TORCHSPAN_CAPTURE=text, as docs/explanation/privacy.md says."""
 
 PLACES_OF_CODE = {"code.file.path"}
 """What is absolute with TORCHSPAN_CAPTURE=text."""

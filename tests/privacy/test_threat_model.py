@@ -11,7 +11,7 @@ import pytest
 from privacy.findings import FINDINGS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "explanation" / "threat-model.md").read_text(encoding="utf-8")
 NAMED = re.findall(r"`(tests/[^`]+::test_[^`]+)`", PAGE)
 
 
@@ -41,4 +41,4 @@ def test_each_finding_of_the_audit_has_a_test():
 
 
 def test_the_page_is_found_from_the_readme():
-    assert "docs/threat-model.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "docs/explanation/threat-model.md" in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_generated_document_is_what_its_sources_say():
-    text = (ROOT / "docs" / "semantic-conventions.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "semantic-conventions.md").read_text(encoding="utf-8")
     assert text == generate_semantic_conventions.document(), "write it with: make docs"
 
 
@@ -31,7 +31,7 @@ def test_the_check_fails_for_a_document_that_is_not_current(tmp_path, monkeypatc
 
 
 def test_the_privacy_page_is_what_its_sources_say():
-    text = (ROOT / "docs" / "privacy.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "explanation" / "privacy.md").read_text(encoding="utf-8")
     assert text == generate_privacy_page.document(), "write it with: make docs"
 
 

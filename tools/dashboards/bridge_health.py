@@ -35,7 +35,7 @@ def _programs():
     )
     yield in_all(
         "Spans dropped",
-        "Spans of torchspan's that were not started, or that the SDK lost, by the reason. `docs/semantic-conventions.md` says what each "
+        "Spans of torchspan's that were not started, or that the SDK lost, by the reason. `docs/reference/semantic-conventions.md` says what each "
         "means and what to do.",
         Source.TORCHSPAN,
         COUNT,

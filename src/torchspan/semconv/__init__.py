@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of attributes and metrics: everything that torchspan emits, with its type and meaning.
 
-These tables are the contract. `docs/semantic-conventions.md` is generated from them (`make docs`), and the checks
+These tables are the contract. `docs/reference/semantic-conventions.md` is generated from them (`make docs`), and the checks
 compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a row is
 used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/doctor.md names what doctor prints."""
+"""docs/reference/doctor.md names what doctor prints."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from torchspan.cli.doctor._exit import bounds
 from torchspan.cli.doctor._exporters import loadable
 from torchspan.cli.doctor._files import writable
 
-PAGE = (Path(__file__).parents[3] / "docs" / "doctor.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
 
 
 def names():

@@ -70,7 +70,7 @@ class DoctorCommand:
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--json", action="store_true", help="print JSON (described in docs/doctor.md)")
+        parser.add_argument("--json", action="store_true", help="print JSON (described in docs/reference/doctor.md)")
         parser.add_argument(
             "--probe", action="store_true", help="look for the hook points, too; imports torch_tensorrt and TensorRT"
         )

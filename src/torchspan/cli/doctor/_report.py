@@ -65,7 +65,7 @@ def lines(found: Iterable[Check], width: int) -> Iterator[Line]:
 
 
 def document(found: Sequence[Check]) -> str:
-    """The rows as JSON: docs/doctor.md describes it."""
+    """The rows as JSON: docs/reference/doctor.md describes it."""
     checks = [{**row._asdict(), "state": row.state.value, "facts": dict(row.facts)} for row in found]
     return json.dumps({"version": VERSION, "torchspan": __version__, "checks": checks}, indent=2, default=str)
 
