@@ -55,6 +55,7 @@ docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_settings_table.py
 	@$(BIN)/python tools/generate_dashboards.py
 	@$(BIN)/python tools/generate_kubernetes.py
+	@$(BIN)/python tools/generate_architecture.py
 
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks

@@ -43,6 +43,7 @@ def commands(name, *, everything):
             (sys.executable, "tools/generate_settings_table.py", "--check"),
             (sys.executable, "tools/generate_dashboards.py", "--check"),
             (sys.executable, "tools/generate_kubernetes.py", "--check"),
+            (sys.executable, "tools/generate_architecture.py", "--check"),
         ],
         "tests": [
             (*PYTHON, "coverage", "erase"),
