@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, repeat
 from operator import length_hint
+from threading import get_ident
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
@@ -108,14 +109,22 @@ class TrafficSnapshot:
 class Traffic:
     """Counts the calls of one module by shape. Safe from any thread; what goes wrong in here never reaches the call.
 
-    every: one in so many calls is sampled, and the first of each shape.
+    every: one in so many calls is sampled, and the first of each shape. waiting: what followers keep of a sampled call until it
+    ends, by thread; the next call in the thread removes it.
     """
 
-    def __init__(self, signature: CallSignature, every: int, followers: Iterable[Follower] = ()) -> None:
+    def __init__(
+        self,
+        signature: CallSignature,
+        every: int,
+        followers: Iterable[Follower] = (),
+        waiting: dict[int, Any] | None = None,
+    ) -> None:
         torch: Any = sys.modules["torch"]
         self._signature = signature
         self._every = every
         self._followers = tuple(followers)
+        self._waiting = {} if waiting is None else waiting
         self._tensor: Any = torch.Tensor
         self._torch_c = torch._C
         self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
@@ -131,6 +140,8 @@ class Traffic:
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A call begins. Raises nothing."""
         try:
+            if self._waiting:
+                self._waiting.pop(get_ident(), None)
             torch_c, tensor = self._torch_c, self._tensor
             key: Hashable
             if torch_c._len_torch_function_stack() or torch_c._len_torch_dispatch_stack():
