@@ -22,7 +22,7 @@ PIPELINE = ("probes", "adapters", "engine", "writer")
 
 
 def part_of(path):
-    """The part of the package that a file of it belongs to: a folder, or a file beside the folders."""
+    """The part of the package that a file of it belongs to: a folder, or a file next to the folders."""
     relative = path.relative_to(SOURCE)
     return relative.parts[0] if len(relative.parts) > 1 else relative.stem
 
@@ -237,7 +237,7 @@ def documents():
     picture = f"![Packages of torchspan: each lies above what it imports]({PICTURE.relative_to(ROOT).as_posix()})\n"
     legend = (
         "Each package lies above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
-        "are not drawn. The table has all, but for what is imported for type checkers alone. Blue is the way of an event."
+        "are not drawn. The table has all, except those for type checkers alone. Blue is the way of an event."
         + (f" {mutual} import each other, inside\nfunctions." if mutual else "")
         + "\n"
     )

@@ -18,8 +18,14 @@ RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in e
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
-    """Follows all pages in one folder, so that they share the trace of the same program."""
-    return pages.Reader(tmp_path_factory.mktemp("pages"), pages.environment())
+    """Follows all pages in one folder, so that they share programs, and the trace of the same program."""
+    followed = pages.Reader(tmp_path_factory.mktemp("pages"), pages.environment())
+    for shared in SHARED:
+        if (pages.ROOT / shared).exists():
+            followed.save(pages.read(shared))
+    for page in RUN.values():
+        followed.save(page)
+    return followed
 
 
 @pytest.mark.parametrize("name", RUN)
@@ -29,18 +35,13 @@ def test_every_program_has_a_mark(name):
 
 @pytest.mark.parametrize("name", RUN)
 def test_the_programs_run_and_print_what_is_below_them(name, reader):
-    for shared in SHARED:
-        if (pages.ROOT / shared).exists():
-            reader.save(pages.read(shared))
-    reader.save(RUN[name])
-
-    below = dict(pages.outputs(RUN[name]))
     for block in RUN[name]:
         if "run" in block.marks:
-            printed = reader.run(block)
-            if block in below:
-                left_out = pages.missing(below[block].text, printed)
-                assert left_out is None, f"line {below[block].line}: {left_out!r}\n{printed.out}\n{printed.err}"
+            reader.run(block)
+    for block, below in pages.outputs(RUN[name]):
+        printed = reader.run(block)
+        left_out = pages.missing(below.text, printed)
+        assert left_out is None, f"line {below.line}: {left_out!r}\n{printed.out}\n{printed.err}"
 
 
 PRINTED = pages.Printed(
@@ -97,3 +98,16 @@ def test_a_file_with_another_text_on_another_page_fails(tmp_path):
     reader.save([pages.Block(1, "python", ("file=app.py",), "one\n")])
     with pytest.raises(AssertionError, match=r"app\.py has another text on another page"):
         reader.save([pages.Block(1, "python", ("file=app.py",), "two\n")])
+
+
+def test_an_output_belongs_to_the_last_block_that_ran_before_it():
+    page = pages.blocks(
+        "```shell run\none\n```\n```python file=a.py\n```\n```text output\n1\n```\n```shell run\ntwo\n```\n```text output\n2\n```\n"
+    )
+    assert [(ran.text, below.text) for ran, below in pages.outputs(page)] == [("one\n", "1\n"), ("two\n", "2\n")]
+
+
+def test_a_program_that_a_signal_ends_has_the_status_that_its_reader_sees(tmp_path):
+    reader = pages.Reader(tmp_path, pages.environment())
+    reader.run(pages.Block(1, "shell", ("run", "status=139"), "kill -SEGV $$\n"))
+    reader.run(pages.Block(1, "shell", ("run", "status=139"), "bash -c 'kill -SEGV $$' || exit $?\n"))

@@ -4,11 +4,10 @@
 - `python file=app.py`: the reader saves it under that name. One name has one text on all pages.
 - `shell run`: the reader runs it, in the folder of those files. `python run`: the same for a program without a file.
   `status=139`: it ends with that exit status instead of 0. `receiver`: spans arrive at the OTLP endpoint that it names.
-- `text output`: what the block before printed, trimmed; see `missing`.
+- `text output`: what the last block that ran before it printed, trimmed; see `missing`.
 - `shell install`, `shell make`: the reader may run it, a test does not; it only checks the names. `shown`: neither.
 """
 
-import itertools
 import os
 import re
 import subprocess
@@ -79,8 +78,14 @@ def unmarked(page):
 
 
 def outputs(page):
-    """(block, output below it) of each pair on a page."""
-    return [(block, below) for block, below in itertools.pairwise(page) if "output" in below.marks]
+    """(block that ran, output below it) for each output on a page; None in place of a block where none ran before."""
+    ran, pairs = None, []
+    for block in page:
+        if "output" in block.marks:
+            pairs.append((ran, block))
+        elif "run" in block.marks:
+            ran = block
+    return pairs
 
 
 def environment():
@@ -137,7 +142,9 @@ class Reader:
             timeout=300,
             check=False,
         )
-        assert done.returncode == block.status, f"line {block.line} ended with {done.returncode}\n{done.stderr}"
+        # bash replaces itself by its last program, so a signal to that is negative here and 128 more in the reader's shell.
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        assert status == block.status, f"line {block.line} ended with {status}\n{done.stderr}"
         return Printed(done.stdout, done.stderr)
 
 
@@ -147,18 +154,20 @@ def missing(shown, printed):
     shown: the page's block; a page may leave lines out, and `…` at the end of a line stands for its rest. printed: a Printed;
     all lines have to come from one of its two streams. Bars, durations, other figures and identifiers are not compared.
     """
-    left_out = [_first_missing(shown, stream) for stream in (printed.out, printed.err)]
-    return None if None in left_out else left_out[0]
+    lines = shown.splitlines()
+    found = max(_found(lines, stream) for stream in (printed.out, printed.err))
+    return None if found == len(lines) else lines[found]
 
 
-def _first_missing(shown, stream):
+def _found(shown, stream):
+    """How many of the lines shown are in the stream, in their order, before the first that is not."""
     lines = iter([_stable(line) for line in stream.splitlines()])
-    for line in shown.splitlines():
+    for number, line in enumerate(shown):
         wanted = _stable(line)
         start = wanted.removesuffix("…").rstrip()
         if not any(each.startswith(start) if wanted.endswith("…") else each == wanted for each in lines):
-            return line
-    return None
+            return number
+    return len(shown)
 
 
 def _stable(line):
