@@ -230,7 +230,7 @@ class Bridge:
         from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
-        limits = LimitFollowers(self._engine, self._ports)
+        limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
         inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
         for each in settings.inputs.split(","):
             if each != FOLLOW_COMPILED:

@@ -7,7 +7,7 @@ of the model it belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from threading import get_ident
 from typing import Any
 
@@ -35,7 +35,7 @@ class FollowedModule:
     def has(self, runner: Any) -> bool:
         """Whether the module, or one below it, is `runner` or holds it."""
         if self._engines is None:
-            self._engines = _held(self._module())
+            self._engines = frozenset(map(id, held_by(self._module())))
         return id(runner) in self._engines
 
 
@@ -69,13 +69,12 @@ class FollowedRuns:
         """See `torchspan.engine.Companion`."""
 
 
-def _held(module: Any) -> frozenset[int]:
-    """The ids of modules below `module`, and of what each of them holds."""
-    found: set[int] = set()
+def held_by(module: Any) -> Iterator[Any]:
+    """`module`, the modules below it, and what each of them holds: engines are among that."""
     below = [] if module is None else [module]
     for each in below:
+        held = instance_dict(each)
         if len(below) < MODULES_LIMIT:
-            below += [inner for inner in instance_dict(each).get("_modules", {}).values() if inner is not None]
-        found.add(id(each))
-        found.update(map(id, instance_dict(each).values()))
-    return frozenset(found)
+            below += [inner for inner in held.get("_modules", {}).values() if inner is not None]
+        yield each
+        yield from held.values()
