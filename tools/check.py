@@ -40,9 +40,12 @@ def commands(name, *, everything):
         "docs": [
             (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
             (sys.executable, "tools/generate_privacy_page.py", "--check"),
-            (sys.executable, "tools/generate_settings_table.py", "--check"),
+            (sys.executable, "tools/generate_settings_page.py", "--check"),
+            (sys.executable, "tools/generate_metrics_page.py", "--check"),
+            (sys.executable, "tools/generate_cli_page.py", "--check"),
             (sys.executable, "tools/generate_dashboards.py", "--check"),
             (sys.executable, "tools/generate_kubernetes.py", "--check"),
+            (sys.executable, "tools/generate_architecture.py", "--check"),
         ],
         "tests": [
             (*PYTHON, "coverage", "erase"),
