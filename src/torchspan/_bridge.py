@@ -182,7 +182,7 @@ class Bridge:
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
 
-        late: the library was imported before the bridge was switched on.
+        late: the library was imported before the bridge was enabled.
         """
         if library == torch_tensorrt.LIBRARY:
             self._undo.append(

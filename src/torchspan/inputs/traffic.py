@@ -83,7 +83,7 @@ class Follower(Protocol):
 
 @dataclass(slots=True)
 class TrafficCounts:
-    """What became of the calls of one module.
+    """What happened to the calls of one module.
 
     calls: counted. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
     counted, because they did not fit the signature, came from a tracer, had too many arguments, or torchspan failed.
@@ -192,7 +192,7 @@ class Traffic:
             return tuple(parts)
 
     def _part(self, value: Any) -> Hashable:
-        """What an argument that is no plain tensor adds to the key."""
+        """What an argument that is not a plain tensor adds to the key."""
         kind = id(type(value))
         if kind in _WITHOUT_PARTS:
             return kind
@@ -287,7 +287,7 @@ class Traffic:
     def _failed(self) -> None:
         self._skip("errors")
         if self._counts.errors == 1:
-            log_failure("%s failed; the program goes on.", "The observation of a module's inputs")
+            log_failure("%s failed; the program continues.", "The observation of a module's inputs")
 
     # --- what was counted --------------------------------------------------------------------------------------------
     def snapshot(self) -> TrafficSnapshot:

@@ -95,7 +95,7 @@ PARSER_ERROR = Attribute(
 PARSER_FAILED_OPERATORS = Attribute(
     "tensorrt.parser.failed_operators",
     "string[]",
-    "ONNX operators that the parser's errors are about (at most 20).",
+    "ONNX operators that the parser's errors concern (at most 20).",
     phase.PARSE,
     kind=OnnxOperator(),
 )
