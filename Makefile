@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs bench test-versions clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs site bench test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -52,9 +52,15 @@ types: setup  ## type check, strict
 docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_semantic_conventions.py
 	@$(BIN)/python tools/generate_privacy_page.py
-	@$(BIN)/python tools/generate_settings_table.py
+	@$(BIN)/python tools/generate_settings_page.py
+	@$(BIN)/python tools/generate_metrics_page.py
+	@$(BIN)/python tools/generate_cli_page.py
 	@$(BIN)/python tools/generate_dashboards.py
 	@$(BIN)/python tools/generate_kubernetes.py
+	@$(BIN)/python tools/generate_architecture.py
+
+site: setup  ## the documentation as a site, in .site/html; fails for a broken link (needs Python 3.11)
+	@$(BIN)/python tools/build_site.py
 
 bench: setup  ## what tracing costs, figure beside target
 	@$(BIN)/python benchmarks
@@ -62,6 +68,9 @@ bench: setup  ## what tracing costs, figure beside target
 test-versions: setup  ## the tests on older Torch-TensorRT, oldest OpenTelemetry and other Pythons (15 GB in .venvs); ONLY="2.13 2.12": these rows; TESTS=tests/dynamo: these tests
 	@$(BIN)/python tools/test_versions.py $(ONLY) $(TESTS)
 
+release-check: setup  ## build the package, check its metadata, use it in an empty environment; STEPS="build metadata": these steps
+	@$(BIN)/python tools/release_check.py $(STEPS)
+
 clean:  ## remove what the above made, .venv and .venvs included
-	rm -rf .venv .venvs .bench .coverage* .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venvs dist .bench .site .cache .coverage* .mypy_cache .ruff_cache .pytest_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

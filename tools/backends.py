@@ -139,6 +139,19 @@ class Collector(GoProgram):
         return super().make(folder, run)
 
 
+class Browser(Program):
+    """Chromium, whatever its file is called, for tests that look at the site."""
+
+    FILES = ("chromium", "chromium-browser", "google-chrome")
+
+    @property
+    def how_to_get(self):
+        return f"install Chromium, or {self.variable}=/path/to/chromium"
+
+    def built(self):
+        return next(filter(None, map(shutil.which, self.FILES)), None)
+
+
 _PROMETHEUS = "github.com/prometheus/prometheus/cmd"
 BACKENDS = (
     Collector("otelcol-torchspan", DISTRIBUTION, 5, ".", tags="grpcnotrace"),
@@ -147,6 +160,7 @@ BACKENDS = (
     GoProgram("promtool", WRAPPERS / "prometheus", 1, f"{_PROMETHEUS}/promtool", tags="netgo,remove_all_sd"),
     Program("tempo"),
     Schemas("operator-crds"),
+    Browser("chromium"),
 )
 BY_NAME = {each.name: each for each in BACKENDS}
 
@@ -172,7 +186,7 @@ def cache():
 
 
 def build(program, say=print):
-    """Build a program where it is not there. say: called with each line of progress. Raises BuildError."""
+    """Build a program where it is missing. say: called with each line of progress. Raises BuildError."""
     target = program.target()
     if target.exists():
         return

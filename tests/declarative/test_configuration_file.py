@@ -146,7 +146,7 @@ def test_the_file_of_the_readme_sets_resource_sampler_ids_and_options(started):
     assert len(ran.spans) < 35  # of the program's own 20 one in ten
 
 
-def test_a_file_without_the_package_that_reads_it_is_said_and_the_program_runs_on_without_an_sdk(started, tmp_path):
+def test_a_file_without_its_package_is_reported_and_the_program_runs_on_without_an_sdk(started, tmp_path):
     ran = started(NODE + OPTIONS, python=python_without(tmp_path / "python", "opentelemetry.configuration"))
 
     assert (ran.active, ran.names) == ({}, [])

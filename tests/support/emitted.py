@@ -57,15 +57,21 @@ class Emitted(SpanExporter):
 
     def export(self, spans):
         for span in spans:
+            events = [(each.name, each.attributes) for each in span.events]
             if span.instrumentation_scope.name != semconv.SCOPE_NAME:
                 for key, value in span.attributes.items():
                     self._add("user_attribute", key=key, type=_type_in_table(key, value))
+                self._add_attributes("a user's span", [each for each in events if each[0].startswith("torchspan.")])
                 continue
             self._add("span", name=span.name)
-            for event, attributes in [(None, span.attributes), *((each.name, each.attributes) for each in span.events)]:
-                for key, value in attributes.items():
-                    self._add("attribute", span=span.name, event=event, key=key, type=_type_in_table(key, value))
+            self._add_attributes(span.name, [(None, span.attributes), *events])
         return SpanExportResult.SUCCESS
+
+    def _add_attributes(self, span, places):
+        """places: the name of an event, None for the span itself, with the attributes there."""
+        for event, attributes in places:
+            for key, value in attributes.items():
+                self._add("attribute", span=span, event=event, key=key, type=_type_in_table(key, value))
 
     def add_file(self, spans):
         """Write what spans of a file of `torchspan run` are, with the attributes that their resources have there.

@@ -74,6 +74,7 @@ def test_each_program_has_a_variable_that_names_another():
         "promtool": "TORCHSPAN_TEST_PROMTOOL",
         "tempo": "TORCHSPAN_TEST_TEMPO",
         "operator-crds": "TORCHSPAN_TEST_OPERATOR",
+        "chromium": "TORCHSPAN_TEST_CHROMIUM",
     }
 
 
@@ -184,6 +185,13 @@ def test_the_collectors_main_package_is_generated_and_its_modules_are_those_of_t
     assert "main.go" in Path(f"{calls}.files").read_text().split()
 
 
+@pytest.mark.parametrize("file", ["chromium", "chromium-browser", "google-chrome"])
+def test_chromium_is_found_under_each_of_its_names(tmp_path, file):
+    assert BY_NAME["chromium"].found() is None
+    on_path = program(tmp_path / "bin" / file)
+    assert BY_NAME["chromium"].found() == on_path
+
+
 def test_a_program_that_is_found_elsewhere_is_not_built(calls, tmp_path, capsys):
     on_path = program(tmp_path / "bin" / "prometheus")
     assert backends.main(["prometheus"]) == 0
@@ -207,6 +215,7 @@ def test_without_go_it_is_said_what_to_install_or_to_name_and_the_status_is_1(ca
     assert said.out == (
         "tempo: not here; TORCHSPAN_TEST_TEMPO=/path/to/tempo, or the address of one that runs\n"
         "operator-crds: not here; TORCHSPAN_TEST_OPERATOR=/path/to/opentelemetry-operator/config/crd/bases\n"
+        "chromium: not here; install Chromium, or TORCHSPAN_TEST_CHROMIUM=/path/to/chromium\n"
     )
 
 

@@ -8,6 +8,8 @@ import pytest
 
 import contract
 from suite_run import SuiteRun
+from support import run_log
+from support.emitted import Emitted
 
 LONG = "Seconds that it took."
 
@@ -275,3 +277,17 @@ def test_an_attribute_of_a_resource_must_be_of_its_type_and_on_no_span(run, tabl
 def test_an_attribute_of_a_resource_that_was_never_emitted_is_named(run, tables):
     run.rows["resource_attribute"] = []
     assert list(contract.never_emitted(run, tables)) == ["attribute a.process"]
+
+
+def test_torchspans_events_on_a_users_span_are_compared_and_the_users_own_are_not(
+    tmp_path, monkeypatch, exporter, tracer
+):
+    with tracer.start_as_current_span("request") as span:
+        span.add_event("torchspan.input", {"torchspan.input.count": 3})
+        span.add_event("checkout", {"cart.size": 2})
+    monkeypatch.setenv(run_log.VARIABLE, str(tmp_path))
+    Emitted().export(exporter.get_finished_spans())
+    run = SuiteRun.read(tmp_path)
+    assert run["attribute"] == [
+        {"span": "a user's span", "event": "torchspan.input", "key": "torchspan.input.count", "type": "int"}
+    ]

@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the Makefile calls: generated documents are current, and pip's configuration reaches uv."""
 
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import generate_cli_page
+import generate_metrics_page
 import generate_privacy_page
 import generate_semantic_conventions
-import generate_settings_table
+import generate_settings_page
 import pip_config_for_uv
 import what_is_missing
-from torchspan import semconv
+from torchspan import _settings, cli, environment_variables, semconv
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,25 +53,41 @@ def test_the_check_fails_for_a_privacy_page_that_is_not_current(tmp_path, monkey
     assert generate_privacy_page.main(["--check"]) == 0
 
 
-def test_the_table_of_settings_is_what_its_rows_say():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert text == generate_settings_table.document(text), "write it with: make docs"
+@pytest.mark.parametrize("page", [generate_settings_page, generate_metrics_page, generate_cli_page])
+def test_a_page_of_the_reference_is_what_its_sources_say(page):
+    assert page.FILE.read_text(encoding="utf-8") == page.document(), "write it with: make docs"
 
 
-def test_the_check_fails_for_a_table_of_settings_that_is_not_current(tmp_path, monkeypatch, capsys):
-    file = tmp_path / "README.md"
-    markers = generate_settings_table.BEGIN + "| old |\n" + generate_settings_table.END
-    file.write_text(f"# Title\n\n{markers}\nAfter it.\n", encoding="utf-8")
-    monkeypatch.setattr(generate_settings_table, "FILE", file)
+@pytest.mark.parametrize("page", [generate_settings_page, generate_metrics_page, generate_cli_page])
+def test_the_check_fails_for_a_page_of_the_reference_that_is_not_current(page, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(page, "FILE", tmp_path / "page.md")
 
-    assert generate_settings_table.main(["--check"]) == 1
-    assert "make docs" in capsys.readouterr().err
-    assert generate_settings_table.main([]) == 0
-    assert generate_settings_table.main(["--check"]) == 0
-    text = file.read_text(encoding="utf-8")
-    assert (text.startswith("# Title\n\n"), text.endswith("\nAfter it.\n")) == (True, True)
-    assert "| `TORCHSPAN_DETAIL` | `detail` | `stages`, `passes` | `stages` |" in text
-    assert "| old |" not in text
+    assert page.main(["--check"]) == 1
+    assert "page.md is not what its sources say; write it with: make docs" in capsys.readouterr().err
+    assert page.main([]) == 0
+    assert page.main(["--check"]) == 0
+
+
+def test_the_page_of_settings_has_every_argument_and_variable():
+    text = generate_settings_page.document()
+    assert "| `detail`<br>`torchspan run --detail` | `TORCHSPAN_DETAIL` | `stages`, `passes` | `stages` |" in text
+    assert [each for each in _settings.SETTINGS if f"`{each.name}`" not in text] == []
+    assert [name for name in vars(environment_variables) if name.isupper() and f"`{name}`" not in text] == []
+
+
+def test_the_page_of_metrics_has_every_metric_with_its_unit():
+    text = generate_metrics_page.document()
+    assert "| `torch_tensorrt.compile.duration` | histogram | `s` |" in text
+    assert [each for each in semconv.METRICS if f"| `{each}` |" not in text] == []
+
+
+def test_the_page_of_the_command_line_has_every_command_with_its_options():
+    text = generate_cli_page.document()
+    assert re.findall(r"^## torchspan (.*)", text, re.MULTILINE) == list(cli.COMMANDS)
+    assert "torchspan show [options] FILE..." in text
+    assert "| `--detail {stages,passes}` | stages: the stages of a compilation." in text
+    assert "else torchspan-&lt;time&gt;-&lt;pid&gt;.jsonl here" in text
+    assert generate_cli_page.cell("a | b\n  c") == "a \\| b c"
 
 
 def test_of_pips_configuration_the_environment_wins_then_the_install_section():
@@ -134,7 +153,7 @@ def test_uv_and_an_index_with_a_shell_character_in_it():
     assert out.splitlines() == ["https://u:p$w'd@a.example/simple", "--no-index"]
 
 
-def test_without_an_index_uv_gets_the_option_that_says_so():
+def test_without_an_index_uv_gets_the_option_for_it():
     assert pip_config_for_uv.uv_options({"no-index": "true"}) == ["--no-index"]
     assert pip_config_for_uv.uv_options({}) == []
 

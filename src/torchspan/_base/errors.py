@@ -21,7 +21,7 @@ FAILED: Any = object()
 """What stands for the result of an observer that has none."""
 
 FAILURES_BEFORE_DISABLING = 3
-"""An observer that failed this often is not called again: it would go on failing, and cost time."""
+"""An observer that failed this often is not called again: it would continue failing, and cost time."""
 
 NAMES_LIMIT = 1_000
 """Names whose failures a `Guard` counts; beyond that the one that failed longest ago is forgotten."""
@@ -104,7 +104,7 @@ class Guard:
         except Exception:
             count = self._count_failure(name)
             if count == 1:
-                log_failure("%s failed; the program goes on, with less telemetry.", name)
+                log_failure("%s failed; the program continues, with less telemetry.", name)
             _log_disabled(name, count, FAILURES_BEFORE_DISABLING)
             return FAILED
 
@@ -177,7 +177,7 @@ class CallbackGuard:
             function(*args)
         except Exception as error:
             _log_traceback(callback, policy.level)
-            if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
+            if policy.rethrow:  # not counted: under another policy, later, it would be skipped silently
                 return error
             _log_disabled(callback.name, self._count_failure(callback), limit)
         return None
@@ -191,7 +191,7 @@ class CallbackGuard:
 
 def _log_traceback(callback: Guarded, level: int) -> None:
     """Log the exception that is being handled, which a callback of the user raised."""
-    logger.log(level, "%s failed; the program goes on.", callback.name, exc_info=True)
+    logger.log(level, "%s failed; the program continues.", callback.name, exc_info=True)
 
 
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
@@ -199,7 +199,7 @@ def _warn_of_first(callback: Guarded, function: object, error: Exception) -> Non
 
     place = source_places.of_failure(error, function)
     logger.warning(
-        "%s failed: %s%s. The program goes on. %d more and it is disabled. Its traceback is logged at INFO.",
+        "%s failed: %s%s. The program continues. %d more and it is disabled. Its traceback is logged at INFO.",
         callback.name,
         kind_of(error),
         f" in {place}" if place else "",

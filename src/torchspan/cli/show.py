@@ -6,10 +6,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
 from torchspan.cli._command import CommandError
+from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, printable
 from torchspan.cli._what_leaves import Listing
 from torchspan.cli.waterfall import Scene, answers, overview, printable_spans, program, waterfall
@@ -39,19 +41,35 @@ class ShowCommand:
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--trace", metavar="ID", help="only the trace whose id starts with this")
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
+        parser.add_argument("--svg", metavar="FILE", help="draw into this SVG file, as wide as the terminal or COLUMNS")
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
         if arguments.what_leaves:
+            if arguments.svg:
+                raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
             return _list(paths)
         file = _read(paths, read)
         if not file.spans:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.spans, arguments.trace, paths) if arguments.trace else file.spans
-        write_traces(spans, Terminal(sys.stdout), limit=None if arguments.trace else MOST_TRACES)
-        sys.stdout.flush()
+        limit = None if arguments.trace else MOST_TRACES
+        if arguments.svg:
+            _draw(spans, arguments.svg, limit)
+        else:
+            write_traces(spans, Terminal(sys.stdout), limit=limit)
+            sys.stdout.flush()
         write_problems(file)
         return 1 if file.unread else 0
+
+
+def _draw(spans: Iterable[Span], file: str, limit: int | None) -> None:
+    picture = Picture(Terminal(sys.stdout).width)
+    write_traces(spans, picture, limit=limit)
+    try:
+        Path(file).write_text(picture.svg("Waterfall of a trace, drawn by torchspan"), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}; name another file", 2) from None
 
 
 def _list(paths: Sequence[str]) -> int:
@@ -65,7 +83,7 @@ def _list(paths: Sequence[str]) -> int:
     return 1 if file.unread or listing.rejected else 0
 
 
-def write_traces(spans: Iterable[Span], terminal: Terminal, *, limit: int | None) -> None:
+def write_traces(spans: Iterable[Span], terminal: Terminal | Picture, *, limit: int | None) -> None:
     """Draw the traces in order of their start, an empty line between them; beyond `limit` only those that tell most.
 
     The traces of one `torchspan run` stand below a drawing of the whole program.
@@ -105,7 +123,7 @@ def _drawings(
 def _is_more(member: Trace) -> bool:
     """Whether a waterfall of it says more than its line in the drawing of the program.
 
-    An import is told by its time, whatever else it imports.
+    An import is reported with its whole time, further imports included.
     """
     if all(node.span.name == phase.IMPORT.name for node in member.nodes()):
         return False

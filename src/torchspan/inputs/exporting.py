@@ -89,7 +89,7 @@ class _Taken:
 
 
 def _taken(program: Any, profile: InputProfile) -> list[_Taken | None]:
-    """What the program takes, in its order; None where it is no tensor."""
+    """What the program takes, in its order; None where it is not a tensor."""
     from torch.export.graph_signature import InputKind
 
     tensors = {each.path: each for each in profile}

@@ -19,8 +19,8 @@ class Finding:
     """Something about the observed calls that hinders an export or an engine, or changes from call to call.
 
     Attributes:
-        kind: What it is about, such as `dtype`.
-        path: The argument, or the place in it, such as `past[0][1]`; empty where it is about calls as a whole.
+        kind: What it concerns, such as `dtype`.
+        path: The argument, or the place in it, such as `past[0][1]`; empty where it concerns calls as a whole.
         message: What was observed, and what to do.
     """
 

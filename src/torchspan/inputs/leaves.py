@@ -41,7 +41,7 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a string, a flag, a `torch.dtype` or the like: it becomes a part of an exported program.
+    """A number, a string, a flag, a `torch.dtype` or similar: it becomes a part of an exported program.
 
     The value stays in the process that observed it.
 
@@ -80,11 +80,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An object that torchspan cannot look into.
+    """An object that torchspan cannot inspect.
 
     Attributes:
         kind: Its class.
-        reason: Why torchspan cannot look into it, as a part of a sentence.
+        reason: Why torchspan does not read it, as a part of a sentence.
     """
 
     kind: type

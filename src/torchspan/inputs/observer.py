@@ -445,7 +445,7 @@ class InputObserver:
         kept and outputs are not written.
 
         Args:
-            file: Where it is written: for its owner alone, and as a whole, in the place of a file of this name. Default:
+            file: Where it is written: for its owner alone, and as a whole, in place of a file of this name. Default:
                 nowhere.
             values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
                 keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them a constant has its
@@ -514,7 +514,7 @@ class InputObserver:
         """A new observer with the calls of this one and of others, such as those of several processes.
 
         Counts, shapes and ranges add up exactly, in any order. Where one of them has no values (see `to_json`), the new one has
-        none. Single calls and kept tensors are not taken along.
+        none. Single calls and kept tensors are left out.
 
         Args:
             *others: Observers of the same method of the same class.

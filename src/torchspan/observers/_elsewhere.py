@@ -52,15 +52,15 @@ class _Observed(Observation):
             return
         with REGISTRY.changing():
             patches, self._patches = self._patches, None
-            _GOING_ON.discard(self)
-            patches.undo(above=[each._patches for each in _GOING_ON if each._patches is not None])
+            _ACTIVE.discard(self)
+            patches.undo(above=[each._patches for each in _ACTIVE if each._patches is not None])
             self._observed._torchspan_site.ended()
 
 
 _NEVER_FIRED = CallableObservers(pre=Observer("pre"), post=Observer("post"))
 """Returned in code that Dynamo traces, which observes nothing."""
 
-_GOING_ON: weakref.WeakSet[_Observed] = weakref.WeakSet()
+_ACTIVE: weakref.WeakSet[_Observed] = weakref.WeakSet()
 """A later one of the same function lies over an earlier one, which may end first."""
 
 
@@ -111,7 +111,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         except (TypeError, AttributeError) as error:
             raise TypeError(f"{target} cannot be observed: {error}") from error
         observation = _Observed(made[0], patches)
-        _GOING_ON.add(observation)
+        _ACTIVE.add(observation)
     return observation
 
 

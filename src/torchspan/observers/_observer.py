@@ -132,7 +132,7 @@ class Observer(Generic[C]):
     def observe(self, *args: Any, **kwargs: Any) -> None:
         """Call the callbacks. While there are none, this is one test.
 
-        Exceptions of callbacks are raised only where an `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, says so.
+        Exceptions of callbacks are raised only where an `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, requests it.
 
         Args:
             *args: Positional arguments of the callbacks.

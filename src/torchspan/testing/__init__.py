@@ -53,7 +53,7 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     initialised.
 
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already, and is not imported by this, but,
-    where it is installed, by the import of TensorRT that follows. A second call changes nothing but `engine_dir`.
+    where it is installed, by the import of TensorRT that follows. A second call changes only `engine_dir`.
 
     A call for which there is no replacement raises `NeedsGpuError` from then on. For an engine that was not built here,
     `deserialize_cuda_engine` returns None and logs an error, as TensorRT does for an engine that it cannot read.
@@ -72,7 +72,7 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     """
     if engine_dir is not None and not isinstance(engine_dir, (str, os.PathLike)):
         raise TypeError(f"engine_dir must be a path, a str or an os.PathLike, not {engine_dir!r}")
-    _switch.switch_on(engine_dir)
+    _switch.enable(engine_dir)
 
 
 def is_without_gpu() -> bool:

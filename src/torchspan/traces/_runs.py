@@ -52,7 +52,7 @@ def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
         traces: The traces, such as `read(path).traces`.
 
     Returns:
-        The traces in order, with one `Run` in the place of all that belong to it.
+        The traces in order, with one `Run` in place of all that belong to it.
     """
     every = list(traces)
     runs = {run_id: Run(node.span) for run_id, node in _run_nodes(every).items()}

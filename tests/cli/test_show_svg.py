@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torchspan show --svg`: the drawing of the terminal as a picture for documents."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from torchspan.cli import _svg
+from torchspan.cli._svg import Picture
+from torchspan.cli._terminal import Style
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawn(*lines, width=40):
+    """The shapes of a picture, without its background."""
+    picture = Picture(width)
+    picture.write([*lines])
+    root = ET.fromstring(picture.svg("a picture"))
+    return [each for each in root if each.tag in {f"{SVG}text", f"{SVG}rect", f"{SVG}path"}][1:]
+
+
+@pytest.fixture
+def file(recording):
+    main = recording.span("main", 0, 2000, scope="app")
+    recording.span("prepare <&> load", 100, 1900, parent=main, scope="app")
+    return recording.path
+
+
+def test_every_word_of_the_waterfall_is_in_the_picture(file, torchspan, tmp_path):
+    _, shown, _ = torchspan("show", file)
+    assert torchspan("show", file, "--svg", tmp_path / "a.svg") == (0, "", "")
+
+    root = ET.fromstring((tmp_path / "a.svg").read_text(encoding="utf-8"))
+    words = " ".join(each.text for each in root.iter(f"{SVG}text")).split()
+    assert words == [word for word in shown.split() if not set(word) <= set("├└─│█▏░")]
+    assert "<&>" in words
+
+
+def test_text_is_stretched_to_its_columns():
+    (text,) = drawn([("  name", Style.STRONG)])
+    assert text.attrib == {
+        "class": "strong",
+        "x": "30",
+        "y": "27",
+        "textLength": "32",
+        "lengthAdjust": "spacingAndGlyphs",
+    }
+
+
+def test_characters_of_two_columns_take_two():
+    wide, next_to_it = drawn([("模型", Style.PLAIN), ("x", Style.PLAIN)])
+    assert (wide.attrib["textLength"], next_to_it.attrib["x"]) == ("32", "46")
+
+
+def test_a_bar_is_a_rectangle_as_long_as_its_columns():
+    (bar,) = drawn([("    ", Style.PLAIN), ("███ ", Style.BAR)])
+    assert bar.attrib == {"class": "bar", "x": "46", "y": "17", "width": "24", "height": "12"}
+
+
+def test_a_bar_of_less_than_a_column_is_a_thin_line():
+    (bar,) = drawn([("▏", Style.STAND_IN)])
+    assert (bar.attrib["class"], bar.attrib["width"]) == ("stand_in", "2")
+
+
+def test_the_lines_of_the_tree_meet():
+    trunk, branch, last = drawn([("│  ", Style.DIM)], [("├─ ", Style.DIM)], [("└─ ", Style.DIM)])
+    assert trunk.attrib["d"] == "M18,14V32"
+    assert branch.attrib["d"] == "M18,32V50M18,41H30"
+    assert last.attrib["d"] == "M18,50V59H30"
+
+
+def test_the_picture_refers_to_nothing_outside_of_it(file, torchspan, tmp_path):
+    torchspan("show", file, "--svg", tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    text = text.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    assert [
+        word for word in ("http", "url(", "@import", "@font-face", "href", "<script", "<image") if word in text
+    ] == []
+
+
+def luminance(colour):
+    """Relative luminance, as https://www.w3.org/TR/WCAG22/#dfn-relative-luminance defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+@pytest.mark.parametrize("palette", [_svg.LIGHT, _svg.DARK], ids=["light", "dark"])
+@pytest.mark.parametrize("role", ["plain", "dim", "bar", "fallback", "error"])
+def test_texts_are_readable_on_the_background(palette, role):
+    dark, light = sorted([luminance(palette[role]), luminance(palette["background"])])
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def test_strings_cannot_be_listed_in_a_picture(file, torchspan, tmp_path):
+    status, _, err = torchspan("show", file, "--what-leaves", "--svg", tmp_path / "a.svg")
+    assert status == 2
+    assert "--svg draws traces and --what-leaves lists strings; leave out one of them" in err
+    assert not (tmp_path / "a.svg").exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(file, torchspan, tmp_path):
+    status, _, err = torchspan("show", file, "--svg", tmp_path)
+    assert status == 2
+    assert f"cannot write {tmp_path}: Is a directory; name another file" in err

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tutorials and how-to guides do what they say: their programs run as printed, and print what is below them."""
+
+import pytest
+
+from support import pages
+
+SHARED = ("README.md", "docs/tutorial/first-trace.md")
+"""Pages whose files the other pages go on with."""
+
+PAGES = {
+    str(path.relative_to(pages.ROOT)): pages.blocks(path.read_text(encoding="utf-8"))
+    for folder in ("tutorial", "how-to")
+    for path in sorted((pages.ROOT / "docs" / folder).glob("*.md"))
+}
+RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in each.marks for each in page)}
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """Follows all pages in one folder, so that they share programs, and the trace of the same program."""
+    followed = pages.Reader(tmp_path_factory.mktemp("pages"), pages.environment())
+    for shared in SHARED:
+        if (pages.ROOT / shared).exists():
+            followed.save(pages.read(shared))
+    for page in RUN.values():
+        followed.save(page)
+    return followed
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_every_program_has_a_mark(name):
+    assert pages.unmarked(RUN[name]) == []
+
+
+@pytest.mark.parametrize("name", RUN)
+def test_the_programs_run_and_print_what_is_below_them(name, reader):
+    for block in RUN[name]:
+        if "run" in block.marks:
+            reader.run(block)
+    for block, below in pages.outputs(RUN[name]):
+        printed = reader.run(block)
+        left_out = pages.missing(below.text, printed)
+        assert left_out is None, f"line {below.line}: {left_out!r}\n{printed.out}\n{printed.err}"
+
+
+PRINTED = pages.Printed(
+    "trace 0123456789abcdef0123456789abcdef · 47 spans\n├─ compile  ███   2.77 s\n│  8 of 9 ops\n└─ run  █  12 µs\n",
+    "warning\n",
+)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "├─ compile  █  3.1 ms\n└─ run  ▏ 1 s\n",
+        "│  7 of 9 …\n",
+        "trace fedcba9876543210fedcba9876543210 · 50 spans\n",
+        "warning\n",
+        "",
+    ],
+    ids=["lines left out", "the rest of a line left out", "other figures", "the other stream", "nothing"],
+)
+def test_output_may_be_trimmed_and_have_other_figures(shown):
+    assert pages.missing(shown, PRINTED) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "line"),
+    [
+        ("├─ build  █  3.1 ms\n", "├─ build  █  3.1 ms"),
+        ("└─ run  █  1 µs\n├─ compile  █  2 s\n", "├─ compile  █  2 s"),
+        ("│  8 of 9\n", "│  8 of 9"),
+        ("│  8 of 9 ops\nwarning\n", "warning"),
+    ],
+    ids=["another name", "another order", "a shorter line", "lines of both streams"],
+)
+def test_a_line_that_was_not_printed_is_found(shown, line):
+    assert pages.missing(shown, PRINTED) == line
+
+
+def test_a_program_that_ends_with_another_status_than_the_page_promises_fails(tmp_path):
+    reader = pages.Reader(tmp_path, pages.environment())
+    assert reader.run(pages.Block(1, "shell", ("run", "status=3"), "echo out; exit 3\n")).out == "out\n"
+    with pytest.raises(AssertionError, match="line 7 ended with 1\nno"):
+        reader.run(pages.Block(7, "python", ("run",), "raise SystemExit('no')\n"))
+
+
+def test_a_block_that_two_pages_have_runs_once(tmp_path):
+    reader = pages.Reader(tmp_path, pages.environment())
+    for line in (1, 90):
+        reader.run(pages.Block(line, "shell", ("run",), "echo once >> log\n"))
+    assert (tmp_path / "log").read_text() == "once\n"
+
+
+def test_a_file_with_another_text_on_another_page_fails(tmp_path):
+    reader = pages.Reader(tmp_path, pages.environment())
+    reader.save([pages.Block(1, "python", ("file=app.py",), "one\n")])
+    with pytest.raises(AssertionError, match=r"app\.py has another text on another page"):
+        reader.save([pages.Block(1, "python", ("file=app.py",), "two\n")])
+
+
+def test_an_output_belongs_to_the_last_block_that_ran_before_it():
+    page = pages.blocks(
+        "```shell run\none\n```\n```python file=a.py\n```\n```text output\n1\n```\n```shell run\ntwo\n```\n```text output\n2\n```\n"
+    )
+    assert [(ran.text, below.text) for ran, below in pages.outputs(page)] == [("one\n", "1\n"), ("two\n", "2\n")]
+
+
+def test_a_program_that_a_signal_ends_has_the_status_that_its_reader_sees(tmp_path):
+    reader = pages.Reader(tmp_path, pages.environment())
+    reader.run(pages.Block(1, "shell", ("run", "status=139"), "kill -SEGV $$\n"))
+    reader.run(pages.Block(1, "shell", ("run", "status=139"), "bash -c 'kill -SEGV $$' || exit $?\n"))

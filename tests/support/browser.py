@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A headless Chromium with one page, over the DevTools protocol on the loopback interface.
+
+The test is marked `needs("chromium")`. The browser has an empty profile and sends nothing by itself.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+
+import websocket
+
+from support.needs import program
+
+OPTIONS = (
+    "--headless",
+    "--no-sandbox",  # tests may run as root, for whom Chromium refuses to start with it
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-dev-shm-usage",
+    "--disable-sync",
+    "--no-first-run",
+    "--remote-debugging-port=0",
+)
+LIMIT_S = 60
+EVERY_ELEMENT = """
+const every = (root) => [...root.querySelectorAll("*")].flatMap(
+  (each) => each.shadowRoot ? [each, ...every(each.shadowRoot)] : [each]);
+"""
+"""`every(document)`: the elements of a page, those of shadow trees as well."""
+
+
+class Browser:
+    """A context manager. requested: the addresses that the page asked for. errors: what it reported or threw."""
+
+    def __init__(self):
+        self.requested, self.errors = [], []
+        self._number = 0
+
+    def __enter__(self):
+        self._profile = tempfile.mkdtemp(prefix="torchspan-browser-")
+        command = [program("chromium"), *OPTIONS, f"--user-data-dir={self._profile}", "about:blank"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        )
+        lines = iter(self._process.stderr)
+        found = next(filter(None, (re.search(r"DevTools listening on (ws://\S+)", line) for line in lines)), None)
+        assert found, f"Chromium ended with {self._process.wait()} before it could be driven"
+        self._socket = websocket.create_connection(found[1], suppress_origin=True, timeout=LIMIT_S)
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Network", "Runtime", "Log"):
+            self._call(f"{domain}.enable")
+        return self
+
+    def __exit__(self, *_):
+        self._socket.close()
+        self._process.terminate()
+        self._process.communicate()
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+    def open(self, address):
+        """Load the page and wait until all of it is there."""
+        self._call("Page.navigate", url=address)
+        self.wait_for(f"location.href.startsWith({json.dumps(address)}) && document.readyState === 'complete'")
+
+    def type(self, text):
+        """Type into the element that has the focus."""
+        self._call("Input.insertText", text=text)
+
+    def evaluate(self, expression):
+        """The value of a JavaScript expression."""
+        answer = self._call("Runtime.evaluate", expression=f"{{ {EVERY_ELEMENT} {expression} }}", returnByValue=True)
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def wait_for(self, expression):
+        """Evaluate until the value counts as true, and return it."""
+        end = time.monotonic() + LIMIT_S
+        while not (value := self.evaluate(expression)):
+            assert time.monotonic() < end, f"not within {LIMIT_S} s: {expression}"
+            time.sleep(0.05)
+        return value
+
+    def _call(self, method, **parameters):
+        self._number += 1
+        session = {"sessionId": self._session} if hasattr(self, "_session") else {}
+        self._socket.send(json.dumps({"id": self._number, "method": method, "params": parameters, **session}))
+        while (message := json.loads(self._socket.recv())).get("id") != self._number:
+            self._noted(message.get("method"), message.get("params"))
+        assert "error" not in message, message
+        return message["result"]
+
+    def _noted(self, event, parameters):
+        if event == "Network.requestWillBeSent":
+            self.requested.append(parameters["request"]["url"])
+        elif event == "Runtime.exceptionThrown":
+            self.errors.append(parameters["exceptionDetails"])
+        elif event == "Log.entryAdded" and parameters["entry"]["level"] == "error":
+            self.errors.append(parameters["entry"]["text"])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`make release-check`: what is built, and what a release may not go out with."""
+
+import tarfile
+import zipfile
+
+import pytest
+
+import release_check
+from release_check import CheckError, check_changes
+
+CHANGES = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2027-01-31\n\n- A new thing.\n"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder of a fresh build, and what the steps printed about it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(release_check, "DIST", tmp_path_factory.mktemp("dist"))
+        assert release_check.main(["build"]) == 0
+        yield release_check.DIST
+
+
+def test_both_distributions_are_built_and_their_metadata_are_accepted(built, capsys):
+    assert release_check.main(["metadata"]) == 0
+    assert capsys.readouterr().out.startswith("passed  metadata  version ")
+    assert sorted(path.suffix for path in built.iterdir()) == [".gz", ".whl"]
+
+
+def test_both_distributions_have_the_license_and_the_notice(built):
+    (wheel,), (sdist,) = built.glob("*.whl"), built.glob("*.tar.gz")
+    with zipfile.ZipFile(wheel) as archive:
+        assert {name.rpartition("/")[2] for name in archive.namelist()} >= {
+            "LICENSE",
+            "NOTICE",
+            "py.typed",
+            "entry_points.txt",
+        }
+    with tarfile.open(sdist) as archive:
+        top = {name.split("/")[1] for name in archive.getnames()}
+    assert top >= {
+        "LICENSE",
+        "NOTICE",
+        "README.md",
+        "CHANGELOG.md",
+        "ARCHITECTURE.md",
+        "SECURITY.md",
+        "src",
+        "tests",
+        "docs",
+    }
+
+
+@pytest.mark.slow
+def test_the_demo_runs_from_the_wheel(built, capsys):
+    assert release_check.main(["demo"]) == 0, capsys.readouterr().err
+
+
+def test_a_version_with_a_dated_section_may_be_released():
+    check_changes(CHANGES, "0.2.0")
+
+
+@pytest.mark.parametrize("heading", ["## [0.2.0]", "## [0.2.0] - soon", "## [0.1.9] - 2027-01-31"])
+def test_a_version_without_a_dated_section_is_refused(heading):
+    with pytest.raises(CheckError, match=r"no section “## \[0\.2\.0\] - YYYY-MM-DD”: write what changed, and the date"):
+        check_changes(CHANGES.replace("## [0.2.0] - 2027-01-31", heading), "0.2.0")
+
+
+def test_entries_that_are_left_below_unreleased_are_refused():
+    with pytest.raises(CheckError, match=r"move them to the section of 0\.2\.0"):
+        check_changes(CHANGES.replace("[Unreleased]\n", "[Unreleased]\n\n- Forgotten.\n"), "0.2.0")
+
+
+def test_a_step_without_a_build_says_which_step_to_run_first(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(release_check, "DIST", tmp_path)
+    assert release_check.main(["metadata"]) == 1
+    assert "dist/ has 0 files torchspan-*.tar.gz, expected 1: run the step build first" in capsys.readouterr().err
+
+
+def test_a_command_that_fails_is_named_with_what_it_printed(tmp_path):
+    with pytest.raises(CheckError, match=r"(?s)ended with status 3:\nwhy"):
+        release_check._run(["sh", "-c", "echo why; exit 3"])
+
+
+def test_nothing_of_the_checkout_is_on_the_path_of_a_command(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/a/checkout/src")
+    monkeypatch.setenv("TORCHSPAN_DETAIL", "passes")
+    assert release_check._run(["env"]).count("PYTHONPATH=") == release_check._run(["env"]).count("TORCHSPAN_") == 0
