@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
@@ -21,6 +21,14 @@ from torchspan.subscribers.recording import RECORDING, Recorder
 from torchspan.subscribers.registry import REGISTRY
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+D = TypeVar("D", bound="staticmethod[..., Any] | classmethod[Any, ..., Any]")
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -68,8 +76,8 @@ class CallableObservers:
             raise AttributeError(f"a pair of observers has no {name!r}, only pre and post{hint}")
 
 
-class ObservedCallable(Protocol):
-    """An observed function, which `make_observable` and `observe_function` make.
+class ObservedCallable(Protocol[P, R]):
+    """An observed function, which `observable` and `make_observable` make. It is called as the function is.
 
     Attributes:
         observers: The pair that fires before and after each call.
@@ -77,9 +85,18 @@ class ObservedCallable(Protocol):
     """
 
     observers: CallableObservers
-    orig_func: Callable[..., Any]
+    orig_func: Callable[P, R]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    if TYPE_CHECKING:  # a function in a class is a method
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(
+            self: ObservedCallable[Concatenate[S, Q], R], instance: S, owner: type | None = None, /
+        ) -> Callable[Q, R]: ...
 
 
 class Site:
@@ -180,10 +197,21 @@ class ObservedCall:
         return nullcontext()
 
 
+class _Decorator(Protocol):
+    """What `observable(policy=…)` returns."""
+
+    @overload
+    def __call__(self, function: D, /) -> D: ...  # type: ignore[overload-overlap]  # they are callable, too
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> ObservedCallable[P, R]: ...
+
+
 @overload
-def observable(function: F, /) -> F: ...
+def observable(function: D, /) -> D: ...  # type: ignore[overload-overlap]  # as in _Decorator
 @overload
-def observable(*, policy: ErrorPolicy | None = None) -> Callable[[F], F]: ...
+def observable(function: Callable[P, R], /) -> ObservedCallable[P, R]: ...
+@overload
+def observable(*, policy: ErrorPolicy | None = None) -> _Decorator: ...
 def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) -> Any:
     """Decorate a function with a pair of observers, `function.observers`, which fire at each call.
 
@@ -213,7 +241,7 @@ def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) ->
     return decorate if function is None else decorate(function)
 
 
-def make_observable(orig_func: Callable[..., Any], policy: ErrorPolicy | None = None) -> ObservedCallable:
+def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None) -> ObservedCallable[P, R]:
     """Make an observed form of a function. The function itself stays as it is.
 
     Args:
