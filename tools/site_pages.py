@@ -19,6 +19,7 @@ DOCS = "docs"
 REPOSITORY = "repository"
 """The folder of the site with the files that are not in docs/."""
 
+PICTURES = (".svg", ".png", ".jpg", ".gif", ".webp")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".sh": "bash"}
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
@@ -71,7 +72,7 @@ class Pages:
             link = functools.partial(self._link, file, links)
             text = rewritten(source.read_text(encoding="utf-8"), link)
             target.write_text(text, encoding="utf-8")
-        elif _is_below(file, DOCS):
+        elif _is_below(file, DOCS) or file.endswith(PICTURES):
             shutil.copyfile(source, target)
         else:
             target.write_text(_listed(file, source.read_text(encoding="utf-8")), encoding="utf-8")
@@ -101,7 +102,7 @@ def page_of(file, *, is_folder):
         return posixpath.relpath(file, DOCS)
     if is_folder:
         return posixpath.join(REPOSITORY, file, "index.md")
-    return posixpath.join(REPOSITORY, file if file.endswith(".md") else f"{file}.md")
+    return posixpath.join(REPOSITORY, file if file.endswith((".md", *PICTURES)) else f"{file}.md")
 
 
 def rewritten(text, link):
