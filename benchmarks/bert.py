@@ -6,7 +6,7 @@ import warnings
 
 
 def compiler():
-    """A function that compiles a BERT of two layers once; without a GPU the stand-in for one is switched on first."""
+    """A function that compiles a BERT of two layers once; without a GPU the stand-in for one is enabled first."""
     import torch
 
     import torchspan.testing

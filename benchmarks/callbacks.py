@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `record_function` costs, over the same call without it, beside what else could be put around a function.
+"""What `record_function` costs, over the same call without it, alongside what else could be put around a function.
 
 Everything in one run: the candidates take turns around an empty function, and of each the fastest round counts. Bare calls
 take turns with them and are taken off.
@@ -31,7 +31,7 @@ from torchspan.observers import Observer, observable
 IDLE_NS, UNSAMPLED_NS = 100, 150
 CROWD, CROWD_RATIO = 4_000, 1.2
 REACHED = ["function", "method", "@observable"]
-if sys.version_info >= (3, 11):  # before, a decorated generator has a frame of ours around it
+if sys.version_info >= (3, 11):  # before, a decorated generator has a frame of torchspan's around it
     REACHED.append("generator, exhausted")
 CALLS, ROUNDS = 1_000, 600
 
@@ -87,7 +87,7 @@ def exhausted(function):
     return lambda x: [each for each in function(x)]  # noqa: C416 - the loop is what is measured
 
 
-def with_ours(x):
+def with_torchspan(x):
     with record_function("range"):
         return x
 
@@ -157,7 +157,7 @@ def figures():
             awaited(gathered(async_generator)),
             awaited(gathered(record_function("a")(async_generator))),
         ),
-        "no callbacks: with record_function(…)": (bare, with_ours),
+        "no callbacks: with record_function(…)": (bare, with_torchspan),
         "no callbacks: @observable": (bare, observable()(bare)),
         "no callbacks: Torch-TensorRT's @observable": (bare, theirs(bare)),
         "an empty with statement (a class in Python)": (bare, with_nothing),
@@ -212,7 +212,7 @@ def a_pair_added_and_removed():
 
 
 def growth():
-    """(what, nanoseconds beside 1, nanoseconds beside `CROWD`): each of what must not depend on how many others there are."""
+    """(what, nanoseconds alongside 1, nanoseconds alongside `CROWD`): each of what must not depend on how many others there are."""
     for scope in ("context", "process"):
         fire, register = [], []
         for count in (1, CROWD):
@@ -238,10 +238,10 @@ def growth():
 
 def growth_rows():
     for what, alone_ns, crowded_ns in growth():
-        yield Row(f"{what}, beside 1", f"{alone_ns:.0f} ns", "", NO_TARGET)
+        yield Row(f"{what}, alongside 1", f"{alone_ns:.0f} ns", "", NO_TARGET)
         ratio = crowded_ns / alone_ns
         figure = f"{crowded_ns:.0f} ns, {ratio:.2f} of that"
-        yield Row(f"{what}, beside {CROWD:,}", figure, f"≤ {CROWD_RATIO}", ratio <= CROWD_RATIO)
+        yield Row(f"{what}, alongside {CROWD:,}", figure, f"≤ {CROWD_RATIO}", ratio <= CROWD_RATIO)
 
 
 def verdict(what, figure_ns, target_ns):

@@ -266,7 +266,7 @@ def _on_disk(name, measured, spans):
     bytes_ = sum(each.stat().st_blocks * 512 for each in (measured.folder / "queue").rglob("*") if each.is_file())
     size, room = measured.own("otelcol_exporter_queue_size"), measured.own("otelcol_exporter_queue_capacity")
     lost = measured.own("otelcol_exporter_enqueue_failed_spans")
-    figure = f"{bytes_ / spans:.0f} B a span; queue {size:,.0f} of {room:,.0f}, {lost:,.0f} spans had no room"
+    figure = f"{bytes_ / spans:.0f} B a span; queue {size:,.0f} of {room:,.0f}, {lost:,.0f} spans refused"
     return Row(f"{name}: {spans:,} spans, backend down", figure, "", NO_TARGET)
 
 

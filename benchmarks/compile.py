@@ -11,7 +11,7 @@ room for all others in its own chunk. The figure of a kind is the median of its 
 other kind, compilation by compilation, of the processor time of the thread that compiles.
 
 The target holds for a traced process over one that has imported the same packages and is not instrumented. Importing them costs
-something too, since each collection of garbage visits their objects; that figure is printed beside it. Noise is what two
+something too, since each collection of garbage visits their objects; that figure is printed alongside it. Noise is what two
 bare processes differ by, or what the medians of resampled ratios vary by, whichever is more.
 """
 
@@ -50,7 +50,7 @@ KINDS = {
 class Subject:
     """What is compiled.
 
-    what: for the title. module: has `compiler()`. options: what is switched on besides; with some, metrics are read as well.
+    what: for the title. module: has `compiler()`. options: what is enabled besides; with some, metrics are read as well.
     """
 
     what: str

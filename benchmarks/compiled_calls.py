@@ -2,7 +2,7 @@
 """What a call of compiled code costs more while torchspan counts it, or may record it: microseconds over the same call.
 
 Both calls take turns, and of each the fastest round counts. The graph is one operator on nine numbers and the backend is PyTorch
-itself: what is left is the call. What a hook takes alone is measured beside it, because a call takes a hundred times as long.
+itself: what is left is the call. What a hook takes alone is measured alongside it, because a call takes a hundred times as long.
 """
 
 import time
@@ -40,7 +40,7 @@ def disabled():
     return lambda: left_out(ONES)
 
 
-def switched_on(**options):
+def enabled(**options):
     """torchspan with providers that record; returns the instrumentor."""
     instrumentor = TorchspanInstrumentor()
     instrumentor.uninstrument() if instrumentor.is_instrumented_by_opentelemetry else None
@@ -85,7 +85,7 @@ def alone(what, hook, fits):
 
 def rows():
     """Each row of the table."""
-    switched_on()
+    enabled()
     bare = fitting()
     hook = set_guard_complete_hook(None)
     hooks = (None, hook)
@@ -95,7 +95,7 @@ def rows():
     yield alone("  the hook alone, none fits", hook, False)
     set_guard_complete_hook(hook)
     bare_disabled = disabled()
-    instrumentor = switched_on(graph_runs=True, disabled_calls=True)
+    instrumentor = enabled(graph_runs=True, disabled_calls=True)
     set_guard_complete_hook(None)
     for what, one, other in (
         ("run of a graph", bare, fitting()),

@@ -85,7 +85,7 @@ class StandIn:
             Reference.of_interpreter = original
 
 
-def ours(spans, copies):
+def torchspans(spans, copies):
     """The same durations from our spans, in seconds; `copies`: seconds of the stand-in in each network."""
     named = {each: [s for s in spans if s.name == each.name] for each in phase.PHASES}
     construct = [_length(span) for span in named[phase.CONSTRUCT_NETWORK]]
@@ -122,15 +122,15 @@ def agreement(compile_once):
             logger.removeHandler(lines)
             logger.setLevel(level)
             logger.propagate = propagate
-        found.append((lines.durations, ours(exporter.get_finished_spans(), stand_in.copies)))
+        found.append((lines.durations, torchspans(exporter.get_finished_spans(), stand_in.copies)))
     for what in ("TRT INetwork construction", "Build TRT engine"):
         pairs = [(t, o) for theirs, own in found for t, o in zip(theirs[what], own[what], strict=True)]
         if len(pairs) < COMPILATIONS:
             raise SystemExit(f"the library logged {what!r} {len(pairs)} times in {COMPILATIONS} compilations")
-        theirs_s, ours_s = min(pairs, key=lambda pair: abs(pair[1] - pair[0]))
-        difference_s, allowed_s = ours_s - theirs_s, max(0.010, 0.02 * theirs_s)
+        library_s, torchspan_s = min(pairs, key=lambda pair: abs(pair[1] - pair[0]))
+        difference_s, allowed_s = torchspan_s - library_s, max(0.010, 0.02 * library_s)
         yield Row(
-            f"our duration over log line {what!r} ({theirs_s * 1000:.0f} ms)",
+            f"our duration over log line {what!r} ({library_s * 1000:.0f} ms)",
             f"{difference_s * 1000:+.2f} ms",
             f"≤ {allowed_s * 1000:.0f} ms",
             abs(difference_s) <= allowed_s,

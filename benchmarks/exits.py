@@ -2,9 +2,9 @@
 """What torchspan adds to the exit of a program whose collector does not answer.
 
 Each program is started as `opentelemetry-instrument` starts it, works for some seconds, and ends: with a span and a counter of its own,
-or with a compilation that torchspan reports while it goes on. The time is that from the last line of the program to the end of its
+or with a compilation that torchspan reports while it runs. The time is that from the last line of the program to the end of its
 process. The exporters wait for the collector with a back-off that they draw from `random`, so each program seeds that before it
-ends. The programs of a row run side by side, since they do nothing but wait. The one without torchspan runs twice: what
+ends. The programs of a row run side by side, since they only wait. The one without torchspan runs twice: what
 these two differ by is the noise.
 """
 

@@ -101,7 +101,7 @@ def export_us(exporter, spans):
 
 
 def at_once_rows(folder):
-    """What it costs to have each span in the file at its end, beside a batch processor with the same file exporter."""
+    """What it costs to have each span in the file at its end, alongside a batch processor with the same file exporter."""
     providers = {
         "none": TracerProvider(shutdown_on_exit=False),
         "batch": TracerProvider(shutdown_on_exit=False),

@@ -33,7 +33,7 @@ BARE = Model()
 MANY = [(torch.ones(8, 2), torch.ones(8, 2)) for _ in range(16)]
 
 
-def switched_on(**options):
+def enabled(**options):
     """A bridge with providers that record; returns the instrumentor."""
     instrumentor = TorchspanInstrumentor()
     instrumentor.instrument(
@@ -66,11 +66,11 @@ def over_bare(what, model, argument, target_us=None, *, rounds=ROUNDS, spans=Fal
 
 def rows():
     """Each row of the table."""
-    instrumentor = switched_on()
+    instrumentor = enabled()
     yield over_bare("TORCHSPAN_INPUTS is off", Model(), ONE, OFF_US)
     instrumentor.uninstrument()
     for every, target_us in ((100, SAMPLED_US), (1, RECORDED_US)):
-        instrumentor = switched_on(inputs="followed_model:Model", inputs_every=every)
+        instrumentor = enabled(inputs="followed_model:Model", inputs_every=every)
         sampled = f"one call in {every} is sampled" if every > 1 else "each call is sampled"
         yield over_bare(f"one tensor, {sampled}, no span around it", Model(), ONE, target_us)
         with_sdk_us = target_us if every > 1 else None  # adding an event takes the SDK longer than all the rest

@@ -113,7 +113,7 @@ def one_pass():
         others.engine.stop()
     # A function that only a compilation calls: what a compilation may cost in all is measured in compile.py.
     yield row("step of a compilation, none around it", step, "compile-class")
-    # The dear case: nobody collects for so long that the runs themselves must add durations to the SDK's histogram.
+    # The dear case: no reader collects for so long that the runs themselves must add durations to the SDK's histogram.
     metrics = hooks.with_metrics(InMemoryMetricReader())
     for number in range(HELD):
         engine.run_times[EXECUTE_PHASE].add(number)
@@ -122,9 +122,9 @@ def one_pass():
     yield row("run of an engine, metrics read", execute, "with metrics", HELD // CALLS - 1)
     metrics.close()
     engine.stop()
-    yield row("run of an engine, bridge switched off", execute, IDLE_NS)
-    yield row("run of an execution context, bridge switched off", run, IDLE_NS)
-    yield row("step of a compilation, bridge switched off", step, "compile-class")
+    yield row("run of an engine, bridge disabled", execute, IDLE_NS)
+    yield row("run of an execution context, bridge disabled", run, IDLE_NS)
+    yield row("step of a compilation, bridge disabled", step, "compile-class")
 
 
 def verdict(what, figure_ns, target_ns):
@@ -163,7 +163,7 @@ def below_a_span(runs):
 
 
 def lost(threads):
-    """How many runs the span does not tell of, when that many threads run an engine below it."""
+    """How many runs the span does not report, when that many threads run an engine below it."""
     hooks = Hooks(provider := TracerProvider(shutdown_on_exit=False))
     span = provider.get_tracer("bench").start_span("request")
     begin = threading.Barrier(threads)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchspan's sampler costs a run that is no span, and whether a target rate is met in real time.
+"""What torchspan's sampler costs a run that is not a span, and whether a target rate is met in real time.
 
 Imports neither torch nor needs a GPU: the hot path is the real one, over an empty function.
 """
@@ -104,7 +104,7 @@ def rates():
 
 
 def main():
-    cost = write("Runs that are no spans under torchspan's sampler, over the bare call", list(costs()))
+    cost = write("Runs that are not spans under torchspan's sampler, over the bare call", list(costs()))
     rate = write(f"Spans in {SECONDS} s with execute_target={TARGET}, in real time", list(rates()))
     return max(cost, rate)
 

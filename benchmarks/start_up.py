@@ -5,9 +5,9 @@ Python is started by `opentelemetry-instrument`, with a distro of this benchmark
 OpenTelemetry checks torchspan's dependencies, loads its entry point and switches it on. The fastest of many counts. Every module
 has been compiled to bytecode before, as those of an installed package have been, whatever the surroundings say of that.
 
-Beside it the whole starts: processor time with torchspan switched on and, in turns, switched off by
+Alongside it the whole starts: processor time with torchspan enabled and, in turns, disabled by
 OTEL_PYTHON_DISABLED_INSTRUMENTATIONS. A start takes half a second, so a busy machine hides in it what is looked for: the
-difference decides nothing when it is no larger than that between halves of the starts without torchspan.
+difference decides nothing when it does not exceed that between halves of the starts without torchspan.
 """
 
 import os
@@ -79,9 +79,9 @@ def main():
     timing = install_distro()
     start("pass")  # fills the cache of files, and that of bytecode
     start(TOOK, **timing)
-    ours, off, on = [], [], []
+    checks, off, on = [], [], []
     for _ in range(TURNS):
-        ours.append(float(start(TOOK, **timing)[0]))
+        checks.append(float(start(TOOK, **timing)[0]))
         off.append(start("pass", **OFF)[1])
         on.append(start("pass")[1])
     whole_ms, noise_ms = min(on) - min(off), noise_of(off, lambda a, b: a - b)
@@ -89,7 +89,7 @@ def main():
     target = f"≤ {TARGET_MS:.0f} ms"
     shutil.rmtree(FOLDER)
     rows = [
-        Row("checking, loading and switching on torchspan", f"{min(ours):.1f} ms", target, min(ours) <= TARGET_MS),
+        Row("checking, loading and enabling torchspan", f"{min(checks):.1f} ms", target, min(checks) <= TARGET_MS),
         Row(
             f"whole start with / without (noise {noise_ms:.1f} ms)",
             f"{whole_ms:+.1f} ms",

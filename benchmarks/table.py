@@ -9,7 +9,7 @@ VERDICTS = {True: "met", False: "MISSED", None: "lost in noise", NO_TARGET: NO_T
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured, the figure, the target beside it, and whether it was met.
+    """What was measured, the figure, the target alongside it, and whether it was met.
 
     met: None where the noise does not allow to tell, NO_TARGET where none was set.
     """

@@ -17,7 +17,7 @@ TEXT = (
 MESSAGES = {
     "words of PyTorch's, 1 kB": ((TEXT * 8)[:1000], TARGET_US),
     "unknown words, 1 kB": (("qwerty " * 143)[:1000], TARGET_US),
-    "nothing but names with dots, 1 kB": (("zz.qq " * 167)[:1000], TARGET_US),
+    "names with dots only, 1 kB": (("zz.qq " * 167)[:1000], TARGET_US),
     "operators that there are not, 1 kB": (" ".join(f"aten.qq{n}.zz" for n in range(90))[:1000], TARGET_US),
     "numbers, 1 kB": (("17, " * 250), TARGET_US),
     "10 MB": ("a b " * 2_500_000, None),

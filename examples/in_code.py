@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Switches torchspan on itself and writes its traces to a file; says where a compilation spent its time."""
+"""enables torchspan itself and writes its traces to a file; says where a compilation spent its time."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(file)))
 trace.set_tracer_provider(provider)
 TorchspanInstrumentor().instrument()
 
-import torch  # noqa: E402 - before or after switching on: both work
+import torch  # noqa: E402 - before or after enabling: both work
 import torch_tensorrt  # noqa: E402
 
 model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).eval().cuda()

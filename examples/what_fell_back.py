@@ -43,7 +43,7 @@ REMEDIES = {
     "data_dependent": "fallback_data_dependent_ops=False",
     "min_block_size": "lower min_block_size",
     "no_supported_operators": "nothing in this graph has a converter",
-    "compile_failed": "mend the error on the spans below, then compile again",
+    "compile_failed": "fix the error on the spans below and recompile",
 }
 
 for span in exporter.get_finished_spans():

@@ -63,13 +63,13 @@ def instrument(provider, metrics):
     """
     instrumentor = TorchspanInstrumentor()
 
-    def switch_on(**options):
+    def enable(**options):
         instrumentor.uninstrument() if instrumentor.is_instrumented_by_opentelemetry else None
         defaults = {"tracer_provider": provider, "meter_provider": metrics.provider, "heartbeat": "0"}
         instrumentor.instrument(**{**defaults, **options})
         return instrumentor
 
-    yield switch_on
+    yield enable
     metrics.read()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()

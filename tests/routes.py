@@ -146,12 +146,12 @@ OUTSIDE = {
     "tensorrt:IExecutionContext.execute_async_v3": "contexts of the program: tests/pipeline/test_plain_runs.py",
     "tensorrt:IExecutionContext.execute_v2": "contexts of the program: tests/pipeline/test_plain_runs.py",
 }
-"""Probes that are no row of this table, with the reason or the place of their test."""
+"""Probes that are not row of this table, with the reason or the place of their test."""
 
 
 @dataclass(frozen=True)
 class Route:
-    """One way in. `prepare(tmp_path, monkeypatch)` runs before the bridge is on and returns what is run under it.
+    """One way in. `prepare(tmp_path, monkeypatch)` runs before the bridge is enabled and returns what is run under it.
 
     hooks: names in HOOKS that fire, and no other does. tree: the spans, by name. raises: what the program gets.
     missing: hooks that would fire elsewhere, and what is needed for it.
@@ -478,7 +478,7 @@ ROUTES = (
         run.save(output_format="torchscript"),
         ("save", "forward", "execute"),
         under("torch_tensorrt.save", EXECUTE),
-        raises=RuntimeError,  # the Python runtime's engine is no TorchScript object
+        raises=RuntimeError,  # the Python runtime's engine is not a TorchScript object
         missing={"engine.execute": CPP_RUNTIME},
     ),
     route(

@@ -198,7 +198,7 @@ def test_after_the_engine_has_stopped_nothing_happens(engine, tracer, exporter):
 
 
 @pytest.mark.parametrize(("wrong", "kind"), [(None, "NoneType"), ("00-0af7-01", "str"), ({}, "dict")])
-def test_what_is_no_request_is_a_type_error_that_says_where(tracer, wrong, kind):
+def test_what_is_not_a_request_is_a_type_error_that_says_where(tracer, wrong, kind):
     with pytest.raises(TypeError) as caught:
         torchspan.batch([*requests_of(tracer, 2), wrong])
     assert str(caught.value) == (

@@ -30,7 +30,7 @@ def test_a_node_has_its_options_and_is_enabled(read):
 
 
 @pytest.mark.parametrize("value", ["false", "no", "${TRACE_IT}", "${TRACE_IT:-false}", "&no false"])
-def test_a_node_may_be_switched_off(read, value):
+def test_a_node_may_be_disabled(read, value):
     assert read(NODE + f"      enabled: {value}\n") == Node(False, {})
 
 
@@ -72,13 +72,13 @@ def test_a_file_without_a_node_says_nothing(read, text):
         (b"torchspan: \xff", "otel.yaml: 'utf-8' codec can't decode byte 0xff"),
     ],
 )
-def test_what_is_no_yaml_is_said_with_its_place(read, text, message):
+def test_what_is_not_yaml_is_said_with_its_place(read, text, message):
     with pytest.raises(UnreadableError) as caught:
         read(text)
     assert message in str(caught.value)
 
 
-def test_a_file_that_is_not_there_is_said_and_switches_nothing_off(tmp_path):
+def test_a_file_that_is_missing_is_said_and_switches_nothing_off(tmp_path):
     missing = str(tmp_path / "otel.yaml")
     with pytest.raises(UnreadableError, match="No such file or directory"):
         _config_file.read(missing)
@@ -87,7 +87,7 @@ def test_a_file_that_is_not_there_is_said_and_switches_nothing_off(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkdir, getattr(os, "mkfifo", os.mkdir)])
-def test_what_is_no_file_is_not_waited_for(tmp_path, make):
+def test_what_is_not_a_file_is_not_waited_for(tmp_path, make):
     make(tmp_path / "otel.yaml")
     with pytest.raises(UnreadableError, match="not a file"):
         _config_file.read(str(tmp_path / "otel.yaml"))

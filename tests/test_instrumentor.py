@@ -255,7 +255,7 @@ def test_the_global_logger_provider_is_the_one_in_use_without_an_argument(used, 
     assert caplog.records == []
 
 
-def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_switches_torchspan_on(used, caplog):
+def test_a_distro_that_hands_every_instrumentor_an_argument_of_its_own_enables_torchspan(used, caplog):
     class Distro(BaseDistro):
         def _configure(self, **kwargs):
             pass
@@ -371,7 +371,7 @@ def test_a_disabled_node_holds_for_the_loader_until_the_program_calls(
 
 def test_a_failure_to_hook_comes_out_of_no_import_of_the_program(instrument, monkeypatch, caplog):
     def fails(*args, **kwargs):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     monkeypatch.setattr("torchspan._bridge.Bridge", fails)
     for library in ("torch_tensorrt", "tensorrt", "tensorrt_rtx"):

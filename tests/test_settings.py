@@ -118,7 +118,7 @@ def test_an_option_of_a_file_is_what_yaml_reads_or_the_text_of_its_variable(opti
     assert getattr(_settings.load({}, {}, {option: value}), option) == meaning
 
 
-def test_a_variable_that_is_no_argument_has_a_source_too():
+def test_a_variable_that_is_not_an_argument_has_a_source_too():
     environment = {"TORCHSPAN_FILE_MODE": "640", "TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"}
     found = _settings.resolved_variables(environment)
     rows = {row.setting.variable: (row.value, row.source, row.refused) for row in found}
@@ -349,7 +349,7 @@ def test_a_heartbeat_argument_that_means_nothing_is_an_error(value):
         ("", None),
     ],
 )
-def test_a_near_miss_of_a_known_name_is_told_from_a_name_of_its_own(name, meant):
+def test_a_near_miss_of_a_known_name_is_distinguished_from_a_name_of_its_own(name, meant):
     if meant is None:
         _settings.refuse_misspelled({name: 1})
         return

@@ -21,7 +21,7 @@ from torchspan.sdk import FileSpanExporter
 
 FUZZ = settings(deadline=None, database=None, derandomize=True)
 
-# What an environment can hold: no NUL; bytes that are no UTF-8 are lone surrogates.
+# What an environment can hold: no NUL; bytes that are not UTF-8 are lone surrogates.
 CHARACTERS = st.one_of(
     st.characters(exclude_categories=("Cs",), exclude_characters="\0"), st.integers(0xDC80, 0xDCFF).map(chr)
 )
@@ -31,7 +31,7 @@ TEXTS = st.one_of(
     st.text(CHARACTERS),
     NUMBERS,
     st.sampled_from(
-        [*WORDS, "1", "true", "TRUE", "no", "~", "~nobody", "0x1", "1e400", "-0", "٣", "1_000", "9" * 5000]
+        [*WORDS, "1", "true", "TRUE", "no", "~", "~unknown", "0x1", "1e400", "-0", "٣", "1_000", "9" * 5000]
     ),
 )
 NAMES = [row.variable for row in (*SETTINGS, *VARIABLES)]
@@ -70,7 +70,7 @@ def is_legal(row, value):
     st.dictionaries(st.sampled_from(NAMES), TEXTS),
     st.dictionaries(st.sampled_from(SETTINGS).map(lambda s: s.name), VALUES),
 )
-@example({"TORCHSPAN_ENGINE_DIR": "~nobody/x"}, {"heartbeat": 10**5000})
+@example({"TORCHSPAN_ENGINE_DIR": "~unknown/x"}, {"heartbeat": 10**5000})
 def test_each_setting_is_legal_or_its_default_and_each_refused_value_is_one_warning(environment, file):
     rows = (*_settings.resolved({}, file=file, environment=environment), *_settings.resolved_variables(environment))
     with Messages() as said:
@@ -141,5 +141,5 @@ RUN = {"id": "a", "file": "/t/a", "reports": "/t/b", "span": "", "started_ns": 1
         *(json.dumps(RUN | {"exit_s": number}) for number in (-1, float("nan"), float("inf"))),
     ],
 )
-def test_a_hostile_text_of_run_is_no_run(text):
+def test_a_hostile_text_of_run_is_not_a_run(text):
     assert RunSettings.from_environment({"TORCHSPAN_RUN": text}) is None

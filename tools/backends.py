@@ -186,7 +186,7 @@ def cache():
 
 
 def build(program, say=print):
-    """Build a program where it is not there. say: called with each line of progress. Raises BuildError."""
+    """Build a program where it is missing. say: called with each line of progress. Raises BuildError."""
     target = program.target()
     if target.exists():
         return

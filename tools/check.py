@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the checks one after the other, all of them even when one fails, and says at the end what became of each.
+"""Runs the checks one after the other, all of them even when one fails, and says at the end what happened to each.
 
 `check.py [--all] [--build-backends] [name …]`: all checks, or those named. Without `--all` the tests marked `slow` are left
-out, and coverage is not measured. With `--build-backends` the programs that tests run are built beside the checks.
+out, and coverage is not measured. With `--build-backends` the programs that tests run are built alongside the checks.
 """
 
 import argparse
@@ -109,7 +109,7 @@ def main(arguments):
 
 
 def _run(name, *, everything):
-    """What became of the check (passed, partly, FAILED), and the seconds that it took."""
+    """What happened to the check (passed, partly, FAILED), and the seconds that it took."""
     start = time.monotonic()
     environment = dict(os.environ)
     if name == "tests":
@@ -126,7 +126,7 @@ def _run(name, *, everything):
 
 
 class _Building:
-    """Builds the programs that tests run, beside the checks: tests that need none do not wait for it.
+    """Builds the programs that tests run, alongside the checks: tests that need none do not wait for it.
 
     Tests wait for a program for as long as a file is locked, which the build holds open: it is free however the build ends.
     """
@@ -144,7 +144,7 @@ class _Building:
             self._process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.DEVNULL, pass_fds=[file.fileno()], start_new_session=True
             )
-        # The checks go on after its end, which would otherwise be seen at theirs.
+        # The checks continue after its end, which would otherwise be seen at theirs.
         self._waiting = threading.Thread(target=self._wait, daemon=True)
         self._waiting.start()
         return self

@@ -71,11 +71,11 @@ Metrics carry these attributes and no others: {attributes}. Of one that your pro
 the first 50 values; what comes later is `other`.
 """
 
-BESIDE = """\
+ALONGSIDE = """\
 ## What else leaves, and is not torchspan's to decide
 
 - **The resource** of spans, metrics and logs is your OpenTelemetry SDK's: `service.name`, `service.instance.id`, what
-  `OTEL_RESOURCE_ATTRIBUTES` says, and what resource detectors add that you switch on (host names, command lines).
+  `OTEL_RESOURCE_ATTRIBUTES` says, and what resource detectors add that you enable (host names, command lines).
   torchspan's own, `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan`, adds the name of the host, the process id, rank, size and
   id of the job from the launcher's variables, and versions. Its attributes are among those in the
   tables. Where a program sets up no OpenTelemetry, `torchspan run` does; the SDK's defaults hold then. `service.name`, when
@@ -100,7 +100,7 @@ def document():
     ordered = sorted(kinds.items(), key=lambda item: item[1][0].kind.title)
     parts = [HEAD, settings(ordered), NEVER, names(), "## Strings, by type\n"]
     parts += [section(each) for _, each in ordered]
-    parts += [numbers(rows), metrics(), file_only(rows), FILES, BESIDE]
+    parts += [numbers(rows), metrics(), file_only(rows), FILES, ALONGSIDE]
     return "\n".join(parts)
 
 
@@ -152,7 +152,7 @@ def escaped(text):
 
 
 def numbers(rows):
-    """Attributes that are no strings."""
+    """Attributes that are not strings."""
     keys = ", ".join(f"`{row}`" for row in rows if row.kind is None)
     return f"## Numbers, yes or no\n\nIntegers of at most 64 bits, seconds, and switches:\n\n{keys}.\n"
 

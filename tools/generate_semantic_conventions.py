@@ -22,8 +22,8 @@ What torchspan emits: every span and every attribute. [Metrics](metrics.md) are 
 The test suite holds these tables against everything the tests made torchspan emit, both ways, types included.
 
 All spans and metrics have the instrumentation scope `{semconv.SCOPE_NAME}` and the schema `{semconv.SCHEMA_URL}`.
-Keys without a prefix of ours are those of the OpenTelemetry conventions of that version. Times are seconds, sizes bytes.
-Beside the type of a string stands what it may hold; [privacy.md](../explanation/privacy.md) describes each.
+Keys without a prefix of torchspan's are those of the OpenTelemetry conventions of that version. Times are seconds, sizes bytes.
+Alongside the type of a string stands what it may hold; [privacy.md](../explanation/privacy.md) describes each.
 """
 
 STATUS = """\

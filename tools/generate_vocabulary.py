@@ -7,7 +7,7 @@ The words are those of the texts that PyTorch, Torch-TensorRT and TensorRT hand 
 literals of their Python (by its syntax tree) and sentences in their shared libraries. A plain word must also be in a
 list of English words (`--english`, one a line: Debian's `wamerican`), or be a technical word that the Python literals
 repeat. First names and frequent surnames (`--names`: the folder of the PyPI package `names`, which has those of a
-census), companies, products, days, months and numbers are left out, but for the reviewed words of `KEPT`. Several
+census), companies, products, days, months and numbers are left out, except for the reviewed words of `KEPT`. Several
 folders of installed packages are united: one environment holds TensorRT, another TensorRT-RTX.
 
 What is left out on purpose, and what is kept although it is a name, is the part of this file that a person reviews.

@@ -146,7 +146,7 @@ def up(folder):
             f"{lost} has ended, and the others run; its output is in {folder}. To begin again: make down up"
         )
     if stack.started:
-        stack.stop()  # left by a machine that was switched off
+        stack.stop()  # left by a machine that lost power
         stack = Stack(folder)
     found = _programs()
     ports = _ports(_to_start(found))
@@ -184,12 +184,12 @@ def _to_start(found):
 
 
 def _ports(kinds):
-    """Variable → port. Raises LocalError where one is taken, or is no port."""
+    """Variable → port. Raises LocalError where one is taken, or is not a port."""
     ports, wrong = {}, []
     for name, (default, what) in {name: port for kind in kinds for name, port in kind.PORTS.items()}.items():
         given = os.environ.get(name) or str(default)
         if not (given.isascii() and given.isdecimal() and 0 < int(given) < 65536):
-            wrong.append(f"{name}={given} is no port")
+            wrong.append(f"{name}={given} is not a port")
         elif int(given) in ports.values():
             wrong.append(f"port {given} is asked for twice, the second time for {what}: make up {name}=…")
         elif not running.is_free(int(given)):
@@ -323,7 +323,7 @@ def _traces_in_tempo(stack, since_us):
 
 
 def _json(url):
-    """What is there; empty where it is not to be had yet."""
+    """What is there; empty where it is not available yet."""
     try:
         with urllib.request.urlopen(url, timeout=10) as response:
             return json.load(response)

@@ -47,7 +47,7 @@ def _words(separator: str) -> Callable[[str], str]:
 
 
 def _links(value: str) -> str:
-    """The words by commas, without folders that are not there: pip passes over them, uv refuses to work."""
+    """The words by commas, without folders that are missing: pip passes over them, uv refuses to work."""
     return ",".join(word for word in value.split() if "://" in word or Path(word).expanduser().exists())
 
 
@@ -76,7 +76,7 @@ INDEXES = {"index-url", "extra-index-url", "find-links"}
 
 
 def uv_environment(pip: Mapping[str, str], environ: Mapping[str, str], *, uv_has_file: bool = False) -> dict[str, str]:
-    """The variables to set for uv, beside those in `environ`, which stand.
+    """The variables to set for uv, alongside those in `environ`, which stand.
 
     uv_has_file: uv has a configuration file; where packages come from is then said there.
     """

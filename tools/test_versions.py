@@ -2,8 +2,7 @@
 """Runs the test suite on older Torch-TensorRT, on the oldest OpenTelemetry and on other Pythons; prints a table.
 
 `test_versions.py [row …] [tests/…]`: all rows, or those named, with all of their tests, or those in the files and folders named
-(`2.13 2.12 tests/dynamo tests/pipeline`). Each row has an environment of its own in .venvs, made when it is not
-there yet and kept; uv must be on the path or in .venv. A row that cannot be installed says so in the table.
+(`2.13 2.12 tests/dynamo tests/pipeline`). Each row has an environment of its own in .venvs, made when it is missing yet and kept; uv must be on the path or in .venv. A row that cannot be installed is marked in the table.
 """
 
 import os

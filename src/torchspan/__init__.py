@@ -16,7 +16,7 @@ Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called
 #   subscribers/        user callbacks: RecordFunction in Python
 #   engine/             WHEN something happens: events; knows neither torch nor OpenTelemetry
 #   adapters/           HOW a library is hooked: applies its probes, returns the undo
-#   writer/             WHAT becomes of events: spans and metrics, through OpenTelemetry's API
+#   writer/             WHAT happens to events: spans and metrics, through OpenTelemetry's API
 #   propagation/        carries OpenTelemetry's context into threads and processes
 #   batching.py         one run for several requests
 #   callbacks.py        the public side of subscribers/

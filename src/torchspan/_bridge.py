@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
 
     from torchspan.adapters._machinery.wrap import Follow
+    from torchspan.adapters.followed_runs import FollowedRuns
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metrics import Gathered
 
@@ -91,6 +92,7 @@ class Bridge:
         self._parents = SpanParents()
         sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
         notes = CurrentSpanNotes()
+        self._followed_runs = _followed_runs(settings)
         self._ports = Ports(
             redact=redactor(capture_text=capture_text),
             annotate_current=notes.add,
@@ -100,6 +102,7 @@ class Bridge:
             call_policy=LimitedCalls(RateLimits()),
             sampling=sampling,
             traceparent=_traceparent,
+            companions=() if self._followed_runs is None else (self._followed_runs,),
         )
         self._provenance = Provenance()
         self._observations = observed_functions.Observations(self._engine, self._ports)
@@ -179,7 +182,7 @@ class Bridge:
     def hook(self, library: str, *, late: bool) -> None:
         """Hook into `library`, which has been imported, and into the TensorRT that came with it.
 
-        late: the library was imported before the bridge was switched on.
+        late: the library was imported before the bridge was enabled.
         """
         if library == torch_tensorrt.LIBRARY:
             self._undo.append(
@@ -221,13 +224,14 @@ class Bridge:
 
     def _following(self, settings: Settings) -> ModuleInputs | None:
         """What follows the calls of modules; None where no module is to be followed."""
-        if settings.inputs == FOLLOW_NONE:
+        runs = self._followed_runs
+        if runs is None:
             return None
         from torchspan.adapters.input_limits import LimitFollowers
         from torchspan.adapters.module_inputs import ModuleInputs
 
-        limits = LimitFollowers(self._engine, self._ports)
-        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, [limits.make])
+        limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
+        inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
         for each in settings.inputs.split(","):
             if each != FOLLOW_COMPILED:
                 self._engine.guard.call("following the calls of a class", inputs.watch, each)
@@ -274,6 +278,15 @@ class Bridge:
         report.resolved = sum(each.status == "resolved" for each in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
+
+
+def _followed_runs(settings: Settings) -> FollowedRuns | None:
+    """What receives the sampled calls of modules; None where no module is to be followed."""
+    if settings.inputs == FOLLOW_NONE:
+        return None
+    from torchspan.adapters.followed_runs import FollowedRuns
+
+    return FollowedRuns()
 
 
 def _traceparent() -> str:

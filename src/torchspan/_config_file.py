@@ -2,7 +2,7 @@
 """What the file of OTEL_CONFIG_FILE says of torchspan's instrumentation.
 
 OpenTelemetry's declarative configuration hands the options of the node to `instrument()`. It does not say that a node is
-disabled: `opentelemetry-instrument` goes on to load every instrumentation that is installed, and so this reads the node.
+disabled: `opentelemetry-instrument` continues to load every instrumentation that is installed, and so this reads the node.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def missing_package(environment: Mapping[str, str] | None = None) -> str | None:
 
 
 def disables(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the file switches torchspan off. A file that cannot be read does not."""
+    """Whether the file disables torchspan. A file that cannot be read does not."""
     path = named(environment)
     if path is None:
         return False
@@ -71,7 +71,7 @@ def read(path: str) -> Node | None:
 
     The schema of the file is not checked: OpenTelemetry does so, and takes half a second for it.
 
-    Raises UnreadableError where there is no such file, where it is no YAML or JSON, and without the package that OpenTelemetry
+    Raises UnreadableError where there is no such file, where it is not YAML or JSON, and without the package that OpenTelemetry
     reads it with.
     """
     if not _is_installed():

@@ -22,7 +22,7 @@ from torchspan._base.errors import PROCESS_GUARD
 
 _NOT_SKIPPED = ("torchspan.adapters", "torchspan.testing", "torchspan.cli", "torchspan.sdk")
 """Packages that Dynamo may trace: wrappers and the stand-in for a GPU take the place of functions that it traces without
-torchspan. The others run beside traced code."""
+torchspan. The others run alongside traced code."""
 
 
 def _never() -> bool:
@@ -41,7 +41,7 @@ is_tracing: Callable[[], bool] = _never
 """Whether this very code is being read by a tracer, which folds the answer. Where True, torchspan must do nothing."""
 
 is_symbolic: Callable[[tuple[Any, ...]], bool] = _nothing_is
-"""Whether a call with these values runs for a tracer alone, with stand-ins for data: such a call is no event."""
+"""Whether a call with these values runs for a tracer alone, with stand-ins for data: such a call is not an event."""
 
 undisturbed: Callable[..., Any] = _call
 """`undisturbed(function, *args)` calls it so that no tracer reads what runs inside: torchspan's bookkeeping, and callbacks."""
@@ -110,7 +110,7 @@ def _codes(value: Any) -> Iterator[CodeType]:
 def _symbolic(torch: Any) -> Callable[[tuple[Any, ...]], bool]:
     """Non-strict export, AOT tracing and fake kernels run the program's Python for real, with tensors that hold no data.
 
-    A mode for such tensors alone is no proof: Torch-TensorRT compiles below one, the program's own lowering passes included.
+    A mode for such tensors alone is not proof: Torch-TensorRT compiles below one, the program's own lowering passes included.
     """
     mode, keys = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey
     fake, proxy = keys.FAKE, keys.PROXY

@@ -5,7 +5,7 @@ A span knows the ids of its parent, not the parent. A context does not know the 
 span is noted in the context in which it becomes current; every context derived from that one has the note as well, also in
 tasks, threads and pools that the context is carried to. Spans become current in `attach` of OpenTelemetry's runtime context,
 whichever function of the API or of an instrumentation does it: those are often taken from the API by name, before torchspan
-is there. The wrapper adds one look into the context to each of these calls.
+is there. The wrapper adds one read of the context to each of these calls.
 """
 
 from __future__ import annotations

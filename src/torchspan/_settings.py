@@ -122,7 +122,7 @@ class Setting:
 
 
 class Variable:
-    """An environment variable that is no argument of `instrument()`.
+    """An environment variable that is not an argument of `instrument()`.
 
     doc: what it does. default: the text that holds without it, empty if nothing does. kind: the values that it may have.
     """
@@ -215,7 +215,7 @@ SETTINGS = (
         Choice(Propagation),
         "on",
         "The context follows the work into threads, pools and processes. "
-        "`links`: the span that started this process is linked to, and is no parent.",
+        "`links`: the span that started this process is linked to, and is not a parent.",
     ),
     Setting(
         "without_gpu",

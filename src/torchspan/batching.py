@@ -93,7 +93,7 @@ class batch:  # noqa: N801 - it is used as a function is
         links = tuple(each.get_span_context() for each in sampled)
         self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)
         made = None if self._event is None else self._event.handle
-        if isinstance(made, SpanContext) and made not in links:  # else the trace had no room for it
+        if isinstance(made, SpanContext) and made not in links:  # else the trace was at its limit of spans
             engine.guard.call("linking requests to their batch", _link_to, made, sampled[1:])
 
 

@@ -3,7 +3,7 @@
 
 An argument given in code wins over an option of a configuration file (`OTEL_CONFIG_FILE`), the option over a variable, a variable
 over the default. Variables of OpenTelemetry itself (`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`,
-`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as ever. An invalid value and a misspelled name are one warning each
+`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as usual. An invalid value and a misspelled name are one warning each
 in a process. `opentelemetry-instrument` makes no options of these names: it does so only for names that begin with `OTEL_`.
 """
 
@@ -18,7 +18,7 @@ adds it under `torchspan run` and `torchspan demo` on TensorRT-RTX, where it was
 nor its build time, and nowhere else."""
 
 TORCHSPAN_HEARTBEAT = "TORCHSPAN_HEARTBEAT"
-"""Seconds between the `torchspan.progress` spans of a compilation that goes on: 0.1 to 86400, or `0`: none at all.
+"""Seconds between the `torchspan.progress` spans of a compilation that is still running: 0.1 to 86400, or `0`: none at all.
 
 The first comes after two seconds where that is shorter. Not set: the gaps are 5, 10, 20, 40 and then 60 s, so 2, 7, 17, 37,
 77, 137 s after the start, and on every minute. torchspan's own files have one at the start as well: that of `torchspan run` in
@@ -99,7 +99,7 @@ spans follow their parents. The rules may also be given together, as
 TORCHSPAN_SAMPLE_EXECUTE = "TORCHSPAN_SAMPLE_EXECUTE"
 """The share of engine runs outside every span, 0 to 1, that begin a trace. Default: 0.
 
-Under a sampler other than torchspan's it is no share: where it is more than 0, that sampler is asked about such runs, and
+Under a sampler other than torchspan's it is not a share: where it is more than 0, that sampler is asked for such runs, and
 decides alone."""
 
 TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND = "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND"

@@ -123,7 +123,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _options: Mapping[str, Any] = {}
     """Those of the configuration file."""
     _is_files = False
-    """Whether the call in use is that of the configuration file, whose options give way to a distro's arguments."""
+    """Whether the call in use is that of the configuration file, whose options yield to a distro's arguments."""
     _origin = Origin.PROGRAM
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -155,7 +155,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         return not self.is_instrumented_by_opentelemetry or origin > self._origin
 
     def start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
-        """Start tracing with these arguments, or go on with them where the loader has started it.
+        """Start tracing with these arguments, or continue with them where the loader has started it.
 
         Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
         """
@@ -268,14 +268,14 @@ def instrument(
             first line, with `?` for every literal.
         log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.
         propagation: `on` (default): the context follows the work into threads, pools and processes. `links`: the span
-            that started this process is linked to, and is no parent. `off`: the context stays where it is.
+            that started this process is linked to, and is not a parent. `off`: the context stays where it is.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
         engine_dir: the folder in which engines that were built without a GPU are kept for other processes.
         ready_after: `module:function`: the program serves once this function has returned, as if it called
             `torchspan.mark_ready()` then. Default: it calls that itself.
         sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
         sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. Another sampler than
-            torchspan's is asked about such runs where this is more than 0, and decides alone.
+            torchspan's is asked for such runs where this is more than 0, and decides alone.
         sample_execute_per_second: how many runs of one engine are spans within a second, besides its first run and failed
             ones. Default: 10, and no limit where there is a target.
         sample_execute_target: with torchspan's sampler, how many engine runs a second are spans in a process, whatever their
@@ -305,7 +305,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Stop tracing and put back every name that was replaced. Does nothing while torchspan is not instrumented."""
+    """Stop tracing and restore every name that was replaced. Does nothing while torchspan is not instrumented."""
     instrumentor = TorchspanInstrumentor()
     if instrumentor.is_instrumented_by_opentelemetry:
         instrumentor.uninstrument()
@@ -450,9 +450,9 @@ class _Arrivals:
 
 
 def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
-    """In a process that an instrumented one has started: switch on with its settings, unless that has been done.
+    """In a process that an instrumented one has started: enable with its settings, unless that has been done.
 
-    origin: who has switched torchspan on there. A call of the program's in this process wins all the same.
+    origin: who has enabled torchspan there. A call of the program's in this process wins all the same.
     """
     instrumentor = TorchspanInstrumentor()
     origin = Origin(min(origin, Origin.LOADER))

@@ -160,7 +160,7 @@ CONVERT = Phase(
     collapses=True,
 )
 CACHE_LOOKUP = Phase(
-    "torch_tensorrt.engine_cache.lookup", "A look into the engine cache, a refit after a hit included.", room=_INSIDE
+    "torch_tensorrt.engine_cache.lookup", "An engine-cache lookup, a refit after a hit included.", room=_INSIDE
 )
 CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.", room=_INSIDE)
 PARSE = Phase("tensorrt.parse", "TensorRT's parser reading an ONNX model into a network.")

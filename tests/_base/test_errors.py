@@ -34,7 +34,7 @@ def fails(*_args):
 
 
 def fails_in_torchspan():
-    by_identity.ByIdentity()[1, 2, 3] = 4  # a tuple cannot be referred to weakly; this is no failure
+    by_identity.ByIdentity()[1, 2, 3] = 4  # a tuple cannot be referred to weakly; this is not a failure
     by_identity._forget(None, 0, None)
 
 
@@ -42,7 +42,7 @@ def fails_in_torchspan():
     "fail",
     [
         lambda: Guard().call("describing a call", fails),
-        lambda: ErrorBoundary("describing a call failed; the program goes on, with less telemetry.").attempt(fails),
+        lambda: ErrorBoundary("describing a call failed; the program continues, with less telemetry.").attempt(fails),
     ],
     ids=["guard", "boundary"],
 )
@@ -50,10 +50,10 @@ def test_of_a_failure_of_torchspans_own_a_warning_has_the_class_and_no_text(fail
     fail()
     warning, debug = log()
     assert warning == (
-        "WARNING describing a call failed; the program goes on, with less telemetry. "
+        "WARNING describing a call failed; the program continues, with less telemetry. "
         "Cause: ValueError in code that torchspan calls."
     )
-    assert debug.startswith("DEBUG describing a call failed; the program goes on, with less telemetry.\nTraceback ")
+    assert debug.startswith("DEBUG describing a call failed; the program continues, with less telemetry.\nTraceback ")
     assert debug.endswith("ValueError: patient jane doe")
 
 
@@ -99,7 +99,7 @@ def test_no_code_of_an_exceptions_class_runs_for_the_warning(caplog):
 def test_a_callback_of_the_user_is_logged_with_its_traceback(log):
     CallbackGuard().call_under(ErrorPolicy(), Guarded("callback 1"), fails)
     (record,) = log()
-    assert record.startswith("INFO callback 1 failed; the program goes on.\nTraceback ")
+    assert record.startswith("INFO callback 1 failed; the program continues.\nTraceback ")
     assert record.endswith("ValueError: patient jane doe")
 
 
@@ -122,7 +122,7 @@ def test_a_guard_remembers_a_bounded_number_of_names_and_counts_all(unlogged):
     assert guard.total == NAMES
 
 
-def test_a_name_that_goes_on_failing_is_disabled_however_many_others_fail(unlogged):
+def test_a_name_that_continues_failing_is_disabled_however_many_others_fail(unlogged):
     guard, called = Guard(), []
 
     def again():

@@ -114,7 +114,7 @@ def test_where_a_file_system_gives_every_file_one_owner_it_counts_as_this_users(
         (bind, "is a socket, and not a regular file"),
     ],
 )
-def test_what_is_no_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch, make, clause):
+def test_what_is_not_a_regular_file_is_refused_without_being_opened(tmp_path, monkeypatch, make, clause):
     monkeypatch.chdir(tmp_path)  # the name of a socket must be short
     make("x")
     assert why("x") == clause

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that stays the same one, whatever is put in the place of its name."""
+"""A folder that stays the same one, whatever is put in place of its name."""
 
 import os
 import stat

@@ -36,7 +36,7 @@ def test_each_thread_has_its_innermost_frame():
     assert thread.ident in found
 
 
-def test_nothing_is_collected_meanwhile_and_collections_go_on_as_before(is_collecting, monkeypatch):
+def test_nothing_is_collected_meanwhile_and_collections_continue_as_before(is_collecting, monkeypatch):
     """On the versions on which a collection could stop the process."""
     seen = []
     monkeypatch.setattr(frames, "_IS_SAFE", False)
@@ -45,7 +45,7 @@ def test_nothing_is_collected_meanwhile_and_collections_go_on_as_before(is_colle
     assert (seen, gc.isenabled()) == ([False], is_collecting)
 
 
-def test_collections_go_on_after_an_error(is_collecting, monkeypatch):
+def test_collections_continue_after_an_error(is_collecting, monkeypatch):
     def fails():
         raise MemoryError
 
@@ -78,6 +78,6 @@ print("ended")
 
 
 def test_a_process_with_garbage_of_threads_does_not_stop():
-    """With `sys._current_frames` in its place this program stops for ever on Python 3.11.7."""
+    """With `sys._current_frames` in its place this program stops forever on Python 3.11.7."""
     result = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=False)
     assert (result.returncode, result.stdout, result.stderr) == (0, "ended\n", "")

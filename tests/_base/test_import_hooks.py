@@ -12,22 +12,22 @@ from torchspan._base.import_hooks import when_imported
 
 MODULE = """
 import sys
-begin, go_on = sys.modules["import_steps"].begin, sys.modules["import_steps"].go_on
+begin, proceed = sys.modules["import_steps"].begin, sys.modules["import_steps"].proceed
 begin()
-go_on()
+proceed()
 last = True
 """
 
 
 @pytest.fixture
 def module(tmp_path, monkeypatch):
-    """Makes a module `slow_module`: `begin()` and `go_on()` run in the middle of its import."""
+    """Makes a module `slow_module`: `begin()` and `proceed()` run in the middle of its import."""
     (tmp_path / "slow_module.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
 
-    def make(begin=lambda: None, go_on=lambda: None):
+    def make(begin=lambda: None, proceed=lambda: None):
         steps = type(sys)("import_steps")
-        steps.begin, steps.go_on = begin, go_on
+        steps.begin, steps.proceed = begin, proceed
         monkeypatch.setitem(sys.modules, "import_steps", steps)
 
     yield make
@@ -45,14 +45,14 @@ def noting(ran):
 
 
 def test_an_import_that_another_thread_has_begun_is_waited_for(module):
-    ran, has_begun, may_go_on = [], threading.Event(), threading.Event()
-    module(has_begun.set, lambda: may_go_on.wait(60))
+    ran, has_begun, may_proceed = [], threading.Event(), threading.Event()
+    module(has_begun.set, lambda: may_proceed.wait(60))
     thread = threading.Thread(target=importlib.import_module, args=("slow_module",))
     thread.start()
     assert has_begun.wait(60)
     undo = when_imported("slow_module", noting(ran))
     assert ran == []
-    may_go_on.set()
+    may_proceed.set()
     thread.join()
     assert ran == [(False, True)]
     undo()

@@ -106,7 +106,7 @@ def test_an_error_inside_that_the_outer_module_catches_is_the_inner_ones(modules
     assert outer.has_failed
 
 
-def test_a_reload_is_no_first_import(modules, imports):
+def test_a_reload_is_not_a_first_import(modules, imports):
     modules(watched_inner="count = globals().get('count', 0) + 1")
     module = importlib.import_module("watched_inner")
     assert importlib.reload(module) is module

@@ -32,7 +32,7 @@ def library(monkeypatch):
         modules[name] = types.ModuleType(name)
         vars(modules[name]).update(attributes)
         monkeypatch.setitem(sys.modules, name, modules[name])
-    outsider = types.ModuleType("library_of_somebody_else")
+    outsider = types.ModuleType("library_of_another_package")
     outsider.function = function
     monkeypatch.setitem(sys.modules, outsider.__name__, outsider)
     return types.SimpleNamespace(definer=modules["lib"], user=modules["lib.user"], outsider=outsider)
@@ -55,7 +55,7 @@ def test_one_that_comes_late_replaces_what_others_have_taken_as_well(library):
     assert library.outsider.function is library.definer.function is function
 
 
-def test_functions_of_another_library_are_replaced_wherever_they_are_and_put_back(library):
+def test_functions_of_another_library_are_replaced_wherever_they_are_and_restored(library):
     patches = Patches("lib")
     patches.replace_functions([], everywhere=[(function, wrapper)])
     assert library.outsider.function is library.definer.function is wrapper
@@ -74,7 +74,7 @@ class Holder(Base):
         return "static"
 
 
-def test_a_static_method_stays_one_and_is_put_back_as_it_was():
+def test_a_static_method_stays_one_and_is_restored_as_it_was():
     before = vars(Holder)["static"]
     patches = Patches("lib")
     patches.replace_attribute(Holder, "static", lambda original: lambda: "wrapped " + original())
@@ -96,9 +96,9 @@ def test_a_module_that_others_use_is_left_alone_and_the_library_gets_a_view_of_i
     assert library.user.shared is shared
 
 
-def test_what_somebody_put_over_ours_stays(monkeypatch):
+def test_what_another_package_put_over_it_stays(monkeypatch):
     patches = Patches("lib")
-    patches.replace_attribute(Base, "method", lambda original: lambda self: "ours")
+    patches.replace_attribute(Base, "method", lambda original: lambda self: "torchspans")
     theirs = lambda self: "theirs"
     original = Base.method.__wrapped__ if hasattr(Base.method, "__wrapped__") else None
     monkeypatch.setattr(Base, "method", theirs)
@@ -107,7 +107,7 @@ def test_what_somebody_put_over_ours_stays(monkeypatch):
     assert original is None
 
 
-def test_an_object_in_sys_modules_that_is_no_module_is_left_alone(monkeypatch):
+def test_an_object_in_sys_modules_that_is_not_a_module_is_left_alone(monkeypatch):
     class Trap:
         def __getattribute__(self, name):
             raise RuntimeError("touched")
@@ -206,8 +206,8 @@ def shared():
     Shared.method = original
 
 
-def add_ours(original):
-    return lambda self: f"ours {original(self)}"
+def add_torchspans(original):
+    return lambda self: f"torchspans {original(self)}"
 
 
 def depth(function):
@@ -221,18 +221,18 @@ def theirs(wrapped, _instance, args, kwargs):
     return f"theirs {wrapped(*args, **kwargs)}"
 
 
-def test_a_replacement_that_was_put_back_by_another_package_is_not_wrapped_again(shared):
+def test_a_replacement_that_was_restored_by_another_package_is_not_wrapped_again(shared):
     original = shared.method
     for _ in range(3):
         patches = Patches()
-        patches.replace_shared(shared, "method", add_ours)
-        put_back, shared.method = shared.method, lambda self: "theirs"
+        patches.replace_shared(shared, "method", add_torchspans)
+        restore, shared.method = shared.method, lambda self: "theirs"
         patches.undo()
-        shared.method = put_back
+        shared.method = restore
     assert depth(shared.method) == 1
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
-    assert shared().method() == "ours original"
+    patches.replace_shared(shared, "method", add_torchspans)
+    assert shared().method() == "torchspans original"
     patches.undo()
     assert shared.method is original
 
@@ -240,13 +240,13 @@ def test_a_replacement_that_was_put_back_by_another_package_is_not_wrapped_again
 @pytest.mark.parametrize("replace", ["replace_attribute", "replace_shared"])
 def test_every_way_of_replacing_a_method_goes_over_the_original_of_one_out_of_use(replace, shared):
     patches = Patches()
-    getattr(patches, replace)(shared, "method", add_ours)
+    getattr(patches, replace)(shared, "method", add_torchspans)
     kept, shared.method = shared.method, None
     patches.undo()
     shared.method = kept
     patches = Patches()
-    getattr(patches, replace)(shared, "method", add_ours)
-    assert shared().method() == "ours original"
+    getattr(patches, replace)(shared, "method", add_torchspans)
+    assert shared().method() == "torchspans original"
     patches.undo()
     assert shared().method() == "original"
 
@@ -260,16 +260,16 @@ def test_a_function_out_of_use_that_another_module_kept_is_replaced_where_it_lie
     library.user.alias = library.outsider.kept
     patches = Patches("lib")
     assert in_use(wrapped) is function
-    ours = lambda: "in use"
-    patches.replace_functions([(wrapped, ours)])
-    assert library.user.alias is library.definer.function is ours
+    torchspans = lambda: "in use"
+    patches.replace_functions([(wrapped, torchspans)])
+    assert library.user.alias is library.definer.function is torchspans
     patches.undo()
     assert library.user.alias is library.definer.function is function
 
 
 def test_a_replacement_out_of_use_is_forgotten_with_its_last_reference(shared):
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
+    patches.replace_shared(shared, "method", add_torchspans)
     before = len(patching._RETIRED._by_id)
     kept = shared.method
     patches.undo()
@@ -282,14 +282,14 @@ def test_a_replacement_out_of_use_is_forgotten_with_its_last_reference(shared):
 # --- proxies of other instrumentations -------------------------------------------------------------------------------
 
 
-def test_opentelemetrys_unwrap_takes_theirs_off_below_ours(shared):
+def test_opentelemetrys_unwrap_takes_theirs_off_below_torchspans(shared):
     original = vars(shared)["method"]
     wrapt.wrap_function_wrapper(shared, "method", theirs)
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
-    assert shared().method() == "ours theirs original"
+    patches.replace_shared(shared, "method", add_torchspans)
+    assert shared().method() == "torchspans theirs original"
     unwrap(shared, "method")
-    assert shared().method() == "ours original"
+    assert shared().method() == "torchspans original"
     patches.undo()
     assert vars(shared)["method"] is original
 
@@ -299,12 +299,12 @@ def test_two_proxies_of_others_go_one_at_a_time(shared):
     for _ in range(2):
         wrapt.wrap_function_wrapper(shared, "method", theirs)
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
-    assert shared().method() == "ours theirs theirs original"
+    patches.replace_shared(shared, "method", add_torchspans)
+    assert shared().method() == "torchspans theirs theirs original"
     unwrap(shared, "method")
-    assert shared().method() == "ours theirs original"
+    assert shared().method() == "torchspans theirs original"
     unwrap(shared, "method")
-    assert shared().method() == "ours original"
+    assert shared().method() == "torchspans original"
     patches.undo()
     assert vars(shared)["method"] is original
 
@@ -313,18 +313,18 @@ def test_over_a_proxy_the_name_looks_as_it_did(shared):
     wrapt.wrap_function_wrapper(shared, "method", theirs)
     before = inspect.signature(shared.method), shared.method.__name__, shared.method.__qualname__
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
+    patches.replace_shared(shared, "method", add_torchspans)
     assert (inspect.signature(shared.method), shared.method.__name__, shared.method.__qualname__) == before
-    assert shared.method(shared()) == "ours theirs original"
+    assert shared.method(shared()) == "torchspans theirs original"
     assert inspect.isfunction(shared.method)
     patches.undo()
 
 
-def test_the_proxy_that_was_there_is_put_back(shared):
+def test_the_proxy_that_was_there_is_restored(shared):
     wrapt.wrap_function_wrapper(shared, "method", theirs)
     proxy = vars(shared)["method"]
     patches = Patches()
-    patches.replace_shared(shared, "method", add_ours)
+    patches.replace_shared(shared, "method", add_torchspans)
     patches.undo()
     assert vars(shared)["method"] is proxy
 
@@ -336,11 +336,11 @@ def test_functions_of_the_library_and_of_others_are_replaced_in_one_pass(library
     passes = []
     modules = patching._modules
     monkeypatch.setattr(patching, "_modules", lambda: passes.append("pass") or modules())
-    of_torch, its_wrapper, ours = (lambda: "of torch"), (lambda: "wrapped"), (lambda: "ours")
+    of_torch, its_wrapper, torchspans = (lambda: "of torch"), (lambda: "wrapped"), (lambda: "torchspans")
     library.outsider.of_torch = library.user.of_torch = of_torch
     patches = Patches("lib")
-    patches.replace_functions([(function, ours)], everywhere=[(of_torch, its_wrapper)])
-    assert (library.outsider.function, library.definer.function) == (function, ours)
+    patches.replace_functions([(function, torchspans)], everywhere=[(of_torch, its_wrapper)])
+    assert (library.outsider.function, library.definer.function) == (function, torchspans)
     assert library.outsider.of_torch is library.user.of_torch is its_wrapper
     patches.replace_functions([])
     assert passes == ["pass"]
@@ -351,13 +351,13 @@ def test_functions_of_the_library_and_of_others_are_replaced_in_one_pass(library
 
 
 def test_a_wrapper_that_is_used_again_is_in_use(library):
-    ours = lambda: "ours"
+    torchspans = lambda: "torchspans"
     for _ in range(2):
         patches = Patches("lib")
-        patches.replace_functions([(function, ours)])
-        assert in_use(ours) is ours
+        patches.replace_functions([(function, torchspans)])
+        assert in_use(torchspans) is torchspans
         patches.undo()
-        assert in_use(ours) is function
+        assert in_use(torchspans) is function
 
 
 def test_functions_that_replaced_each_other_make_no_circle(library):

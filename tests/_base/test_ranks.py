@@ -56,7 +56,7 @@ def test_a_batch_script_of_slurm_does_not_count_processes_that_it_has_not_starte
 
 
 @pytest.mark.parametrize("text", ["", " ", "gold", "-1", "1.5", "0x1", "1e3", "\u0661", "9" * 10, "None", "1 2"])
-def test_a_value_that_is_no_number_is_as_if_it_were_not_set(text):
+def test_a_value_that_is_not_a_number_counts_as_not_set(text):
     assert launched({"RANK": text, "LOCAL_RANK": text, "PMI_RANK": "2", "PMI_SIZE": text}) == Launched(2)
 
 

@@ -116,7 +116,7 @@ def test_the_function_keeps_its_name_signature_and_docstring(app, after):
 
 
 @pytest.mark.parametrize("path", ["missing", "number", "Server.missing", "number.real", "Missing.load"])
-def test_a_function_that_is_not_there_is_one_warning_and_no_failure(app, after, caplog, path):
+def test_a_function_that_is_missing_is_one_warning_and_no_failure(app, after, caplog, path):
     after(path)
     imported(app)
     (record,) = caplog.records

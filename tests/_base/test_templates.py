@@ -94,8 +94,8 @@ def test_half_a_word_at_the_end_of_what_is_read_is_not_a_word():
 
 def survivors(kept):
     """Words of a template that are not in the vocabulary, separately or as a whole."""
-    told = (word.strip(".'*+-&^:…") for word in re.split(r"[\s()\[\]{}<>,;=\"|!?`]+", kept))
-    parts = (part for word in told if word and word not in words() for part in re.split(r"-|(?<!:):(?!:)", word))
+    reported = (word.strip(".'*+-&^:…") for word in re.split(r"[\s()\[\]{}<>,;=\"|!?`]+", kept))
+    parts = (part for word in reported if word and word not in words() for part in re.split(r"-|(?<!:):(?!:)", word))
     return [part for part in (each.strip(".'*+-&^:") for each in parts) if part and part not in words()]
 
 

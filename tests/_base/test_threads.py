@@ -26,7 +26,7 @@ def bound():
 
 
 @pytest.fixture(autouse=True)
-def _names_are_put_back():
+def _names_are_restored():
     before = bound()
     yield
     callbacks.clear_callbacks()
@@ -65,7 +65,7 @@ def seen():
 
 @pytest.fixture
 def listen(seen):
-    """Registers a thread-local callback that notes which events it hears of; returns its handle."""
+    """Registers a thread-local callback that notes which events it receives; returns its handle."""
     return lambda: callbacks.add_thread_local_callback(RecordFunctionCallback(lambda record: seen.append(record.name)))
 
 
@@ -122,7 +122,7 @@ def test_removing_the_callback_leaves_the_context(route, instrument, tracer, lis
 
 
 @pytest.mark.parametrize("first", ["the bridge", "the callback"])
-def test_names_are_put_back_exactly_when_the_last_goes(first, instrument, listen):
+def test_names_are_restored_exactly_when_the_last_goes(first, instrument, listen):
     before = bound()
     instrumentor = instrument()
     replaced = bound()
@@ -135,7 +135,7 @@ def test_names_are_put_back_exactly_when_the_last_goes(first, instrument, listen
     assert [was is now for was, now in zip(before, bound(), strict=True)] == [True] * 3
 
 
-def test_a_callback_added_before_the_bridge_is_switched_on_is_carried_as_well(instrument, tracer, listen, look, seen):
+def test_a_callback_added_before_the_bridge_is_enabled_is_carried_as_well(instrument, tracer, listen, look, seen):
     listen()
     instrument()
     with tracer.start_as_current_span("request") as request:
@@ -240,7 +240,7 @@ def submitted(monkeypatch):
             threads.remove(each)
 
 
-def test_where_nobody_has_anything_pools_get_the_very_function_and_threads_nothing(submitted):
+def test_with_nothing_to_propagate_pools_get_the_very_function_and_threads_nothing(submitted):
     label, work = Label(), lambda: None
     threads.add(label)
     in_item(work)
@@ -263,13 +263,13 @@ def test_a_thread_that_cannot_be_started_leaves_nothing(monkeypatch):
         threads.remove(label)
 
 
-def test_what_somebody_put_over_a_name_stays_and_ours_below_it_does_nothing_ever_again(monkeypatch):
+def test_what_another_package_put_over_a_name_stays_and_torchspans_is_inert(monkeypatch):
     label, seen = Label(), []
-    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # is put back whatever is bound then
+    monkeypatch.setattr(threading.Thread, "start", threading.Thread.start)  # is restored whatever is bound then
     threads.add(label)
     label.put("here")
-    ours = threading.Thread.start
-    theirs = threading.Thread.start = lambda self: ours(self)
+    torchspans = threading.Thread.start
+    theirs = threading.Thread.start = lambda self: torchspans(self)
     threads.remove(label)
     assert threading.Thread.start is theirs
     in_thread(lambda: seen.append(label.here))
@@ -325,9 +325,9 @@ from concurrent.futures import ThreadPoolExecutor
 VARIABLE.set("here")
 with ThreadPoolExecutor(1) as pool:
     print(pool.submit(VARIABLE.get).result())
-ours = ThreadPoolExecutor.submit
+torchspans = ThreadPoolExecutor.submit
 threads.remove(label)
-print(ThreadPoolExecutor.submit is ours.__wrapped__)
+print(ThreadPoolExecutor.submit is torchspans.__wrapped__)
 """
 
 FORKS = """
@@ -383,7 +383,7 @@ def printed(program):
     ).stdout.splitlines()
 
 
-def test_pools_that_are_imported_later_are_carried_into_and_put_back():
+def test_pools_that_are_imported_later_are_carried_into_and_restored():
     assert printed(LATE) == ["here", "True"]
 
 

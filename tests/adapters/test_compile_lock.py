@@ -49,7 +49,7 @@ def compiles(engine):
 
 
 def nothing():
-    """What goes on in a thread that compiles nothing."""
+    """What continues in a thread that compiles nothing."""
     return ()
 
 
@@ -112,7 +112,7 @@ def test_what_was_compiled_before_is_not_waited_for(engine, waited, compiles):
     assert [event.links for event in waited] == [()]
 
 
-def test_a_short_wait_is_no_event(engine, waited, monkeypatch):
+def test_a_short_wait_is_not_an_event(engine, waited, monkeypatch):
     monkeypatch.setattr(compile_lock, "LONG_NS", 3600 * 10**9)
     lock = followed(Waits(engine, nothing))
     with lock:

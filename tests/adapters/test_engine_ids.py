@@ -37,7 +37,7 @@ def test_one_that_was_not_seen_has_none(ids):
 
 
 @pytest.mark.parametrize("handle_name", ["cuda_engine", "engine"])
-def test_while_a_refit_is_going_on_there_is_no_id_and_afterwards_that_of_the_new_bytes(ids, handle_name):
+def test_while_a_refit_is_running_there_is_no_id_and_afterwards_that_of_the_new_bytes(ids, handle_name):
     engine, other = remembered(ids, handle_name=handle_name), remembered(ids)
     ids.changing(engine.handle)
     assert ids.get(engine) is None
@@ -56,7 +56,7 @@ def test_a_refit_after_which_the_bytes_look_the_same_leaves_it_unknown(ids):
     assert ids.get(engine) is None
 
 
-def test_set_up_anew_it_has_an_id_again(ids):
+def test_set_up_again_it_has_an_id_again(ids):
     engine = remembered(ids)
     ids.changing(engine.handle)
     ids.made(engine, b"three")

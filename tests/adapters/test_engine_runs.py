@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hot path without a library: what becomes of a run, and the seams beside it."""
+"""The hot path without a library: what happens to a run, and the seams alongside it."""
 
 import dataclasses
 import gc
@@ -377,7 +377,7 @@ def test_each_duration_is_held_once_when_threads_run_and_another_collects(
 # --- what is kept alive -------------------------------------------------------------------------------------------
 
 
-def test_an_engine_that_is_gone_is_freed_though_the_span_that_counted_its_runs_goes_on(hooked, tracer):
+def test_an_engine_that_is_gone_is_freed_though_the_span_that_counted_its_runs_continues(hooked, tracer):
     runs, trt_engine = hooked(), TrtEngine()
     alive = weakref.ref(trt_engine)
     with tracer.start_as_current_span("request"):
@@ -399,7 +399,7 @@ def test_a_context_in_which_runs_were_counted_is_freed_when_its_span_has_ended(h
     assert alive() is None
 
 
-def test_a_context_in_which_runs_were_counted_is_freed_when_torchspan_is_switched_off(hooked, tracer):
+def test_a_context_in_which_runs_were_counted_is_freed_when_torchspan_is_disabled(hooked, tracer):
     runs, trt_engine = hooked(), TrtEngine()
     with tracer.start_as_current_span("request", end_on_exit=False) as request:
         alive = weakref.ref(context_api.get_current())
@@ -512,7 +512,7 @@ def test_a_suppressed_first_run_is_still_to_come(hooked):
     assert [event.attributes[semconv.EXECUTE_FIRST] for event in runs.events] == [True]
 
 
-def test_a_suppressed_first_run_is_still_to_come_where_runs_of_another_engine_were_suppressed_before(hooked):
+def test_a_suppressed_first_run_is_still_to_come_after_suppressed_runs_of_another_engine(hooked):
     runs, one, other = hooked(), TrtEngine(), TrtEngine()
     with suppress_instrumentation():
         runs.run([], one)
@@ -629,4 +629,4 @@ def test_a_companion_that_raises_costs_its_record_alone(hooked, tracer, caplog):
     with tracer.start_as_current_span("request"):
         assert runs.run([1], TrtEngine()) == [1]
     assert runs.events[0].additions == {"gpu_time": 15}
-    assert "failed; the program goes on, with less telemetry" in caplog.text
+    assert "failed; the program continues, with less telemetry" in caplog.text

@@ -45,7 +45,7 @@ def work():
     """Something that is a span."""
 
 
-def told(exporter):
+def reported(exporter):
     """(name, module, parent's name or module) of each span, in the order of their starts."""
     spans = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
     names = {span.context.span_id: span.attributes.get("torchspan.import.module", span.name) for span in spans}
@@ -66,7 +66,7 @@ def test_imports_are_spans_below_the_current_one_nested_as_they_happened(instrum
         before_ns = time.time_ns()
         importlib.import_module("watched_outer")
         assert trace.get_current_span().name == "start-up"
-    assert told(exporter) == [
+    assert reported(exporter) == [
         ("start-up", None, None),
         ("torchspan.import", "watched_outer", "start-up"),
         ("torchspan.import", "watched_inner", "watched_outer"),
@@ -87,7 +87,7 @@ def test_without_a_provider_an_import_waits_for_the_next_span(instrument, export
     imported_ns = time.time_ns()
     assert exporter.get_finished_spans() == ()
     work()
-    assert [(name, parent) for name, _, parent in told(exporter)] == [
+    assert [(name, parent) for name, _, parent in reported(exporter)] == [
         ("torchspan.import", None),
         ("torchspan.observed work", None),
     ]
@@ -102,7 +102,7 @@ def test_an_import_that_waited_lies_below_the_span_that_has_ended_since(
     with tracer.start_as_current_span("start-up"):
         importlib.import_module("watched_inner")
     torchspan.uninstrument()
-    assert told(exporter) == [("start-up", None, None), ("torchspan.import", "watched_inner", "start-up")]
+    assert reported(exporter) == [("start-up", None, None), ("torchspan.import", "watched_inner", "start-up")]
 
 
 def test_an_import_that_waits_at_the_end_of_the_process_is_reported(instrument, exporter, modules, no_provider_yet):
@@ -110,7 +110,7 @@ def test_an_import_that_waits_at_the_end_of_the_process_is_reported(instrument, 
     instrument()
     importlib.import_module("watched_inner")
     _report_all()
-    assert told(exporter) == [("torchspan.import", "watched_inner", None)]
+    assert reported(exporter) == [("torchspan.import", "watched_inner", None)]
 
 
 def test_a_forked_child_does_not_report_its_parents_imports(
@@ -122,7 +122,7 @@ def test_a_forked_child_does_not_report_its_parents_imports(
     pid = os.getpid()
     monkeypatch.setattr("torchspan.adapters.imports.os.getpid", lambda: pid + 1)
     work()
-    assert [name for name, _, _ in told(exporter)] == ["torchspan.observed work"]
+    assert [name for name, _, _ in reported(exporter)] == ["torchspan.observed work"]
 
 
 def test_a_failed_import_is_reported_at_once_with_its_error(instrument, exporter, modules, no_provider_yet):
@@ -151,10 +151,10 @@ def test_a_failed_import_is_a_span_without_an_observed_library(exporter, provide
             importlib.import_module("watched_broken")
     finally:
         torchspan.uninstrument()
-    assert [module for _, module, _ in told(exporter)] == ["watched_inner", "watched_broken"]
+    assert [module for _, module, _ in reported(exporter)] == ["watched_inner", "watched_broken"]
 
 
-def test_an_import_below_suppressed_instrumentation_is_no_span(instrument, exporter, modules):
+def test_an_import_below_suppressed_instrumentation_is_not_a_span(instrument, exporter, modules):
     modules(watched_inner="")
     instrument()
     with suppress_instrumentation():
@@ -162,7 +162,7 @@ def test_an_import_below_suppressed_instrumentation_is_no_span(instrument, expor
     assert exporter.get_finished_spans() == ()
 
 
-def test_an_import_is_no_span_after_uninstrumenting(instrument, exporter, modules):
+def test_an_import_is_not_a_span_after_uninstrumenting(instrument, exporter, modules):
     modules(watched_inner="")
     instrument()
     torchspan.uninstrument()

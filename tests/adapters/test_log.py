@@ -65,7 +65,7 @@ def kept(event):
     return [(each.name, dict(each.attributes)) for each in event.occurrences]
 
 
-def test_a_line_is_kept_as_it_may_be_told_and_reaches_the_method_as_it_was(log, said, build):
+def test_a_line_is_kept_as_it_may_be_reported_and_reaches_the_method_as_it_was(log, said, build):
     assert log("WARNING", "a line") == "the method's own result"
     assert said == [("WARNING", "a line")]
     assert kept(build) == [
@@ -94,7 +94,7 @@ def test_what_only_informs_is_not_kept(log, said, build):
     assert (kept(build), said) == ([], [("INFO", "a line")])
 
 
-def test_lines_that_are_told_alike_are_one_with_a_count(log, build):
+def test_lines_that_are_reported_alike_are_one_with_a_count(log, build):
     for text in ("a line", "A line", "A LINE"):
         log("WARNING", text)
     log("ERROR", "a line")
@@ -181,15 +181,15 @@ def test_without_a_writer_no_text_is_recorded(said, build, redaction, log):
     assert "SECRET" not in str([build.occurrences, build.additions, build.scratch])
 
 
-def test_a_failure_of_ours_costs_lines_and_nothing_else(log, said, build, redaction, caplog):
+def test_a_failure_of_torchspan_costs_lines_and_nothing_else(log, said, build, redaction, caplog):
     def broken(_text):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     redaction.redact = broken
     for _ in range(5):
         assert log("ERROR", "a line") == "the method's own result"
     assert len(said) == 5
     assert consequences(caplog) == [
-        "keeping lines of x:Logger.log failed; the program goes on, with less telemetry.",
+        "keeping lines of x:Logger.log failed; the program continues, with less telemetry.",
         "keeping lines of x:Logger.log failed 3 times and has been disabled.",
     ]

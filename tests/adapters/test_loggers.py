@@ -14,7 +14,7 @@ from torchspan.engine import Engine
 
 
 class InC:
-    """A logger whose method is no Python function."""
+    """A logger whose method is not a Python function."""
 
     log = print
 

@@ -103,7 +103,7 @@ def test_another_sampler_decides_alone_about_roots_that_a_setting_asks_for(runs)
     assert within_bounds(counted.count, 0.05, RUNS // 4)
 
 
-def test_another_sampler_is_asked_about_no_root_unless_a_setting_says_so(runs, exporter):
+def test_another_sampler_is_asked_for_no_root_unless_a_setting_asks_for_it(runs, exporter):
     hooked, engine = runs(ALWAYS_ON), TrtEngine()
     for _ in range(100):
         hooked.run([], engine)
@@ -125,7 +125,7 @@ def test_without_rules_runs_outside_begin_no_trace_and_those_inside_follow(runs,
 
 @BOTH
 @pytest.mark.parametrize("rule", ["execute=1", "execute_target=100000"])
-def test_runs_below_a_span_that_is_not_sampled_are_no_roots(runs, exporter, kind, rule):
+def test_runs_below_a_span_that_is_not_sampled_are_not_roots(runs, exporter, kind, rule):
     hooked, engine = runs(kind(f"other=0,{rule}")), TrtEngine()
     with trace.use_span(NonRecordingSpan(UNSAMPLED)):
         for _ in range(100):
@@ -372,7 +372,7 @@ def test_a_failed_run_is_measured_once(runs, metrics):
     assert sum(point.count for point in points) == 15
 
 
-def test_under_another_sampler_a_failed_run_is_no_event_of_its_own(runs, exporter):
+def test_under_another_sampler_a_failed_run_is_not_an_event_of_its_own(runs, exporter):
     hooked = runs(ALWAYS_ON, failing)
     with pytest.raises(RuntimeError):
         hooked.run([], TrtEngine())
@@ -407,7 +407,7 @@ def test_user_callbacks_have_each_run_once_whatever_is_picked(runs, rule, origin
     assert seen == ["start", "end"] * 50
 
 
-def test_what_a_callbacks_policy_raises_is_no_failure_of_the_run(runs, exporter):
+def test_what_a_callbacks_policy_raises_is_not_a_failure_of_the_run(runs, exporter):
     def refuse(record):
         raise RuntimeError("policy")
 

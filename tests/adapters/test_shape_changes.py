@@ -29,7 +29,7 @@ def changes(runs):
     return [event.attributes.get(semconv.EXECUTE_SHAPES_CHANGED) for event in runs.events]
 
 
-def test_a_run_with_other_shapes_than_the_engines_last_recorded_run_says_so(runs):
+def test_a_run_with_other_shapes_than_the_engines_last_recorded_run_is_marked(runs):
     trt_engine = TrtEngine()
     small, large = torch.ones(2, 16), torch.ones(4, 16)
     for each in (small, small, large, large, small):

@@ -111,13 +111,13 @@ def test_what_comes_later_is_hooked_later(packages, engine):
     assert engine.seen == [("tensorrt_rtx", "1.6")]
 
 
-def test_without_any_package_every_row_says_so(packages):
+def test_without_any_package_every_row_is_absent(packages):
     packages()
     assert {each.status for each in tensorrt.resolve_probes()} == {"library not installed"}
     assert len(tensorrt.resolve_probes()) == len({each.probe.target for each in tensorrt.resolve_probes()})
 
 
-def test_an_import_that_is_forbidden_is_no_package(packages, monkeypatch):
+def test_an_import_that_is_forbidden_is_not_a_package(packages, monkeypatch):
     packages()
     monkeypatch.setitem(sys.modules, "tensorrt", None)
     assert tensorrt.loaded() == {}

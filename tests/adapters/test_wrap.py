@@ -64,13 +64,13 @@ def test_a_nested_call_of_a_collapsing_phase_adds_its_facts_to_the_outer_event(w
 
 def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, caplog):
     def describe(_call):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     observed = wrapping.record(F, Record(phase.COMPILE, start=describe), lambda: "result")
     assert [observed() for _ in range(4)] == ["result"] * 4
     assert len(ended) == 4
     assert consequences(caplog) == [
-        "describing x:f failed; the program goes on, with less telemetry.",
+        "describing x:f failed; the program continues, with less telemetry.",
         "describing x:f failed 3 times and has been disabled.",
     ]
 
@@ -106,7 +106,7 @@ def test_steps_are_counted_with_their_time_also_when_they_raise(wrapping, engine
     assert seconds > 0
 
 
-def test_a_step_with_a_count_is_counted_in_both_ways_and_a_raising_one_only_where_that_is_asked_for(wrapping, engine):
+def test_a_step_with_a_count_is_counted_in_both_ways_and_a_raising_one_only_on_request(wrapping, engine):
     def halve(number):
         return number // 2 if number else 1 // 0
 
@@ -147,7 +147,7 @@ def test_a_failure_is_described_and_shared_and_passes_as_it_is(wrapping, ended):
 
 def test_a_description_of_a_failure_that_fails_itself_leaves_the_programs_exception(wrapping, ended):
     def describe(_call, _error, _tally):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     with pytest.raises(ZeroDivisionError):
         wrapping.record(F, Record(phase.COMPILE, failed=describe), lambda: 1 // 0)()
@@ -199,7 +199,7 @@ def test_where_opening_an_event_fails_the_call_is_not_observed(wrapping, engine,
     observed = wrapping.record(F, COMPILATION, lambda: "result")
     assert [observed() for _ in range(5)] == ["result"] * 5
     assert ended == []
-    assert consequences(caplog)[0] == "opening an event failed; the program goes on, with less telemetry."
+    assert consequences(caplog)[0] == "opening an event failed; the program continues, with less telemetry."
 
 
 def test_where_the_links_or_fixed_facts_fail_the_call_is_not_observed(wrapping, ended, monkeypatch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile and torch.export trace contains nothing of ours, costs no graph and is told to nobody.
+"""What torch.compile and torch.export trace contains nothing of torchspan's, costs no graph and is told to nobody.
 
 The functions below are decorated before torch is imported (in this file; the program at the end proves it in a process).
 """
@@ -438,7 +438,7 @@ def test_what_was_decorated_before_torch_was_imported_is_safe_too():
 
 @pytest.mark.parametrize("fullgraph", [False, True])
 def test_what_a_program_wraps_around_a_decorated_function_is_in_the_graph(fullgraph):
-    """`functools.wraps` copies attributes; by one of ours Dynamo would read the bare function in the wrapper's place."""
+    """`functools.wraps` copies attributes; by one of torchspan's Dynamo would read the bare function in the wrapper's place."""
 
     @functools.wraps(double)
     def outer(x):

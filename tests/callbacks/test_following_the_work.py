@@ -251,8 +251,8 @@ def test_each_of_many_threads_hears_of_its_own_work_exactly():
 
 def test_what_somebody_put_over_a_replaced_name_stays(recorder, monkeypatch):
     handle = add_thread_local_callback(recorder())
-    ours = threading.Thread.start
-    theirs = lambda self: ours(self)
+    torchspans = threading.Thread.start
+    theirs = lambda self: torchspans(self)
     monkeypatch.setattr(threading.Thread, "start", theirs)
     callbacks.remove_callback(handle)
     assert threading.Thread.start is theirs

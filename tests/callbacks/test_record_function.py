@@ -469,7 +469,7 @@ def test_while_nobody_listens_the_traceback_of_a_coroutine_is_that_of_the_bare_o
 
 
 @OWN
-def test_while_nobody_listens_a_tracer_sees_one_call_of_ours_and_else_what_it_sees_of_the_bare_generator():
+def test_while_nobody_listens_a_tracer_sees_one_call_of_torchspan_and_else_what_it_sees_of_the_bare_generator():
     def events(steps):
         found = []
 
@@ -488,9 +488,9 @@ def test_while_nobody_listens_a_tracer_sees_one_call_of_ours_and_else_what_it_se
             sys.settrace(before)
         return found
 
-    ours = events(generator)
-    assert [each for each in ours if each[0] != "recorded"] == events(generator.__wrapped__)
-    assert [event for name, _, event in ours if name == "recorded" and event != "line"] == ["call", "return"]
+    torchspans = events(generator)
+    assert [each for each in torchspans if each[0] != "recorded"] == events(generator.__wrapped__)
+    assert [event for name, _, event in torchspans if name == "recorded" and event != "line"] == ["call", "return"]
 
 
 @pytest.mark.parametrize("listening", [False, True])
@@ -574,7 +574,7 @@ def test_inputs_are_kept_alive_no_longer_than_the_start(seen):
     record.end()
 
 
-def test_outputs_are_set_before_the_end_and_let_go_after_it(seen):
+def test_outputs_are_set_before_the_end_and_release_now_after_it(seen):
     add_global_callback(
         RecordFunctionCallback(
             lambda record: record, lambda record, context: seen.append((record.outputs, context)), needs_outputs=True

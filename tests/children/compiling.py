@@ -26,16 +26,16 @@ def main():
     tracer = trace.get_tracer("user")
     with tracer.start_as_current_span("first compilation"):
         pool = SubprocPool(1)
-        told = [pool.submit(look).result()]
+        reported = [pool.submit(look).result()]
 
     def backend(module, _inputs):
-        told.append(pool.submit(look).result())
+        reported.append(pool.submit(look).result())
         return module.forward
 
     with tracer.start_as_current_span("second compilation"):
         torch.compile(lambda x: x + 1, backend=backend)(torch.ones(1))
     pool.shutdown()
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

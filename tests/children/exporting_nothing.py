@@ -37,8 +37,8 @@ class Child(multiprocessing.get_context("fork").Process):
 
 if __name__ == "__main__":
     torchspan.instrument()
-    ours, theirs = multiprocessing.Pipe(duplex=False)
+    torchspans, theirs = multiprocessing.Pipe(duplex=False)
     child = Child(theirs)
     child.start()
     child.join()
-    print(json.dumps(ours.recv()))
+    print(json.dumps(torchspans.recv()))

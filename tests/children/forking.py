@@ -36,17 +36,17 @@ def main(method, *options):
         trace.get_tracer_provider().force_flush()
         metrics.get_meter_provider().force_flush()
     answers = starts.SimpleQueue()
-    told = {"parent": names(), "children": [], "exits": []}
+    reported = {"parent": names(), "children": [], "exits": []}
     with trace.get_tracer("user").start_as_current_span("request"):
         processes = [starts.Process(target=target, args=(answers,)) for target in (child, idle)]
         for each in processes:
             each.start()
-        told["children"] = [answers.get() for _ in processes]
+        reported["children"] = [answers.get() for _ in processes]
         for each in processes:
             each.join()
-            told["exits"].append(each.exitcode)
+            reported["exits"].append(each.exitcode)
     compiles("Parent")
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -28,9 +28,9 @@ if __name__ == "__main__":
     loader = DataLoader(
         Items(), batch_size=None, num_workers=2, persistent_workers=True, multiprocessing_context="fork"
     )
-    told = []
+    reported = []
     for epoch in ("first", "second"):
         with tracer.start_as_current_span(f"{epoch} epoch"):
-            told.append(list(loader))
+            reported.append(list(loader))
     del loader
-    print(json.dumps(told))
+    print(json.dumps(reported))

@@ -31,7 +31,7 @@ class Program:
     def __init__(self, command, environment, receiver):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
         assert (done.returncode, done.stderr) == (0, "")
-        self.told = json.loads(done.stdout.splitlines()[-1])
+        self.reported = json.loads(done.stdout.splitlines()[-1])
         self.arrived = receiver
 
 

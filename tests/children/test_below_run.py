@@ -29,7 +29,7 @@ def arrived(surroundings, tmp_path_factory):
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        receiver.told = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+        receiver.reported = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
         receiver.file = (folder / "run.jsonl").read_text()
         return receiver
 
@@ -47,5 +47,5 @@ def test_the_file_has_every_compilation_once(arrived):
 
 
 def test_a_forked_process_below_run_has_no_thread_of_torchspans_before_it_does_any_work(arrived):
-    assert arrived.told["children"] == [[], []]
-    assert arrived.told["exits"] == [0, 0]
+    assert arrived.reported["children"] == [[], []]
+    assert arrived.reported["exits"] == [0, 0]

@@ -56,17 +56,17 @@ def test_a_child_in_which_nothing_happens_exports_no_metrics_of_torchspans(progr
 
 
 def test_a_child_has_no_thread_of_torchspans_before_it_does_any_work(program):
-    assert program.told["parent"] == ["torchspan memory", "torchspan-heartbeats"]
-    assert program.told["children"] == [[], []]
+    assert program.reported["parent"] == ["torchspan memory", "torchspan-heartbeats"]
+    assert program.reported["children"] == [[], []]
 
 
 def test_the_children_end_well(program):
-    assert program.told["exits"] == [0, 0]
+    assert program.reported["exits"] == [0, 0]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_child_with_nothing_to_export_starts_no_thread_and_ends_without_one(surroundings):
     with receiver_of("http") as receiver:
         program = Program([sys.executable, str(HERE / "exporting_nothing.py")], surroundings(receiver), receiver)
-        assert program.told == []
+        assert program.reported == []
         assert receiver.requests == 0

@@ -46,7 +46,7 @@ def test_metrics_of_a_data_loaders_workers_count_each_compilation_once(loaded):
 
 
 def test_a_data_loaders_workers_have_no_thread_of_torchspans_before_their_first_compilation(loaded):
-    first, _ = loaded.told
+    first, _ = loaded.reported
     assert first == [[], []]
 
 
@@ -54,7 +54,7 @@ def test_a_data_loaders_workers_have_no_thread_of_torchspans_before_their_first_
 def test_inductors_compile_workers_have_no_stale_parent_and_no_thread_of_torchspans(surroundings):
     with receiver_of("grpc") as receiver:
         program = Program([INSTRUMENT, sys.executable, str(HERE / "compiling.py")], surroundings(receiver), receiver)
-        first, second = program.told
+        first, second = program.reported
         assert first == second == {"pid": first["pid"], "threads": [], "span": 0, "variables": []}
         # The program imports torch, and so does the process that starts the workers, which is Inductor's own.
         names = [each.name for each in receiver.spans()]

@@ -73,7 +73,7 @@ ROWS = [
     ResolvedProbe(
         Probe(library="torch_tensorrt", target=Function("m:f"), why="gone", action=Step(), detail="passes"),
         "absent",
-        "f is not there",
+        "f is missing",
     ),
     ResolvedProbe(
         Probe(library="tensorrt", target=Function("m:g"), why="old", action=Watch(), until=(2, 12)),
@@ -90,7 +90,7 @@ def test_the_table_of_hook_points_says_what_resolved_and_why_each_is_there():
         "  the entry point most programs call, and a reason that is\n"
         "  longer than one line of this terminal\n"
         "m:f\n"
-        "  absent: f is not there; step (at detail passes)\n"
+        "  absent: f is missing; step (at detail passes)\n"
         "  gone\n"
         "m:g\n"
         "  out of range: until 2.12; watch\n"

@@ -211,7 +211,7 @@ def test_dynamos_counters_have_as_many_graphs_and_breaks(ran):
 
 
 def test_compilation_metrics_say_the_same_of_each_frame(ran):
-    told = [
+    reported = [
         {
             "compile_id": a["torch.compile.id"],
             "co_name": a["code.function.name"],
@@ -228,7 +228,7 @@ def test_compilation_metrics_say_the_same_of_each_frame(ran):
         {**each, "recompile_reason": each["recompile_reason"] and entry.sub("", each["recompile_reason"])}
         for each in ran.books["metrics"]
     ]
-    assert told == metrics
+    assert reported == metrics
 
 
 def test_torch_trace_has_the_same_frames_breaks_and_recompilations(ran):

@@ -64,7 +64,7 @@ def ended(tmp_path_factory):
     return folder, subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
-def test_the_calls_of_all_processes_are_in_one_file_beside_the_traces(ended):
+def test_the_calls_of_all_processes_are_in_one_file_alongside_the_traces(ended):
     folder, process = ended
     assert process.returncode == 3, process.stderr
     assert sorted(each.name for each in folder.glob("traces*")) == ["traces.inputs.json", "traces.jsonl"]
@@ -101,7 +101,9 @@ def test_a_text_that_names_no_class_is_a_usage_error(torchspan, capsys):
     with pytest.raises(SystemExit) as exit_:
         torchspan("run", "--observe-inputs", "net", "--", "true")
     assert exit_.value.code == 2
-    assert "'net' is no class: expected module:Class, of a module that the program imports" in capsys.readouterr().err
+    assert (
+        "'net' is not a class: expected module:Class, of a module that the program imports" in capsys.readouterr().err
+    )
 
 
 def test_a_program_that_ends_by_an_exception_leaves_its_file(shell):
@@ -148,7 +150,7 @@ def test_the_text_to_paste_is_that_of_the_inferred_profile(ended, torchspan):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("{", "FILE is torn, or is no file of observed inputs: it is no complete JSON."),
+        ("{", "FILE is torn, or is not a file of observed inputs: it is not complete JSON."),
         ('{"torchspan_inputs": 9}', "FILE has version 9 of the format, and this torchspan reads version 1."),
         ('{"torchspan_inputs": 1, "observations": [], "unseen": {}}', "there are no calls in FILE"),
         (None, "cannot read FILE: No such file or directory"),

@@ -94,7 +94,7 @@ def test_work_below_a_span_of_the_users_counts(split):
     assert line == "program 2.00 s: Torch-TensorRT 0.50, rest 1.50"
 
 
-def test_compilations_of_several_threads_are_counted_as_long_as_one_of_them_goes_on(split):
+def test_compilations_of_several_threads_are_counted_as_long_as_one_of_them_continues(split):
     line = split(2.0, ("torch_tensorrt.compile", 0.0, 1.0), ("torch_tensorrt.compile", 0.5, 1.2))
     assert line == (
         "program 2.00 s: Torch-TensorRT 1.20, rest 0.80 (threads or processes overlap; summed: Torch-TensorRT 1.70 s)"
@@ -134,5 +134,5 @@ def test_a_narrow_terminal_gets_several_lines(split):
     assert line == "program 6.00 s: imports 2.90,\nTorch-TensorRT 0.80, runs 1.20, rest\n1.10"
 
 
-def test_progress_and_the_run_itself_are_no_work(split):
+def test_progress_and_the_run_itself_are_not_work(split):
     assert split(1.0, ("torchspan.run", 0.0, 1.0), ("torchspan.progress", 0.0, 0.5, 1)) == "program 1.00 s"

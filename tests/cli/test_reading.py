@@ -128,7 +128,7 @@ def test_a_file_with_nothing_in_it_is_one_line_and_status_2(show, content, messa
     assert show(content) == (2, [], f"torchspan show: {message}\n")
 
 
-def test_a_file_that_is_not_there_is_one_line_and_status_2(torchspan, tmp_path):
+def test_a_file_that_is_missing_is_one_line_and_status_2(torchspan, tmp_path):
     assert torchspan("show", tmp_path / "no\x1bne") == (
         2,
         "",
@@ -156,7 +156,7 @@ def test_a_span_whose_parent_is_elsewhere_is_a_root(show):
     assert show(line(span(parent="ff" * 8))) == (0, [WORK], "")
 
 
-def test_a_span_that_ends_before_it_starts_takes_no_time_and_says_so(show):
+def test_a_span_that_ends_before_it_starts_takes_no_time_and_is_marked(show):
     assert show(line(span(start=3000, end=1000))) == (
         0,
         ["work  ends before it starts                           ▏                     0 ns"],

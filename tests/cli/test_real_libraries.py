@@ -23,7 +23,9 @@ def test_every_hook_point_that_this_installation_should_have_resolves(shell):
     result = shell("probes", timeout=300)
 
     # Torch-TensorRT 2.13 writes a line of its own while it is imported.
-    ours = [line for line in result.stderr.splitlines() if not line.startswith("CUDA 13 is not currently supported")]
-    assert (result.returncode, ours) == (0, [])
+    torchspans = [
+        line for line in result.stderr.splitlines() if not line.startswith("CUDA 13 is not currently supported")
+    ]
+    assert (result.returncode, torchspans) == (0, [])
     assert re.search(r"^\d+ hook points: \d+ resolved", result.stdout, re.MULTILINE)
     assert "torch_tensorrt is inside the range that torchspan is tested with, 2.11 to 2.14" in result.stdout

@@ -184,7 +184,7 @@ def test_run_outlives_control_c_and_shows_what_was_recorded(shell, program):
     assert drawn(err).endswith(waterfall("died of SIGINT"))
 
 
-def test_a_command_that_is_not_there_is_127_and_one_that_cannot_run_126(torchspan, tmp_path):
+def test_a_command_that_is_missing_is_127_and_one_that_cannot_run_126(torchspan, tmp_path):
     script = tmp_path / "app.py"
     script.touch()
 

@@ -75,7 +75,7 @@ fcntl.flock(held, fcntl.LOCK_UN)
 """
 
 
-def test_what_was_written_beside_a_locked_file_is_drawn_and_both_files_are_named(shell):
+def test_what_was_written_alongside_a_locked_file_is_drawn_and_both_files_are_named(shell):
     result = run(shell, "--output", "run.jsonl", program=LOCKING)
     (other,) = [path for path in shell.folder.iterdir() if path.name != "run.jsonl"]
     moved = f"{shell.folder}/run.jsonl is locked by another process, so this process writes to {other}."
@@ -94,7 +94,7 @@ if os.fork() == 0:
     os.setsid()
     if "closes" in sys.argv:
         os.closerange(3, 256)
-    while os.path.exists(folder):  # the run goes on
+    while os.path.exists(folder):  # the run continues
         time.sleep(0.01)
     os.mkdir(folder)  # as another user may, once it is gone
     while os.stat(folder).st_ino == number:  # reused: here the owner would be the only difference
@@ -120,7 +120,7 @@ def test_a_process_that_outlives_its_run_writes_through_no_link_and_leaves_nothi
     assert (shell.folder / "victim").read_text() == "precious"
 
 
-def test_a_folder_for_reports_that_is_swapped_while_the_program_runs_is_neither_read_nor_removed(shell, tmp_path):
+def test_a_swapped_folder_for_reports_is_neither_read_nor_removed(shell, tmp_path):
     swapping = """
         import json, os
         folder = json.loads(os.environ["TORCHSPAN_RUN"])["reports"]
@@ -178,7 +178,7 @@ def test_a_folder_that_is_swapped_right_after_it_was_made_is_not_used(temporary,
     assert (temporary / "precious" / "file").exists()
 
 
-def test_what_is_put_in_the_place_of_the_folder_is_not_removed(temporary):
+def test_what_is_put_in_place_of_the_folder_is_not_removed(temporary):
     (temporary / "precious").mkdir()
     (temporary / "precious" / "file").touch()
     with _scratch.scratch_folder() as folder:

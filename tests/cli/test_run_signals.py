@@ -255,7 +255,7 @@ def until(condition):
         time.sleep(0.02)
 
 
-# What a shell does with one job: the terminal is the job's until that stops; then a line says how to go on.
+# What a shell does with one job: the terminal is the job's until that stops; then a line says how to continue.
 SHELL = """
 import os, signal, sys
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -338,7 +338,7 @@ def test_a_terminal_stops_continues_resizes_interrupts_and_feeds_the_program(tmp
     assert terminal.shows("SIGINT") == []
     terminal.presses("\x1a")
     assert terminal.shows("stopped SIGTSTP") == []
-    terminal.types("bg\n")  # goes on to read, which a job in the background may not
+    terminal.types("bg\n")  # continues to read, which a job in the background may not
     assert terminal.shows("stopped SIGTTIN") == ["SIGCONT"]
     terminal.types("fg\n")
     assert terminal.shows("SIGCONT") == []

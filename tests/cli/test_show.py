@@ -186,7 +186,7 @@ def on_a_terminal(path, monkeypatch, **environ):
     try:
         while chunk := os.read(reader, 65536):
             text += chunk
-    except OSError:  # Linux says so when the other end is closed
+    except OSError:  # Linux reports it when the other end is closed
         pass
     os.close(reader)
     return text.decode().replace("\r\n", "\n")
@@ -244,7 +244,7 @@ def test_wide_characters_keep_the_columns(recording, torchspan):
     )
 
 
-def test_a_long_name_gives_way_and_no_number_does(recording, torchspan):
+def test_a_long_name_is_shortened_and_no_number_is(recording, torchspan):
     root = recording.span("torch_tensorrt.compile", 0, 1000, {s.MODEL_CLASS: "M" * 70, s.ENGINE_COUNT: 3})
     recording.span("n" * 90, 0, 999, {s.ENGINE_SIZE: 123_456_789, s.NETWORK_LAYERS: 4321}, parent=root)
 
@@ -273,7 +273,7 @@ def test_an_observed_function_is_called_by_its_own_name_under_the_waterfall(reco
     ]
 
 
-def test_an_error_is_named_on_each_span_and_told_where_it_was_raised(recording, torchspan):
+def test_an_error_is_named_on_each_span_and_reported_where_it_was_raised(recording, torchspan):
     message = "Conversion of function ? not supported: " + "a long explanation of what to do about it, " * 3
     root = recording.span("torch_tensorrt.compile", 0, 100, error=("RuntimeError", None))
     recording.span("torch_tensorrt.convert", 0, 90, parent=root, error=("RuntimeError", message))
@@ -479,7 +479,7 @@ def test_a_build_that_failed_without_a_reason_says_where_the_reason_is(recording
     ]
 
 
-def test_a_conversion_to_an_engine_is_about_its_model_and_not_about_the_cache(recording, torchspan):
+def test_a_conversion_to_an_engine_concerns_its_model_and_not_the_cache(recording, torchspan):
     attributes = {s.MODEL_CLASS: "Net", s.CACHE_RESULT: "disabled", s.CACHE_REASON: "not_requested"}
     recording.span("torch_tensorrt.convert_to_engine", 0, 100, attributes)
     shown = torchspan("show", recording.path)[1]
@@ -532,7 +532,7 @@ def test_a_build_that_skipped_nothing_is_short_of_memory_without_a_number(record
     assert "  short of memory  " in out
 
 
-def test_what_a_trace_had_no_room_for_is_counted(recording, torchspan):
+def test_what_a_trace_dropped_is_counted(recording, torchspan):
     folded = {
         s.FOLDED: 12,
         s.STEP_NAMES: ["tensorrt.build_phase Timing tactics"],
@@ -546,7 +546,7 @@ def test_what_a_trace_had_no_room_for_is_counted(recording, torchspan):
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
 tensorrt.build_engine                                 ████████████████    2.00 s
-   + 12 spans that the trace had no room for
+   + 12 spans dropped (trace limit)
    tensorrt.build_phase Timing tactics 1.50 s (×12)
 """
     )
@@ -650,7 +650,7 @@ def test_every_reason_of_the_cache_is_put_into_words():
     assert set(_cache_answer.WHY) == reasons
 
 
-def test_a_lookup_that_passed_over_an_entry_is_no_fallback_to_pytorch(recording, torchspan):
+def test_a_lookup_that_passed_over_an_entry_is_not_a_fallback_to_pytorch(recording, torchspan):
     root = recording.span("torch_tensorrt.compile", 0, 100)
     attributes = {s.CACHE_RESULT: "rejected", s.CACHE_REASON: "outdated_entry", s.CACHE_ENTRY_SIZE: 2_000_000}
     attributes[s.FALLBACK_REASON_CLASSES] = ["cache_entry_rejected"]
@@ -849,7 +849,7 @@ def test_one_trace_by_the_start_of_its_id(recording, torchspan):
     )
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(recording):
+def test_a_reader_that_has_seen_enough_is_not_an_error(recording):
     for number in range(3000):
         recording.span(f"span {number}", 0, number + 1)
     program = "import sys; from torchspan.cli import main; sys.exit(main())"
@@ -858,10 +858,10 @@ def test_a_reader_that_has_seen_enough_is_no_error(recording):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-# --- long work while it goes on, and after it was killed ---------------------------------------------------------
+# --- long work while it runs, and after it was killed ---------------------------------------------------------
 
 
-def told(recording, number, elapsed_ms, *, parent, start_ms=0, **attributes):
+def reported(recording, number, elapsed_ms, *, parent, start_ms=0, **attributes):
     """A span of progress as torchspan writes it."""
     return recording.span(
         "torchspan.progress",
@@ -887,7 +887,7 @@ def test_progress_of_work_that_has_ended_is_not_drawn_and_not_counted(recording,
     root = recording.span("torch_tensorrt.compile", 0, 3000, {s.MODEL_CLASS: "ConvNet"})
     recording.span("torch_tensorrt.convert", 500, 3000, {s.ENGINE_NAME: "_run_on_acc_0"}, parent=root)
     for number in range(30):
-        told(recording, number, 100 * number, parent=root, PROGRESS_RUNNING="x", PROGRESS_RUNNING_ELAPSED=1.0)
+        reported(recording, number, 100 * number, parent=root, PROGRESS_RUNNING="x", PROGRESS_RUNNING_ELAPSED=1.0)
 
     assert (
         torchspan("show", recording.path)[1]
@@ -903,7 +903,7 @@ Own time  convert 2.50 s 83 %, compile 500 ms 17 %
 def test_work_that_was_killed_is_one_line_with_what_was_last_seen_running(recording, torchspan):
     root = never_written(recording)
     for number in range(5):
-        told(
+        reported(
             recording,
             number,
             500 * number,
@@ -929,8 +929,10 @@ torch_tensorrt.compile · ConvNet                      ████████�
 def test_what_was_done_before_the_kill_is_below_that_line(recording, torchspan):
     root = never_written(recording)
     recording.span("torch_tensorrt.trace", 0, 500, {s.NODES_COUNT: 19}, parent=root)
-    told(recording, 0, 0, parent=root, PROGRESS_RUNNING="torch_tensorrt.compile", PROGRESS_RUNNING_ELAPSED=0.0)
-    told(recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25)
+    reported(recording, 0, 0, parent=root, PROGRESS_RUNNING="torch_tensorrt.compile", PROGRESS_RUNNING_ELAPSED=0.0)
+    reported(
+        recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25
+    )
 
     assert (
         torchspan("show", recording.path)[1]
@@ -946,7 +948,9 @@ Own time  trace 500 ms 50 %, compile 250 ms 25 %, decompose 250 ms 25 %
 
 def test_a_part_that_ended_after_the_last_heartbeat_says_more_than_that_heartbeat(recording, torchspan):
     root = never_written(recording)
-    told(recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25)
+    reported(
+        recording, 1, 1000, parent=root, PROGRESS_RUNNING="torch_tensorrt.decompose", PROGRESS_RUNNING_ELAPSED=0.25
+    )
     recording.span("torch_tensorrt.decompose", 750, 1500, parent=root)
     recording.span("torch_tensorrt.lower", 1500, 2000, parent=root)
 
@@ -967,7 +971,7 @@ def test_progress_of_two_works_in_one_trace_is_two_lines(recording, torchspan):
     for number in range(2):
         work = recording._provider.get_tracer(s.SCOPE_NAME).start_span("x", trace.set_span_in_context(request))
         running = {"PROGRESS_RUNNING": "torch_tensorrt.lower", "PROGRESS_RUNNING_ELAPSED": 0.1}
-        told(recording, 7, 1000, parent=work, start_ms=500 * number, MODEL_CLASS=f"Net{number}", **running)
+        reported(recording, 7, 1000, parent=work, start_ms=500 * number, MODEL_CLASS=f"Net{number}", **running)
 
     assert (
         torchspan("show", recording.path)[1]
@@ -985,7 +989,7 @@ Own time  request 2.00 s 50 %, compile 1.80 s 45 %, lower 200 ms 5 %
 
 def test_progress_that_says_nonsense_is_shown_as_far_as_it_can_be(recording, torchspan):
     root = never_written(recording)
-    told(recording, 0, 100, parent=root, PROGRESS_ELAPSED="long", PROGRESS_RUNNING="", PROGRESS_WORK="\x1b[2J")
+    reported(recording, 0, 100, parent=root, PROGRESS_ELAPSED="long", PROGRESS_RUNNING="", PROGRESS_WORK="\x1b[2J")
     status, out, err = torchspan("show", recording.path)
 
     assert (status, err) == (0, "")
@@ -1049,7 +1053,7 @@ torch_tensorrt.compile · Net                          ████████�
     )
 
 
-def test_plain_tensorrt_is_told_as_well(recording, torchspan):
+def test_plain_tensorrt_is_reported_as_well(recording, torchspan):
     request = recording.span(
         "deploy", 0, 2000, {s.RUN_FOLDED: 3, s.RUN_FOLDED_SUM: 0.3, s.RUN_FOLDED_MAX: 0.2}, scope="app"
     )

@@ -64,7 +64,7 @@ def test_a_small_share_is_not_said(recording, torchspan):
 
 # --- recompilations ---------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("kind", "reason", "told"),
+    ("kind", "reason", "reported"),
     [
         ("size", SIZE, "size of argument x, axis 0 (4, then 7): torch._dynamo.mark_dynamic(x, 0)"),
         (
@@ -120,8 +120,8 @@ def test_a_small_share_is_not_said(recording, torchspan):
         ("size", "of a form that is not known", "of a form that is not known: torch.compile(dynamic=True)"),
     ],
 )
-def test_a_recompilation_says_what_changed_and_what_avoids_it(said, kind, reason, told):
-    assert said((again(kind, reason),)) == [f"Recompiled in forward: {told}"]
+def test_a_recompilation_says_what_changed_and_what_avoids_it(said, kind, reason, reported):
+    assert said((again(kind, reason),)) == [f"Recompiled in forward: {reported}"]
 
 
 def test_in_the_rest_of_a_function_no_argument_can_be_marked(said):
@@ -146,8 +146,8 @@ def test_recompilations_for_one_thing_share_a_line_with_all_sizes(recording, tor
 
 def test_the_limit_is_said_with_the_setting_that_raises_it(said):
     limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"}
-    (told,) = said(({**again("value", "number == ?"), **limit},))
-    assert told == (
+    (reported,) = said(({**again("value", "number == ?"), **limit},))
+    assert reported == (
         "Recompile limit reached in forward: value of argument number; calls with others run eagerly until "
         "torch._dynamo.config.recompile_limit is larger"
     )
@@ -161,7 +161,7 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(said):
 
 # --- graph breaks -----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("kind", "more", "told"),
+    ("kind", "more", "reported"),
     [
         ("data_dependent_branch", {}, "data-dependent branch; torch.where or torch.cond keep one graph"),
         (
@@ -189,8 +189,8 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(said):
         ("operator", {s.GRAPH_BREAK_SKIPS: True}, "operator, so all of forward runs eagerly"),
     ],
 )
-def test_a_graph_break_is_said_with_its_line_and_what_avoids_it(said, kind, more, told):
-    assert said(({}, broke(kind, **more))) == [f"Graph break at model.py:41: {told}"]
+def test_a_graph_break_is_said_with_its_line_and_what_avoids_it(said, kind, more, reported):
+    assert said(({}, broke(kind, **more))) == [f"Graph break at model.py:41: {reported}"]
 
 
 def test_breaks_at_one_line_share_a_line(recording, torchspan):

@@ -60,7 +60,7 @@ def test_a_wait_says_for_which_frames_another_thread_was_waited(recording, torch
         ("fallen_back", ["fell back to eager"]),
     ],
 )
-def test_a_frame_that_runs_eagerly_says_so(outcome, notes):
+def test_a_frame_that_runs_eagerly_is_marked(outcome, notes):
     span = SimpleNamespace(name="torch.compile_frame", attributes={s.FRAME_OUTCOME: outcome}, events=[])
     assert _frames.notes(span) == notes
 

@@ -167,7 +167,7 @@ Own time  build_engine 6.78 s 97 %, lower 200 ms 3 %, main 10.0 ms <1 %
     )
 
 
-def test_processes_are_told_apart_where_there_are_several(run, show, tmp_path):
+def test_processes_are_distinguished_where_there_are_several(run, show, tmp_path):
     main = run.start("main", 0, parent=RUN)
     compilation(run, 0, parent=main)
     run.end(main, 1000)
@@ -201,7 +201,7 @@ Own time  build_engine 600 ms 75 %, lower 200 ms 25 %, compile 1.00 ms <1 %
     )
 
 
-def test_threads_are_told_apart_where_there_are_several(run, show):
+def test_threads_are_distinguished_where_there_are_several(run, show):
     main = run.start("main", 0, {"thread.id": 1, "thread.name": "MainThread"})
     run.span("same", 0, 10, {"thread.id": 1, "thread.name": "MainThread"}, parent=main)
     run.span("other", 10, 20, {"thread.id": 2, "thread.name": "worker-1"}, parent=main)
@@ -214,7 +214,7 @@ def test_threads_are_told_apart_where_there_are_several(run, show):
     ]
 
 
-def test_a_compilation_in_a_request_says_so_and_one_that_outlived_it_names_it(run, show):
+def test_a_compilation_in_a_request_is_marked_and_one_that_outlived_it_names_it(run, show):
     request = run.span("GET /predict", 0, 100, kind=SpanKind.SERVER)
     run.span("torch_tensorrt.compile", 150, 200, {s.WHILE_SERVING: True}, links=[request.get_span_context()])
     run.span("torch_tensorrt.compile", 50, 200, links=[request.get_span_context()])
@@ -280,7 +280,7 @@ def test_shapes_and_ranges_of_inputs_are_drawn_and_not_repeated_below(run, show)
     ]
 
 
-def test_an_exception_of_the_users_is_told_where_it_was_raised_and_its_first_line_alone(run, show):
+def test_an_exception_of_the_users_is_reported_where_it_was_raised_and_its_first_line_alone(run, show):
     error = ValueError("the first line\nthe second line")
     spans = [run.start("outer", 0)]
     for name in ("middle", "inner"):

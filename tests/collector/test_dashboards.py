@@ -207,7 +207,7 @@ BROKEN = {
     ),
     "a metric that is not emitted": (
         replaced("Engines", "tensorrt_engine_build_size_bytes_count", "tensorrt_engine_count"),
-        "Engines: tensorrt_engine_count is no series of torchspan's or the Collector's that is known",
+        "Engines: tensorrt_engine_count is not a series of torchspan's or the Collector's that is known",
     ),
     "all services": (
         replaced("Builds in progress", '{job=~"(.+/)?$service"}', "{}"),
@@ -231,7 +231,7 @@ BROKEN = {
     ),
     "a span that is not emitted": (
         replaced("Slowest compilations", '"torch_tensorrt.compile"', '"torch_tensorrt.compiled"'),
-        "Slowest compilations: torch_tensorrt.compiled is no span of torchspan's",
+        "Slowest compilations: torch_tensorrt.compiled is not a span of torchspan's",
     ),
     "a property that spans do not have": (
         replaced("Slowest compilations", "duration >=", "length >="),

@@ -141,7 +141,7 @@ def test_a_collector_that_starts_again_reads_nothing_twice(start, backend, tmp_p
     assert [span.name for span in backend.spans()] == ["before", "after"]
 
 
-def test_a_line_that_is_no_json_is_left_out_and_the_others_arrive(start, backend, tmp_path):
+def test_a_line_that_is_not_json_is_left_out_and_the_others_arrive(start, backend, tmp_path):
     tracer, provider = program(tmp_path / "a.jsonl")
     tracer.start_span("whole").end()
     provider.shutdown()

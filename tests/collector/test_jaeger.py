@@ -99,7 +99,7 @@ FOUND = {
     "Those for which a request waited": {"while serving", "recompilation"},
     "Recompilations among them": {"recompilation"},
     "Those of one model": {"long"},
-    "Those that failed and went on in PyTorch": {"fell back"},
+    "Those that failed and continued in PyTorch": {"fell back"},
     "Engine builds longer than 10 minutes": {"long build"},
     "Progress of builds, also of those that have not ended": {"progress"},
     "Engines that came from the cache": {"hit"},

@@ -89,7 +89,7 @@ def test_they_count_every_span_whatever_tail_sampling_keeps(start, backend):
     assert {span.name for span in backend.spans()} == {"torch_tensorrt.compile"}
 
 
-def test_a_series_goes_on_over_processes_that_compile_once_and_end(start, backend):
+def test_a_series_continues_over_processes_that_compile_once_and_end(start, backend):
     made = otlp.Ids(4)
     with start() as collector:
         for number in range(4):
@@ -192,7 +192,7 @@ EQUALIZING = {
 
 
 def test_the_collectors_equalizing_sampler_takes_the_probability_up(start, backend):
-    """Spans at 25 % are brought to 12.5 %: half of them stay, and say so."""
+    """Spans at 25 % are brought to 12.5 %: half of them stay, and record it."""
     with start(EQUALIZING) as collector:
         run_sampled(collector, "execute=0.25,execute_per_second=1000000", 4001)
         received = scraped.total(scraped.read(collector.own_metrics), ACCEPTED)

@@ -69,5 +69,5 @@ def test_the_program_runs_and_each_bad_value_is_one_line_whatever_reads_it(ran, 
     assert (tmp_path / VALUE).stat().st_mode & 0o777 == 0o600
 
 
-def test_good_values_are_no_lines(ran):
+def test_good_values_are_not_lines(ran):
     assert ran(TORCHSPAN_DETAIL="Passes", TORCHSPAN_FILE_MODE="640", TORCHSPAN_HEARTBEAT="0") == ("it ran\n", [])

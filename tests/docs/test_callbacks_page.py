@@ -152,7 +152,7 @@ def test_every_row_says_what_it_is_here_or_why_it_is_not():
             assert re.match(r"no meaning: [\w`]|part of `|whatever `start` returns", here), name
 
 
-def test_every_public_name_of_ours_stands_on_the_page():
+def test_every_public_name_of_torchspan_stands_on_the_page():
     assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in PAGE] == []
 
 

@@ -29,14 +29,14 @@ IMPORTS = {
 }
 
 
-def ours(block):
+def torchspans(block):
     """A program of the guide with its import line replaced."""
     ((theirs, here),) = [(theirs, here) for theirs, here in IMPORTS.items() if theirs in block]
     assert block.count(theirs) == 1
     return block.replace(theirs, here)
 
 
-FIRE, CAPTURE, DECORATE, RETHROW, NOT_OWNED = (ours(block) for block in PRINTED)
+FIRE, CAPTURE, DECORATE, RETHROW, NOT_OWNED = (torchspans(block) for block in PRINTED)
 
 
 @pytest.fixture

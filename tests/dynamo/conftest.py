@@ -11,7 +11,7 @@ from torchspan.adapters.dynamo import frames
 
 @pytest.fixture(autouse=True)
 def dynamo(instrument):
-    """The bridge is on, and nothing has been compiled yet."""
+    """The bridge is enabled, and nothing has been compiled yet."""
     instrument()
     with clean_dynamo(), not_collected():
         yield torch._dynamo

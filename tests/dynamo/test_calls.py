@@ -114,7 +114,7 @@ def test_a_thread_that_waits_to_compile_is_not_eager(adds, checks, eager, monkey
         def __exit__(self, *error):
             return lock.__exit__(*error)
 
-    # The lock is put back before torchspan takes its own off it.
+    # The lock is restored before torchspan takes its own off it.
     with monkeypatch.context() as patched:
         with lock:
             patched.setattr(torch._dynamo.convert_frame, "compile_lock", Watched())
@@ -185,7 +185,7 @@ def test_a_hook_of_the_program_decides_whether_a_call_fits(adds, checks, spans):
     assert len(spans("torch.compile_frame")) == 2
 
 
-def test_guard_collectives_are_switched_on_and_off_as_without_torchspan(adds, checks):
+def test_guard_collectives_are_enabled_and_disabled_as_without_torchspan(adds, checks):
     adds(ONES, 1)
     assert torch.compiler.set_enable_guard_collectives(True) is False
     assert torch.compiler.set_enable_guard_collectives(True) is True
@@ -196,7 +196,7 @@ def test_guard_collectives_are_switched_on_and_off_as_without_torchspan(adds, ch
     assert checks() == {"hit": 2}
 
 
-def test_guard_collectives_that_the_program_switched_on_meanwhile_stay_on(instrument, adds):
+def test_guard_collectives_that_the_program_enabled_meanwhile_stay_on(instrument, adds):
     adds(ONES, 1)
     torch.compiler.set_enable_guard_collectives(True)
     instrument().uninstrument()

@@ -117,7 +117,7 @@ def test_a_region_that_is_left_out_says_which_api_where_and_why(spans, function,
 
 
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
-def test_a_function_that_was_disallowed_is_told_from_one_that_dynamo_does_not_know(spans):
+def test_a_function_that_was_disallowed_is_distinguished_from_one_that_dynamo_does_not_know(spans):
     torch._dynamo.disallow_in_graph(torch.sin)
     try:
         run(lambda x: torch.sin(x) * 2)

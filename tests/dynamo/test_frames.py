@@ -136,8 +136,8 @@ def test_phases_of_inductor_and_what_its_caches_answered(every_phase, exporter, 
     assert by_id[worker.parent.span_id].name == "torch.compile_phase PyCodeCache.load_by_key_path"
     inside = [span.name for span in by_id.values() if span.parent and span.parent.span_id == worker.context.span_id]
     assert inside == ["torch.compile_phase compile_file"]
-    beside = worker  # it runs beside the phase that waits for it
-    assert_times_nest([span for span in by_id.values() if span is not beside])
+    alongside = worker  # it runs alongside the phase that waits for it
+    assert_times_nest([span for span in by_id.values() if span is not alongside])
 
 
 def test_a_phase_of_less_than_a_millisecond_is_a_step(exporter, spans):

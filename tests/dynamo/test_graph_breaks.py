@@ -70,7 +70,7 @@ def test_a_break_that_was_asked_for_and_one_about_data_each_with_its_line(events
     assert f"{BREAK}.classes" not in third.attributes
 
 
-def test_a_break_that_leaves_the_whole_frame_to_python_says_so(events):
+def test_a_break_that_leaves_the_whole_frame_to_python_is_marked(events):
     called(compiled.breaks_in_a_loop, ONES)
     assert events() == [
         broke(
@@ -225,7 +225,7 @@ def counts(read, name):
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("guard", "kind", "told"),
+    ("guard", "kind", "reported"),
     [
         ("tensor 'x' size mismatch at index 0. expected 3, actual 4", "size", None),
         ("tensor 'x' stride mismatch at index 1. expected 1, actual 3", "stride", None),
@@ -262,10 +262,10 @@ def counts(read, name):
         ("'it's' 'secret", "other", "?"),
     ],
 )
-def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, told):
+def test_a_guard_keeps_names_sizes_and_types_and_no_other_literal(guard, kind, reported):
     assert recompiles.class_of(guard) == kind
     reduced = Guard().reduced(guard)
-    assert reduced == (guard if told is None else told)
+    assert reduced == (guard if reported is None else reported)
     assert Guard().accepts(reduced)
 
 

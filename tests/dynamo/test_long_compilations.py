@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilations of torch.compile that take minutes are visible while they go on."""
+"""Compilations of torch.compile that take minutes are visible while they run."""
 
 import time
 
@@ -13,13 +13,13 @@ LIMIT_S = 60
 
 
 def waiting(exporter, running):
-    """A backend that goes on until a heartbeat has said that `running` is what runs."""
+    """A backend that continues until a heartbeat has said that `running` is what runs."""
     timed = torch._dynamo.utils.dynamo_timed
 
     def backend(module, _inputs):
         with timed("inductor_compile"), timed("code_gen"):
             end = time.monotonic() + LIMIT_S
-            while running not in {each.attributes.get("torchspan.progress.running") for each in told(exporter)}:
+            while running not in {each.attributes.get("torchspan.progress.running") for each in reported(exporter)}:
                 assert time.monotonic() < end
                 time.sleep(0.01)
         return module.forward
@@ -27,7 +27,7 @@ def waiting(exporter, running):
     return backend
 
 
-def told(exporter):
+def reported(exporter):
     return [span for span in exporter.get_finished_spans() if span.name == "torchspan.progress"]
 
 
@@ -35,7 +35,7 @@ def test_a_heartbeat_says_in_which_phase_of_a_frame_the_compilation_is(every_pha
     instrument(heartbeat=0.1)
     torch.compile(compiled.plain, backend=waiting(exporter, "torch.compile_phase inductor_compile"))(ONES)
     (made,) = spans("torch.compile_frame")
-    beats = told(exporter)
+    beats = reported(exporter)
     assert {each.attributes["torchspan.progress.work"] for each in beats} == {"torch.compile_frame"}
     assert {each.parent.span_id for each in beats} == {made.context.span_id}
 

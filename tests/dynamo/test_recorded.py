@@ -18,7 +18,7 @@ GRAPH, DISABLED = "torch.run_graph", "torch.run_disabled"
 
 @pytest.fixture
 def recording(instrument, dynamo):
-    """The bridge is on, with both settings."""
+    """The bridge is enabled, with both settings."""
     return instrument(graph_runs=True, disabled_calls=True)
 
 

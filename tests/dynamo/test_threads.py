@@ -207,7 +207,7 @@ def test_what_fails_in_a_thread_of_inductors_marks_its_own_span(pool, spans):
     assert "secret" not in worker.to_json()
 
 
-def test_a_task_that_inductor_runs_at_once_is_no_worker(monkeypatch, exporter):
+def test_a_task_that_inductor_runs_at_once_is_not_a_worker(monkeypatch, exporter):
     monkeypatch.setattr(async_compile, "get_compile_threads", lambda: 1)
 
     def backend(module, _inputs):

@@ -166,7 +166,7 @@ def test_collectors_of_every_bad_kind_change_no_result_and_each_span_that_they_l
     assert otlp.plain(good.messages()) == emitted
 
 
-def test_what_a_full_queue_drops_beside_a_collector_that_hangs_is_counted_too(expected):
+def test_what_a_full_queue_drops_alongside_a_collector_that_hangs_is_counted_too(expected):
     with (
         hostile_endpoints.Endpoint(hangs=True) as collector,
         Program(
@@ -248,7 +248,7 @@ def test_a_jaeger_that_is_killed_and_starts_again_has_what_was_compiled_since(ex
 
 
 class Killed:
-    """A Collector that samples is killed while Jaeger is down, and both start again; what became of three compilations.
+    """A Collector that samples is killed while Jaeger is down, and both start again; what happened to three compilations.
 
     decided: of a trace that was decided before. undecided: accepted, and not decided. away: while no Collector ran.
     """

@@ -298,7 +298,7 @@ MEASURED = {
     "Compilations by outcome": lambda spans: Counter(
         "error" if span.failed else "unset" for span in spans if span.is_compilation()
     ),
-    "Recompilations by what the guard is about": lambda spans: Counter(
+    "Recompilations by what the guard concerns": lambda spans: Counter(
         span.attributes["torch.compile.recompile.class"]
         for span in spans
         if "torch.compile.recompile.class" in span.attributes

@@ -46,7 +46,7 @@ def test_a_pipeline_refuses_two_callbacks_of_one_name(seen):
         Pipeline([recorder("writer", seen), recorder("other", seen), recorder("writer", seen)])
 
 
-def test_a_callback_hears_of_its_phases_only(engine, seen):
+def test_a_callback_receives_its_phases_only(engine, seen):
     start = lambda event: seen.append(event.phase.name)
     extend(engine, Callback("builds", start, lambda *_: None, frozenset({phase.BUILD_ENGINE})))
     engine.close(engine.open(phase.COMPILE, {}))
@@ -143,7 +143,7 @@ def test_a_callback_that_raises_fails_alone_and_is_disabled_after_the_third_time
     assert seen.count("healthy start torch_tensorrt.compile") == 5
     assert engine.guard.failures == {"broken": 3}
     assert [record.getMessage() for record in caplog.records] == [
-        "broken failed; the program goes on, with less telemetry. Cause: RuntimeError in code that torchspan calls.",
+        "broken failed; the program continues, with less telemetry. Cause: RuntimeError in code that torchspan calls.",
         "broken failed 3 times and has been disabled.",
     ]
 
@@ -160,7 +160,7 @@ def test_what_belongs_to_the_program_passes_through_a_callback_and_closes_what_h
     assert seen == ["earlier start torch_tensorrt.compile", "earlier end torch_tensorrt.compile"]
 
 
-def test_an_engine_runs_its_own_pipeline_beside_another_engine_of_the_same_registry(seen):
+def test_an_engine_runs_its_own_pipeline_alongside_another_engine_of_the_same_registry(seen):
     registry = Registry()
     first = Engine(registry, Pipeline([recorder("first", seen)]))
     second = Engine(registry, Pipeline([recorder("second", seen)]))

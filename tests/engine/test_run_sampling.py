@@ -23,7 +23,7 @@ class Request:
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """Seconds that pass when a test lets it."""
 
     def __init__(self):
         self.now_s = 1000.0
@@ -67,7 +67,7 @@ def picked(roots, runs):
 # --- which runs are picked ----------------------------------------------------------------------------------------
 
 
-def test_without_a_provider_no_run_is_picked_and_failures_are_no_events(clock):
+def test_without_a_provider_no_run_is_picked_and_failures_are_not_events(clock):
     sampling = RunSampling(RateLimits(), SamplingRules(execute=1), clock=clock)
     assert isinstance(sampling.roots, NoRoots)
     assert (sampling.keeps_failed, sampling.failed(Thing()), sampling.is_active) == (False, None, False)

@@ -15,7 +15,7 @@ def times():
     return RunTimes(Guard())
 
 
-def test_nobody_wants_durations_until_somebody_says_so():
+def test_durations_are_unwanted_until_a_reader_asks():
     assert Engine().run_times[phase.EXECUTE].wanted is False
 
 
@@ -28,11 +28,11 @@ def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):
 
 
 def test_watchers_learn_the_state_at_once_and_each_change(times):
-    told = []
-    times.watch(told.append)
+    reported = []
+    times.watch(reported.append)
     times.want(lambda: None)
     times.want(None)
-    assert told == [False, True, False]
+    assert reported == [False, True, False]
 
 
 def test_the_run_that_finds_as_many_as_may_be_held_has_the_collector_called(times):
@@ -78,9 +78,9 @@ def test_a_hot_path_that_shares_with_a_reader_holds_no_more_than_a_batch(times):
     assert (taken, times.take()) == ([100], list(range(151, 230)))
 
 
-def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
+def test_when_nothing_takes_them_away_a_bounded_number_is_held(times, caplog):
     def fails():
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     times.want(fails)
     for number in range(5 * HELD):
@@ -89,7 +89,7 @@ def test_when_nobody_can_take_them_away_a_bounded_number_is_held(times, caplog):
     assert len(caplog.messages) == 2, "said once, and when given up"
 
 
-def test_nobody_wants_them_any_more_and_none_is_left(times):
+def test_once_they_are_unwanted_none_is_left(times):
     times.want(lambda: None)
     times.add(1.0)
     times.want(None)

@@ -182,7 +182,7 @@ def test_a_defect_of_the_observer_does_not_reach_the_call(monkeypatch, caplog):
     assert kinds(observer) == [("errors", "")]
     (record,) = caplog.records
     assert record.getMessage().startswith(
-        "The observation of a call's inputs failed; the program goes on, and this call is not observed. "
+        "The observation of a call's inputs failed; the program continues, and this call is not observed. "
         "Cause: TypeError in torchspan.inputs.recorder, line "
     )
 

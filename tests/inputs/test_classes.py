@@ -196,7 +196,7 @@ def test_what_the_function_raises_does_not_reach_the_program(module, caplog):
     assert importlib.import_module(module).Net(1).size == 1
     watched.close()
     assert [record.message.partition(" Cause")[0] for record in caplog.records] == [
-        f"Observing an object of {module}:Net failed; the program goes on without it."
+        f"Observing an object of {module}:Net failed; the program continues without it."
     ]
 
 
@@ -207,7 +207,7 @@ def test_what_the_function_raises_does_not_reach_the_program(module, caplog):
         ("Nte", "the module MODULE has no class Nte (did you mean Net?)"),
         ("Elsewhere", "the module MODULE has no class Elsewhere; name the module that defines the class"),
         ("Net.Outer", "the module MODULE has no class Net.Outer; name the module that defines the class"),
-        ("instance", "MODULE:instance is no class"),
+        ("instance", "MODULE:instance is not a class"),
         ("Config", "the class MODULE:Config has no method forward, of which the calls are observed"),
     ],
 )
@@ -226,7 +226,7 @@ def test_there_is_no_problem_once_an_object_was_made(module, watch):
 
 @pytest.mark.parametrize("path", ["Net", "app:", ":Net", "app:1", "app/model:Net", "app:Net()", "", None, 1])
 def test_a_text_that_names_no_class_is_refused(path):
-    with pytest.raises(ValueError, match="is no class: expected module:Class, of a module that the program imports"):
+    with pytest.raises(ValueError, match="is not a class: expected module:Class, of a module that the program imports"):
         WatchedClass(path, print)
 
 
@@ -236,7 +236,7 @@ def test_a_class_of_the_script_is_refused():
 
 
 @pytest.mark.parametrize("name", ["Inherits", "Defines"])
-def test_an_object_that_is_made_inside_a_graph_is_no_break_and_is_not_seen(name, tmp_path, monkeypatch, watch):
+def test_an_object_that_is_made_inside_a_graph_is_not_a_break_and_is_not_seen(name, tmp_path, monkeypatch, watch):
     module = f"modules_{tmp_path.name}"
     (tmp_path / f"{module}.py").write_text(MODULES)
     monkeypatch.syspath_prepend(str(tmp_path))

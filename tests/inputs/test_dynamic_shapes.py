@@ -109,7 +109,7 @@ CONTAINERS = {
     "list of lists": lambda rows: [[ones(rows, 3), ones(rows, 3)], [ones(rows, 3)]],
     "list with None": lambda rows: [ones(rows, 3), None],
     "list with a number": lambda rows: [ones(rows, 3), 5],
-    "empty list beside a list": lambda rows: {"a": [], "b": [ones(rows, 3), ones(rows, 3)]},
+    "empty list alongside a list": lambda rows: {"a": [], "b": [ones(rows, 3), ones(rows, 3)]},
     "dataclass": lambda rows: Pair(ones(rows, 3), ones(rows, 3)),
 }
 

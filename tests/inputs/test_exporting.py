@@ -96,7 +96,7 @@ def test_a_narrower_range_of_the_program_is_reported():
     assert inputs(exported) == [((2, 4), (4, 4), (6, 4))]
 
 
-def test_a_range_from_1_is_no_finding():
+def test_a_range_from_1_is_not_a_finding():
     model = Anything()
     exported = observed(model, (ones(1, 4),), (ones(3, 4),)).export(model)
     assert inputs(exported) == [((1, 4), (3, 4), (3, 4))]

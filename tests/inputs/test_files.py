@@ -246,7 +246,9 @@ def refusal(text):
 def test_a_torn_file_is_refused_wherever_it_ends():
     text = observed(Optional(), *MIXED).to_json().rstrip()
     for end in range(0, len(text), 97):
-        assert refusal(text[:end]).startswith("FILE is torn, or is no file of observed inputs: it is no complete JSON.")
+        assert refusal(text[:end]).startswith(
+            "FILE is torn, or is not a file of observed inputs: it is not complete JSON."
+        )
 
 
 def test_a_file_of_another_version_is_refused():
@@ -258,12 +260,12 @@ def test_a_file_of_another_version_is_refused():
 
 @pytest.mark.parametrize("text", ["[]", "{}", "1", "null", '"text"', '{"resourceSpans": []}'])
 def test_another_file_is_refused(text):
-    assert refusal(text).startswith("FILE is no file of observed inputs: it has no 'torchspan_inputs'.")
+    assert refusal(text).startswith("FILE is not a file of observed inputs: it has no 'torchspan_inputs'.")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00" * 100, b"[" * 100_000, b'{"a":' * 100_000])
-def test_bytes_that_are_no_json_are_refused(content):
-    assert refusal(content).startswith("FILE is torn, or is no file of observed inputs")
+def test_bytes_that_are_not_json_are_refused(content):
+    assert refusal(content).startswith("FILE is torn, or is not a file of observed inputs")
 
 
 def places(found, at=()):
@@ -308,7 +310,7 @@ def test_containers_that_are_too_deep_are_refused():
     assert refusal(json.dumps(damaged)) == "FILE is damaged: its containers are too deep. Write it again."
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path):
+def test_a_file_that_is_missing_is_an_error_of_the_system(tmp_path):
     with pytest.raises(FileNotFoundError):
         InputObserver.from_json(tmp_path / "missing.json")
 

@@ -56,7 +56,7 @@ def test_sizes_that_torch_export_takes_for_constants_are_a_finding(sizes, found)
     "value", [Box(), np.ones(2), np.float64(1.0), slice(1), enum.Enum("Kind", "A").A, {1, 2}, "x" * 2_000],
     ids=["object", "array", "number of numpy", "slice", "enum", "set", "long text"],
 )  # fmt: skip
-def test_a_value_that_cannot_be_looked_into_is_a_finding(value):
+def test_a_value_that_cannot_be_inspected_is_a_finding(value):
     observer = observed(Anything(), (ones(2), {"key": [value]}))
     assert kinds(observer) == [("opaque", "other['key'][0]")]
 

@@ -125,7 +125,7 @@ def test_a_method_is_recorded_by_its_name():
     assert shapes(observer.infer_arguments()) == {"x": (1,), "steps": 1}
 
 
-def test_a_method_of_an_object_that_is_no_module_is_recorded():
+def test_a_method_of_an_object_that_is_not_a_module_is_recorded():
     class Pipeline:
         def run(self, x):
             return x
@@ -137,7 +137,7 @@ def test_a_method_of_an_object_that_is_no_module_is_recorded():
     assert vars(pipeline) == {}
 
 
-def test_a_function_that_the_object_itself_holds_is_put_back():
+def test_a_function_that_the_object_itself_holds_is_restored():
     model, observer = Generator(), InputObserver()
     model.extra = function = lambda x: x
     with observer(model, method_name="extra"):

@@ -93,7 +93,7 @@ def test_a_compiled_model_of_the_class_has_the_same_graphs(module, observe, is_w
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_forked_child_counts_from_zero_and_the_parent_goes_on(module, observe):
+def test_a_forked_child_counts_from_zero_and_the_parent_continues(module, observe):
     process = observe(f"{module}:Net")
     model = importlib.import_module(module).Net()
     model(ones(2))

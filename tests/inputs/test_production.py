@@ -63,7 +63,7 @@ def test_a_call_of_a_new_shape_is_an_event_on_the_current_span(instrument, calls
     ]
 
 
-def test_a_call_of_a_known_shape_is_no_event(instrument, calls):
+def test_a_call_of_a_known_shape_is_not_an_event(instrument, calls):
     instrument(inputs=MODEL)
     model = followed_models.Model()
     model(ones(2))
@@ -118,7 +118,7 @@ def test_a_module_that_is_followed_can_be_freed(instrument):
     assert gone() is None
 
 
-def test_beyond_256_modules_further_ones_are_not_followed_and_a_warning_says_so(instrument, caplog):
+def test_beyond_256_modules_further_ones_are_not_followed_with_a_warning(instrument, caplog):
     instrument(inputs=MODEL)
     models = [followed_models.Model() for _ in range(258)]
     assert [hooks(each) for each in models[255:]] == [(1, 0), (0, 0), (0, 0)]
@@ -188,7 +188,7 @@ def test_calls_of_modules_that_are_gone_are_counted(instrument, metrics):
     assert metrics.values("torchspan.input.calls", "torchspan.input.module") == {"Model": 3}
 
 
-def test_calls_are_counted_once_whoever_reads(instrument, metrics):
+def test_calls_are_counted_once_for_any_reader(instrument, metrics):
     instrument(inputs=MODEL)
     model = followed_models.Model()
     for _ in range(2):
@@ -224,7 +224,7 @@ def test_a_followed_module_that_is_compiled_has_the_same_graphs_and_guards(instr
     assert metrics.values("torchspan.input.calls", "torchspan.input.module") == {"Scaled": 3}
 
 
-def test_tensors_without_data_are_no_calls(instrument, metrics):
+def test_tensors_without_data_are_not_calls(instrument, metrics):
     instrument(inputs=MODEL)
     model = followed_models.Model()
     torch.export.export(model, (ones(2),))

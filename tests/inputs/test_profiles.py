@@ -51,7 +51,7 @@ FORMS = {
 
 @pytest.mark.parametrize("order", [1, -1], ids=["forth", "back"])
 @pytest.mark.parametrize("form", FORMS)
-def test_a_profile_is_the_smallest_the_most_frequent_and_the_largest_sizes_in_any_form_and_order(form, order):
+def test_a_profile_is_the_smallest_most_frequent_and_largest_sizes_in_any_form_and_order(form, order):
     model, observer = Add(), InputObserver()
     with observer(model):
         for number, sizes in enumerate(SIZES[::order]):
@@ -82,7 +82,7 @@ def test_of_equally_frequent_combinations_the_first_is_opt():
     assert ranges(seen((3,), (2,), (5,)).infer_profile())["x"] == ((2,), (3,), (5,))
 
 
-def test_where_no_call_can_be_opt_it_is_composed_and_a_finding_says_so():
+def test_where_no_call_can_be_opt_it_is_composed_with_a_finding():
     observer = observed(Add(), (ones(1, 4), ones(8, 4)), (ones(8, 4), ones(1, 4)))
     profile = observer.infer_profile()
     assert ranges(profile) == {"x": ((1, 4), (8, 4), (8, 4)), "y": ((1, 4), (8, 4), (8, 4))}
@@ -90,7 +90,7 @@ def test_where_no_call_can_be_opt_it_is_composed_and_a_finding_says_so():
     assert found(profile) == [("opt", "")]
 
 
-def test_a_range_from_0_begins_with_1_and_a_finding_says_so():
+def test_a_range_from_0_begins_with_1_with_a_finding():
     profile = seen((0, 4), (3, 4), (5, 4), (3, 4)).infer_profile()
     assert ranges(profile)["x"] == ((1, 4), (3, 4), (5, 4))
     assert profile.calls_outside == 1
@@ -100,7 +100,7 @@ def test_a_range_from_0_begins_with_1_and_a_finding_says_so():
     )
 
 
-def test_sizes_0_and_1_alone_are_no_range():
+def test_sizes_0_and_1_alone_are_not_a_range():
     (tensor,) = seen((0, 4), (1, 4)).infer_profile()
     assert (tensor.min_shape, tensor.opt_shape, tensor.max_shape, tensor.is_dynamic) == ((1, 4), (1, 4), (1, 4), False)
 
@@ -180,7 +180,7 @@ def test_dimensions_that_were_equal_in_every_call_share_a_name_and_say_on_how_ma
     assert [each.shared_dims for each in profile] == [{0: "d0", 1: "d1"}, {0: "d0", 1: "d1"}]
 
 
-def test_one_size_is_no_evidence():
+def test_one_size_is_not_evidence():
     profile = observed(Add(), (ones(4, 2), ones(4, 1)), (ones(4, 3), ones(4, 1))).infer_profile()
     assert profile.shared == ()
 
@@ -242,7 +242,7 @@ def test_batches_of_one_size_share_a_name():
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
-def test_an_argument_that_had_its_default_in_every_call_is_no_input():
+def test_an_argument_that_had_its_default_in_every_call_is_not_an_input():
     assert [each.name for each in observed(Optional(), (ones(2),), (ones(3), None, 1.0)).infer_profile()] == ["x"]
 
 
@@ -332,6 +332,6 @@ def test_arguments_that_no_parameter_takes_are_refused():
             observed(Variadic(), call).infer_profile().to_python()
 
 
-def test_what_is_no_profile_is_refused():
+def test_what_is_not_a_profile_is_refused():
     with pytest.raises(TypeError, match="profile must be what infer_profile"):
         seen((2,)).to_torch_tensorrt({"x": (2, 3)})

@@ -106,7 +106,7 @@ def test_what_is_not_printable_in_a_keyword_is_written_out():
     assert report.replace("\n", "").isprintable()
 
 
-def test_a_key_that_was_not_written_has_a_digest_and_a_line_says_so():
+def test_a_key_that_was_not_written_has_a_digest_and_a_line_reports_it():
     observer = observed(Anything(), {"x": ones(2), "other": {"key": ones(3)}})
     report = InputObserver.from_json(observer.to_json(values=False)).report()
     assert "other[#" in report

@@ -170,7 +170,7 @@ def test_each_new_shape_and_one_in_n_of_all_calls_is_sampled():
     assert follower.samples == [(0, 1, True), (1, 1, True), (1, 2, False), (1, 6, False)]
 
 
-def test_a_follower_that_fails_is_counted_and_the_call_goes_on(caplog):
+def test_a_follower_that_fails_is_counted_and_the_call_continues(caplog):
     class Failing(Noting):
         def new_shape(self, shape):
             raise KeyError
@@ -179,7 +179,7 @@ def test_a_follower_that_fails_is_counted_and_the_call_goes_on(caplog):
     traffic, _ = followed(model, Failing(), follower)
     assert model(ones(2)).tolist() == [1.0, 1.0]
     assert (traffic.snapshot().counts.calls, traffic.snapshot().counts.errors, len(follower.new)) == (1, 1, 1)
-    assert "The observation of a module's inputs failed; the program goes on." in caplog.text
+    assert "The observation of a module's inputs failed; the program continues." in caplog.text
 
 
 # --- bounds ----------------------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ def test_the_operators_older_opentelemetry_comes_before_the_apps_newer_one(app_n
     assert importlib.metadata.version("opentelemetry-sdk") != OPERATOR
 
 
-def test_a_compilation_is_traced_beside_the_operators_older_opentelemetry(injected, tmp_path):
+def test_a_compilation_is_traced_alongside_the_operators_older_opentelemetry(injected, tmp_path):
     (tmp_path / "app.py").write_text(COMPILE, encoding="utf-8")
     existing = installed.environment(tmp_path)["PYTHONPATH"]
     with Receiver() as receiver:
@@ -198,7 +198,7 @@ run()
     observed(receiver)
 
 
-def test_variables_that_kubernetes_sets_for_the_collectors_service_are_no_settings(app_alone, injected):
+def test_variables_that_kubernetes_sets_for_the_collectors_service_are_not_settings(app_alone, injected):
     own = {
         "OTEL_LOGS_EXPORTER": "none",
         "TORCHSPAN_COLLECTOR_SERVICE_HOST": "10.0.0.1",

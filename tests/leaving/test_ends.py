@@ -131,7 +131,7 @@ SUDDEN = {
 
 @needs_signals
 @pytest.mark.parametrize("end", SUDDEN)
-def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_going_on_in_the_file(ends, file, end):
+def test_a_sudden_end_leaves_what_ended_and_the_start_of_what_was_running_in_the_file(ends, file, end):
     done = ends(KILLED.format(before="pass", end=end), TORCHSPAN_HEARTBEAT="600")
 
     assert (done.returncode, done.stderr) == (SUDDEN[end], "")

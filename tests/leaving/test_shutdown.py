@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While the interpreter shuts down: work that goes on, begins or is imported then."""
+"""While the interpreter shuts down: work that continues, begins or is imported then."""
 
 import pytest
 
@@ -100,7 +100,7 @@ atexit.register(work)
 """
 
 
-def test_where_python_refuses_new_threads_the_work_and_its_span_are_as_ever(ends, file):
+def test_where_python_refuses_new_threads_the_work_and_its_span_are_as_usual(ends, file):
     done = ends(NO_THREADS)
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "worked\n", "")

@@ -2,7 +2,7 @@
 """The wheel `torch-tensorrt` with its own branches: a strongly typed network, a timing cache, `build_engine_with_config`.
 
 It wants TensorRT, whose libraries no package index has. TensorRT-RTX has the same interface, so here it goes by the name of
-`tensorrt`; `tensorrt_over_rtx` is the whole of what is replaced beside the stand-in for a GPU.
+`tensorrt`; `tensorrt_over_rtx` is the whole of what is replaced alongside the stand-in for a GPU.
 """
 
 import sys
@@ -16,7 +16,7 @@ from support.tree import BUILDER, POSITIVE, SECONDS, STEPS, TEXT, S, differences
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(sys.prefix) / "main-wheel"
-OURS = Path(__file__).resolve().parents[2] / ".venv"
+OWN = Path(__file__).resolve().parents[2] / ".venv"
 
 
 def tensorrt_over_rtx():
@@ -106,7 +106,7 @@ def program():
 def result(tmp_path_factory):
     if not FOLDER.exists():
         reason = f"the wheel torch-tensorrt is not in {FOLDER}; `make setup` puts it there"
-        pytest.fail(reason) if Path(sys.prefix).resolve() == OURS.resolve() else pytest.skip(reason)
+        pytest.fail(reason) if Path(sys.prefix).resolve() == OWN.resolve() else pytest.skip(reason)
     return run(program, tensorrt_over_rtx, folder=tmp_path_factory.mktemp("main"), path=[FOLDER])
 
 
@@ -210,7 +210,7 @@ def test_an_engine_is_built_with_its_configuration_and_a_timing_cache(result, na
     assert not found, "\n".join(found)
 
 
-def test_runs_and_torch_compile_are_told_as_with_the_other_wheel(result):
+def test_runs_and_torch_compile_are_reported_as_with_the_other_wheel(result):
     (run_,) = [span for span in below(result.spans, "first") if span.name == "torch_tensorrt.execute"]
     assert run_.attributes["torch_tensorrt.execute.first"] is True
     names = [span.name for span in below(result.spans, "torch.compile")]

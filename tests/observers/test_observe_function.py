@@ -184,15 +184,15 @@ def test_what_somebody_put_over_it_stays_and_calls_pass_through_without_events(h
     place, name = (modules.lib, "function") if holder == "module" else (Holder, "method")
     observation = observe_function("lib:function" if holder == "module" else "lib:Holder.method")
     observation.observers.pre.add(lambda _call: seen.append("pre"))
-    ours = getattr(place, name)
-    theirs = lambda *args: ours(*args)
+    torchspans = getattr(place, name)
+    theirs = lambda *args: torchspans(*args)
     with monkeypatch.context() as patched:
         patched.setattr(place, name, theirs)
         observation()
         assert getattr(place, name) is theirs
         assert theirs(Holder()) is not None
     assert seen == []
-    setattr(place, name, ours.orig_func)
+    setattr(place, name, torchspans.orig_func)
 
 
 def test_a_call_that_has_begun_when_it_ends_is_told_of_its_end(modules, seen):

@@ -279,9 +279,9 @@ def test_a_function_whose_name_is_no_identifier_has_a_question_mark_for_a_target
     ] * 3
 
 
-def test_a_failure_of_ours_reaches_neither_the_program_nor_callbacks(instrument, tracer, spans, monkeypatch, seen):
+def test_a_failure_of_torchspan_reaches_neither_the_program_nor_callbacks(instrument, tracer, spans, monkeypatch, seen):
     def fails(*_args, **_kwargs):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     monkeypatch.setattr(observed_functions.Observations, "mark", fails)
     monkeypatch.setattr(observed_functions.Observations, "begin", fails)

@@ -61,7 +61,7 @@ SETTINGS = {
     "torch_tensorrt.settings.use_distributed_mode_trace": False,
     **by_version({(2, 11): {}, (2, 13): {"torch_tensorrt.settings.fallback_data_dependent_ops": False}}),
 }
-"""The library's defaults, but for `min_block_size`, which the tests set to 1."""
+"""The library's defaults, except for `min_block_size`, which the tests set to 1."""
 
 NO_ALLOCATOR = {"torch_tensorrt.engine.requires_output_allocator": False}
 EVERYTHING = {"torch_tensorrt.coverage": 1.0}
@@ -69,4 +69,4 @@ NO_CACHE = {
     "torch_tensorrt.engine_cache.result": "disabled",
     "torch_tensorrt.engine_cache.reason": "not_requested",
 }
-"""What a conversion says when nobody asked for the engine cache, which is the default."""
+"""What a conversion says when the engine cache was not requested, which is the default."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of its own: compiles a model of which one operator takes its converter as long as it is told to.
+"""A program of its own: compiles a model of which one operator takes its converter as long as it is reported to.
 
 Arguments: seconds in the converter, and `fork` to have it fork there. Says on stdout where it is.
 """

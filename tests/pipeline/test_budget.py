@@ -37,7 +37,7 @@ def compiled(engines):
     )
 
 
-def told(spans):
+def reported(spans):
     """phase -> how often it is there, as a span or as a step of one."""
     found = Counter(span.name.partition(" ")[0] for span in spans)
     for span in spans:
@@ -64,7 +64,7 @@ def test_a_compilation_with_300_engines_stays_below_2000_spans_with_every_conver
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"budget": folded}
     everything = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
     assert len(spans) + folded == sum(everything.values()) + 1
-    found = told(spans)
+    found = reported(spans)
     assert {name: found[name] for name in everything} == everything
     assert everything["torch_tensorrt.construct_network"] == 300
     for span in spans:
@@ -81,12 +81,12 @@ def test_with_little_room_the_compilation_tells_what_was_in_it(instrument, expor
     compilation = named(exporter.get_finished_spans(), COMPILE)
     spans = [span for span in exporter.get_finished_spans() if span.context.trace_id == compilation.context.trace_id]
     assert len(spans) == 20
-    assert told(spans)[CONVERT] == told(spans)[BUILD] == 6
+    assert reported(spans)[CONVERT] == reported(spans)[BUILD] == 6
     ids = {span.context.span_id for span in spans}
     assert all(span is compilation or span.parent.span_id in ids for span in spans)
 
 
-def test_an_exception_in_a_conversion_that_was_folded_is_told_on_the_compilation(instrument, exporter, monkeypatch):
+def test_an_exception_in_a_conversion_that_was_folded_is_reported_on_the_compilation(instrument, exporter, monkeypatch):
     from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
     from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
 

@@ -15,7 +15,7 @@ from torchspan.subscribers.registry import REGISTRY
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens():
+def _nothing_is_registered():
     assert not callbacks.has_callbacks()
     yield
     callbacks.clear_callbacks()
@@ -97,7 +97,7 @@ def test_callbacks_outlive_the_bridge_and_the_bridge_leaves_nothing_behind(instr
 
 # --- runs of engines ------------------------------------------------------------------------------------------
 def heard_runs(**settings):
-    """Names of the runs that a callback hears of."""
+    """Names of the runs that a callback receives."""
     seen = []
     add_global_callback(
         RecordFunctionCallback(lambda record: seen.append(record.name), scopes={phase.EXECUTE}, **settings)
@@ -111,7 +111,7 @@ def runs(module, count, x=None):
         module(x)
 
 
-def test_a_callback_hears_of_every_run_of_an_engine_whatever_becomes_a_span(instrument, exporter, tracer):
+def test_a_callback_receives_every_run_of_an_engine_whatever_becomes_a_span(instrument, exporter, tracer):
     instrument()
     module = compiled()
     seen = heard_runs()
@@ -125,7 +125,7 @@ def test_a_callback_hears_of_every_run_of_an_engine_whatever_becomes_a_span(inst
     assert request.attributes["torch_tensorrt.execute.folded.count"] == 5
 
 
-def test_a_sampled_callback_hears_of_its_share_of_runs(instrument):
+def test_a_sampled_callback_receives_its_share_of_runs(instrument):
     instrument()
     module = compiled()
     seen = heard_runs(sampling_prob=0.1)
@@ -134,7 +134,7 @@ def test_a_sampled_callback_hears_of_its_share_of_runs(instrument):
     assert 20 <= len(seen) <= 70
 
 
-def test_runs_that_a_callback_hears_of_are_in_the_metric_once(instrument, metrics):
+def test_runs_that_a_callback_receives_are_in_the_metric_once(instrument, metrics):
     instrument()
     module = compiled()
     heard_runs()
@@ -143,7 +143,7 @@ def test_runs_that_a_callback_hears_of_are_in_the_metric_once(instrument, metric
     assert point.count == 7
 
 
-def test_an_official_observer_hears_of_every_run_with_its_tensors(instrument):
+def test_an_official_observer_receives_every_run_with_its_tensors(instrument):
     from torchspan import observers
 
     instrument()
@@ -160,7 +160,7 @@ def test_an_official_observer_hears_of_every_run_with_its_tensors(instrument):
 
 
 @since_2_13
-def test_shapes_that_an_export_asks_for_are_no_run(instrument):
+def test_shapes_that_an_export_asks_for_are_not_run(instrument):
     instrument()
     module = compiled()
     seen = heard_runs()
@@ -169,7 +169,7 @@ def test_shapes_that_an_export_asks_for_are_no_run(instrument):
 
 
 # --- what is recorded only where it is asked for ----------------------------------------------------------------
-def test_a_callback_hears_of_lowering_passes_also_where_they_are_no_spans(instrument, exporter):
+def test_a_callback_receives_lowering_passes_also_where_they_are_not_spans(instrument, exporter):
     seen = []
     instrument(detail="stages")
     add_global_callback(RecordFunctionCallback(lambda record: seen.append(record.name), scopes={phase.PASS}))
@@ -184,9 +184,7 @@ def test_a_callback_hears_of_lowering_passes_also_where_they_are_no_spans(instru
     assert [(span.name, sorted(span.attributes)) for span in spans] == without
 
 
-def test_what_a_lowering_pass_raises_is_told_to_the_callback_and_is_an_exception_of_the_span_around_it(
-    instrument, exporter, monkeypatch
-):
+def test_what_a_lowering_pass_raises_is_in_the_callback_and_on_the_span_around_it(instrument, exporter, monkeypatch):
     from torch_tensorrt.dynamo.lowering.passes import _aten_lowering_pass as passes
 
     error, seen = LookupError("the pass's own"), []

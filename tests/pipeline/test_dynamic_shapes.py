@@ -105,7 +105,7 @@ def test_a_draft_that_exports_a_second_time_is_one_span(instrument, exporter, dr
 
 
 @drafting
-def test_a_draft_without_problems_has_none_and_an_export_is_no_draft(instrument, exporter, draft):
+def test_a_draft_without_problems_has_none_and_an_export_is_not_a_draft(instrument, exporter, draft):
     instrument()
     draft(Adds(), arguments())
     torch.export.export(Adds(), arguments())

@@ -207,7 +207,7 @@ def looked_for(tmp_path):
     return describe
 
 
-def test_nothing_is_said_of_other_graphs_and_of_what_is_no_entry(looked_for):
+def test_nothing_is_said_of_other_graphs_and_of_what_is_not_an_entry(looked_for):
     assert looked_for() == {}
     assert looked_for(hash_of(model=models.Counter), "x", "y" * 153, hash_of()) == {}
 
@@ -244,7 +244,7 @@ def test_where_two_settings_differ_only_that_they_do_is_said(looked_for):
     }
 
 
-def test_what_is_no_number_boolean_or_enumeration_is_named_without_its_value(looked_for):
+def test_what_is_not_a_number_boolean_or_enumeration_is_named_without_its_value(looked_for):
     found = looked_for(hash_of(), autocast_excluded_nodes={"SECRET"})
     assert of_miss(found) == {
         "entries": 1,
@@ -278,20 +278,20 @@ def test_a_folder_that_cannot_be_read_says_nothing(looked_for, tmp_path, monkeyp
 # --- disabled --------------------------------------------------------------------------------------------------------
 
 
-def test_without_being_asked_for_the_cache_is_disabled_and_the_conversion_says_so(instrument, exporter):
+def test_without_a_request_the_cache_is_disabled_and_the_conversion_reports_it(instrument, exporter):
     instrument()
     compiled()
     assert outcome(exporter.get_finished_spans()) == ("disabled", "not_requested")
 
 
-def test_each_engine_says_so(instrument, exporter):
+def test_each_engine_reports_it(instrument, exporter):
     instrument()
     compiled(model=models.seeded(models.Fallback), x=models.image())
     conversions = [span for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.convert"]
     assert [of_cache(span) for span in conversions] == [{"result": "disabled", "reason": "not_requested"}] * 2
 
 
-def test_storing_alone_is_no_looking(instrument, exporter):
+def test_storing_alone_is_not_a_looking(instrument, exporter):
     instrument()
     compiled(Memory(), reuse_cached_engines=False)
     assert outcome(exporter.get_finished_spans()) == ("disabled", "not_requested")
@@ -306,7 +306,7 @@ def test_immutable_weights_disable_a_cache_that_was_asked_for(instrument, export
     assert cache.calls == []
 
 
-def test_a_conversion_without_a_cache_at_hand(instrument, exporter, monkeypatch):
+def test_a_conversion_without_a_cache(instrument, exporter, monkeypatch):
     monkeypatch.setattr(_compiler, "DiskEngineCache", lambda *args: None)
     instrument()
     compiled(**CACHED)
@@ -392,7 +392,7 @@ def test_torch_compile_swallows_a_rejection_and_the_compilation_says_it_failed(i
 
 
 @pytest.mark.skipif(VERSION < (2, 14), reason="entries have no aliased_io before 2.14")
-def test_an_entry_of_an_older_version_is_passed_over_and_the_engine_built_anew(instrument, exporter, filled, log):
+def test_an_entry_of_an_older_version_is_passed_over_and_the_engine_built_again(instrument, exporter, filled, log):
     cache = filled(Memory())
     cache.change(aliased_io=None)
     size = len(next(iter(cache.blobs.values())))
@@ -705,7 +705,7 @@ def test_a_file_that_cannot_be_written(instrument, exporter, tmp_path):
 # --- what is replaced for it -----------------------------------------------------------------------------------------
 
 
-def test_pickle_itself_is_left_alone_and_the_librarys_view_of_it_put_back(instrument):
+def test_pickle_itself_is_left_alone_and_the_librarys_view_of_it_restored(instrument):
     loads = pickle.loads
     instrumentor = instrument()
     assert pickle.loads is loads

@@ -198,7 +198,7 @@ def test_a_failed_conversion_names_the_operator_its_converter_and_the_place_in_t
     assert [cause(span) for span in spans if span.name != "torch_tensorrt.construct_network"] == [{}] * (len(spans) - 1)
 
 
-def test_an_exception_between_two_nodes_is_no_operators_failure(instrument, exporter, monkeypatch):
+def test_an_exception_between_two_nodes_is_not_an_operators_failure(instrument, exporter, monkeypatch):
     instrument()
     monkeypatch.setattr(torch.fx.Graph, "process_outputs", lambda *_: raises(KeyboardInterrupt())())
     with pytest.raises(KeyboardInterrupt):
@@ -243,7 +243,7 @@ class Refused(torch.nn.Module):
         return torch.sigmoid(torch.special.erfcx(x))
 
 
-@pytest.mark.skipif(VERSION < (2, 14), reason="the data-dependent operator of this test is no converter's before")
+@pytest.mark.skipif(VERSION < (2, 14), reason="the data-dependent operator of this test is not a converter's before")
 def test_what_the_last_lines_say_to_paste_makes_the_compilation_succeed(instrument, exporter, tmp_path):
     instrument()
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]])
@@ -292,7 +292,7 @@ def test_a_message_written_by_the_library_keeps_its_words_and_loses_its_values(i
     )
 
 
-def test_a_failure_that_torch_compile_swallows_marks_the_compile_span_and_the_numbers_are_right(
+def test_a_failure_that_torch_compile_swallows_marks_the_span_and_the_numbers_are_right(
     instrument, exporter, converter
 ):
     instrument()

@@ -53,7 +53,7 @@ def test_the_first_run_links_to_the_compilation_that_made_the_engine(instrument,
     assert run.parent.span_id == named(spans, "request").get_span_context().span_id
 
 
-def test_a_run_with_other_shapes_than_the_last_one_says_so(instrument, exporter, tracer):
+def test_a_run_with_other_shapes_than_the_last_one_is_marked(instrument, exporter, tracer):
     instrument()
     rows = torch_tensorrt.Input(min_shape=(1, 16), opt_shape=(4, 16), max_shape=(8, 16), dtype=torch.float32)
     module = torch_tensorrt.compile(models.seeded(models.Mlp), ir="dynamo", inputs=[rows], min_block_size=1)
@@ -188,11 +188,11 @@ def test_times_of_children_lie_inside_their_parents_and_siblings_do_not_overlap(
 
 
 @pytest.mark.parametrize("place", ["torchspan.engine.FreshObjects.take", "torchspan.engine.RunTally.add"])
-def test_a_failure_of_ours_beside_a_run_is_logged_and_the_run_is_the_users(
+def test_a_failure_of_torchspan_alongside_a_run_is_logged_and_the_run_is_the_users(
     instrument, tracer, monkeypatch, caplog, place
 ):
     def fails(*args):
-        raise KeyError("ours")
+        raise KeyError("torchspans")
 
     monkeypatch.setattr(place, fails)
     instrument()
@@ -200,7 +200,7 @@ def test_a_failure_of_ours_beside_a_run_is_logged_and_the_run_is_the_users(
     with tracer.start_as_current_span("request"):
         results = [module(INPUT) for _ in range(15)]
     assert all(torch.equal(result, results[0]) for result in results)
-    assert any("the program goes on, with less telemetry" in message for message in caplog.messages)
+    assert any("the program continues, with less telemetry" in message for message in caplog.messages)
 
 
 def test_runs_are_counted_and_recorded_while_another_thread_is_inside_torch_compile(

@@ -68,7 +68,7 @@ class Takes(torch.nn.Module):
 
 
 def asked(span):
-    """Names and shapes of the inputs of a span, one beside the other."""
+    """Names and shapes of the inputs of a span, one alongside the other."""
     return list(
         zip(
             span.attributes["torch_tensorrt.inputs.names"], span.attributes["torch_tensorrt.inputs.shapes"], strict=True
@@ -112,7 +112,7 @@ def test_the_inputs_of_a_trace_are_there_as_they_were_asked_for(instrument, expo
     assert trace.attributes["torch.export.range_constraints"] == (constraint,)
 
 
-def test_a_named_dimension_is_told_by_where_it_is_and_what_shares_it(instrument, exporter):
+def test_a_named_dimension_is_reported_by_where_it_is_and_what_shares_it(instrument, exporter):
     class Joins(torch.nn.Module):
         def forward(self, x, y, pair, free):
             return torch.cat([x, x]) + y, pair[0] + 1, free * 2
@@ -278,7 +278,7 @@ class OwnError(RuntimeError):
         raise ValueError("SECRET")
 
 
-def test_an_exception_of_the_models_own_is_asked_for_nothing_but_its_place(instrument, exporter, caplog):
+def test_an_exception_of_the_models_own_is_asked_for_only_its_place(instrument, exporter, caplog):
     class Fails(torch.nn.Module):
         def forward(self, x):
             raise OwnError
@@ -442,7 +442,7 @@ class Hostile(torch.nn.Module):
         return torch.relu(x)
 
 
-def test_what_is_no_exported_program_is_not_looked_up(instrument, exporter, caplog):
+def test_what_is_not_an_exported_program_is_not_looked_up(instrument, exporter, caplog):
     instrument()
     with pytest.raises(Exception) as caught:
         torch_tensorrt.dynamo.compile(Hostile(), arg_inputs=[INPUT])
@@ -451,7 +451,7 @@ def test_what_is_no_exported_program_is_not_looked_up(instrument, exporter, capl
     assert named(exporter.get_finished_spans(), "torch_tensorrt.compile").links == ()
 
 
-def test_a_name_that_the_program_took_before_is_replaced_and_put_back(instrument, exporter, monkeypatch):
+def test_a_name_that_the_program_took_before_is_replaced_and_restored(instrument, exporter, monkeypatch):
     original = torch.export.export
     program = types.ModuleType("program_of_the_user")
     program.export_it = torch.export.export

@@ -67,7 +67,7 @@ def test_no_path_of_the_user_is_recorded(instrument, exporter, tmp_path):
     assert "SECRET" not in "".join(span.to_json() for span in exporter.get_finished_spans())
 
 
-def test_a_torchscript_file_is_loaded_at_the_second_attempt_and_that_is_no_error(instrument, exporter, tmp_path):
+def test_a_torchscript_file_is_loaded_at_the_second_attempt_and_that_is_not_an_error(instrument, exporter, tmp_path):
     path = str(tmp_path / "m.ts")
     torch.jit.save(torch.jit.trace(run.mlp(), X), path)
     instrument()
@@ -91,7 +91,7 @@ def test_a_file_that_is_none_of_these_is_an_error_with_the_librarys_own_exceptio
 
 
 @pytest.mark.parametrize("path", ["", "no/such/file"])
-def test_a_file_that_is_not_there_is_the_programs_error(instrument, exporter, path):
+def test_a_file_that_is_missing_is_the_programs_error(instrument, exporter, path):
     instrument()
     with pytest.raises(ValueError):
         torch_tensorrt.load(path)
@@ -137,7 +137,7 @@ def test_a_refit_of_an_engine_with_immutable_weights_fails_with_the_librarys_mes
     assert event.attributes["exception.message"].startswith("Refitting is not enabled. Please recompile")
 
 
-def test_a_refit_that_leaves_everything_to_pytorch_says_so(instrument, exporter):
+def test_a_refit_that_leaves_everything_to_pytorch_is_marked(instrument, exporter):
     """The settings of the compiled module decide; a new program with nothing supported is returned as it is."""
     module = run.compiled(immutable_weights=False)
 

@@ -90,3 +90,52 @@ def test_a_graph_that_was_left_to_pytorch_is_not_followed(instrument, calls):
     compiled = torch.compile(Adds().eval(), backend="tensorrt", options={"min_block_size": 100})
     compiled(rows(4), torch.zeros(16))
     assert calls(lambda: compiled(rows(4), torch.zeros(16))) == []
+
+
+@pytest.fixture
+def runs(exporter):
+    """The runs of engines that are spans, each with the shapes in its events of followed calls."""
+
+    def found():
+        spans = [each for each in exporter.get_finished_spans() if each.name == "torch_tensorrt.execute"]
+        return [
+            [each.attributes["torchspan.input.shapes"] for each in span.events if each.name == "torchspan.input"]
+            for span in spans
+        ]
+
+    return found
+
+
+@pytest.fixture
+def compiled(instrument):
+    """A module whose engine has run before: further runs are spans below a recording span, or where they are picked."""
+
+    def made(**options):
+        instrument(inputs="compiled", **options)
+        arguments = [ROWS, torch_tensorrt.Input((16,), name="offset")]
+        module = torch_tensorrt.compile(Adds().eval(), ir="dynamo", arg_inputs=arguments, **OPTIONS)
+        module(rows(2), torch.zeros(16))
+        return module
+
+    return made
+
+
+def test_a_run_that_is_a_span_has_the_event_of_its_call_too(compiled, calls, runs):
+    module = compiled(inputs_every=1)
+    (event,) = calls(lambda: module(rows(4), torch.zeros(16)))
+    assert event["torchspan.input.shapes"] == ("[4, 16]", "[16]")
+    assert runs() == [[("[4, 16]", "[16]")]]
+
+
+def test_a_run_that_begins_a_trace_has_the_event_of_its_call(compiled, exporter, runs):
+    module = compiled(inputs_every=1, sample_execute=1.0)
+    exporter.clear()
+    module(rows(4), torch.zeros(16))
+    assert runs() == [[("[4, 16]", "[16]")]]
+
+
+def test_a_run_does_not_have_the_event_of_an_earlier_call(compiled, calls, runs):
+    module = compiled(inputs_every=1_000)
+    module(rows(4), torch.zeros(16))  # sampled as a new shape; no span is around it, and its run is none
+    assert calls(lambda: module(rows(2), torch.zeros(16))) == []
+    assert runs() == [[]]

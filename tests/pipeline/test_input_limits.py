@@ -76,7 +76,7 @@ def test_an_argument_that_pytorch_gets_first_has_the_range_of_the_exported_progr
     assert profile.ranges["parts", "b", 0] == (SizeRange(1, 3, 6), FOUR)
 
 
-def test_an_argument_that_is_no_tensor_has_no_range(compiled):
+def test_an_argument_that_is_not_a_tensor_has_no_range(compiled):
     (profile,) = limits(compiled).profiles
     assert profile.ranges.keys() == {("x",), ("parts", "a"), ("parts", "b", 0)}
 
@@ -96,7 +96,7 @@ def test_without_a_readable_profile_the_range_of_the_program_counts(loaded, monk
     assert list(profile.ranges.values()) == [(UP_TO_8, FOUR)]
 
 
-def test_a_module_that_is_no_graph_has_no_limits():
+def test_a_module_that_is_not_a_graph_has_no_limits():
     assert limits(torch.nn.ReLU()) is None
 
 

@@ -40,7 +40,7 @@ class Keeping(logging.Handler):
 
 @pytest.fixture
 def root():
-    """The root logger, put back afterwards: the Debugger and dictConfig change it."""
+    """The root logger, restored afterwards: the Debugger and dictConfig change it."""
     logger = logging.getLogger()
     handlers, level = logger.handlers[:], logger.level
     yield logger
@@ -196,7 +196,7 @@ def test_a_program_without_logging_still_gets_warnings_on_stderr(
 
 
 @pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")  # a temporary folder of the Debugger
-def test_it_goes_on_inside_and_after_a_debugger(instrument, root, tmp_path):
+def test_it_continues_inside_and_after_a_debugger(instrument, root, tmp_path):
     instrument(log_correlation=True)
     inside, after = Keeping(), Keeping()
     with Debugger(logging_dir=str(tmp_path), log_level="debug"):
@@ -212,7 +212,7 @@ def test_it_goes_on_inside_and_after_a_debugger(instrument, root, tmp_path):
         assert {each["otelSpanID"] for each in of_both if each["name"] == TENSORRT} != {"0"}
 
 
-def test_it_goes_on_after_the_program_has_configured_these_very_loggers(instrument, root):
+def test_it_continues_after_the_program_has_configured_these_very_loggers(instrument, root):
     instrument(log_correlation=True)
     named_loggers = {name: {"level": "DEBUG", "handlers": []} for name in (LIBRARY, TENSORRT)}
     before = {name: loggers()[name].level for name in named_loggers}
@@ -226,15 +226,15 @@ def test_it_goes_on_after_the_program_has_configured_these_very_loggers(instrume
     assert all(set(NAMES) <= each.keys() for each in of(keeping.records, LIBRARY, TENSORRT))
 
 
-def test_a_failure_of_ours_stops_no_record(instrument, records, monkeypatch, caplog):
+def test_a_failure_of_torchspan_stops_no_record(instrument, records, monkeypatch, caplog):
     from torchspan.writer._log_records import RecordMarker
 
     def broken(self):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     monkeypatch.setattr(RecordMarker, "_service_name", broken)
     instrument(log_correlation=True)
     for _ in range(5):
         logging.getLogger(LIBRARY).warning("text")
     assert len(of(records, LIBRARY)) == 5
-    assert "marking log records failed; the program goes on, with less telemetry." in consequences(caplog)
+    assert "marking log records failed; the program continues, with less telemetry." in consequences(caplog)

@@ -27,7 +27,7 @@ def compiled():
 
 @pytest.fixture
 def during_the_build(monkeypatch):
-    """Runs a function inside each build; to be asked for before the bridge is switched on."""
+    """Runs a function inside each build; to be asked for before the bridge is enabled."""
     build = tensorrt_rtx.Builder.build_serialized_network
 
     def use(action):
@@ -67,11 +67,11 @@ def test_an_allocation_inside_the_build_is_in_its_peak(instrument, exporter, dur
     during_the_build(allocate)
     instrument()
     compiled()
-    told = memory(exporter)
-    assert abs(told["memory.before"] - seen["before"]) < 32 * MIB
-    assert abs(told["memory.peak"] - seen["during"]) < 32 * MIB
-    assert told["memory.peak"] - told["memory.before"] > 0.9 * seen["size"]
-    assert told["memory.peak_sampled"] is False
+    reported = memory(exporter)
+    assert abs(reported["memory.before"] - seen["before"]) < 32 * MIB
+    assert abs(reported["memory.peak"] - seen["during"]) < 32 * MIB
+    assert reported["memory.peak"] - reported["memory.before"] > 0.9 * seen["size"]
+    assert reported["memory.peak_sampled"] is False
 
 
 @linux
@@ -103,10 +103,10 @@ def test_below_an_earlier_peak_a_sample_has_seen_it(instrument, exporter, during
     during_the_build(allocate)
     instrument()
     compiled()
-    told = memory(exporter)
-    assert abs(told["memory.peak"] - seen["during"]) < 32 * MIB
-    assert told["memory.peak"] - told["memory.before"] > 160 * MIB
-    assert told["memory.peak_sampled"] is True
+    reported = memory(exporter)
+    assert abs(reported["memory.peak"] - seen["during"]) < 32 * MIB
+    assert reported["memory.peak"] - reported["memory.before"] > 160 * MIB
+    assert reported["memory.peak_sampled"] is True
 
 
 @linux
@@ -142,7 +142,7 @@ def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialised_it(i
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
 
 
-def test_of_a_device_that_the_program_has_initialised_the_free_memory_before_and_after_is_told(
+def test_of_a_device_that_is_initialised_the_free_memory_before_and_after_is_reported(
     instrument, exporter, during_the_build, monkeypatch
 ):
     free = [20 << 30]
@@ -163,7 +163,9 @@ def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument
     compiled()
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
     assert [key for key in memory(exporter) if key.startswith("memory")]
-    assert "reading the memory of the device failed; the program goes on, with less telemetry." in consequences(caplog)
+    assert "reading the memory of the device failed; the program continues, with less telemetry." in consequences(
+        caplog
+    )
 
 
 def test_a_device_that_the_program_has_not_used_yet_is_not_asked(instrument, exporter, monkeypatch):

@@ -38,7 +38,7 @@ def work(tracer, cache_folder):
         module = torch_tensorrt.dynamo.compile(program, arg_inputs=[x], min_block_size=1, **cache)
     module(x)  # first runs
     for _ in range(3):
-        module(x)  # nobody looks
+        module(x)  # no reader collects
     with tracer.start_as_current_span("request"):
         for _ in range(15):
             module(x)  # some are spans, the others folded
@@ -243,7 +243,7 @@ def test_a_compilation_while_serving_is_marked_on_its_span_and_its_metrics(
     )
     compiled(torch.ones(2, 16))
     with tracer.start_as_current_span("GET /", kind=trace.SpanKind.SERVER):
-        compiled(torch.ones(3, 16))  # another shape: compiled again, while somebody waits
+        compiled(torch.ones(3, 16))  # another shape: compiled again, while a caller waits
     ready()
     compiled(torch.ones(4, 16))
     marks = [

@@ -25,7 +25,7 @@ from torchspan.subscribers.registry import REGISTRY
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens():
+def _nothing_is_registered():
     yield
     assert [entry.name for entry in (*REGISTRY.users(), *REGISTRY._local.values())] == []
     assert [name for name, (each, _) in OFFICIAL.items() if REGISTRY.interest(each).observers] == []
@@ -134,7 +134,7 @@ def test_callbacks_run_inside_the_span_of_their_phase(instrument, provider, expo
     assert [spans[name].parent.span_id for name in ("before", "after")] == [partition] * 2
 
 
-def test_a_compilation_in_any_thread_is_told_to_those_who_listen_in_another(instrument):
+def test_a_compilation_in_any_thread_is_reported_to_those_who_listen_in_another(instrument):
     instrument()
     heard = []
     with observers.torch_tensorrt.compile.post.add(lambda _context: heard.append(threading.current_thread().name)):
@@ -160,7 +160,7 @@ def test_an_official_pair_can_be_listened_to_in_ones_own_context_alone(instrumen
     assert heard == ["MainThread"]
 
 
-def test_post_gets_the_very_exception_and_what_it_passed_is_told_of_it(instrument):
+def test_post_gets_the_very_exception_and_what_it_passed_is_reported_it(instrument):
     instrument()
     seen = []
     for name in ("compile", "partition", "trace"):
@@ -229,7 +229,7 @@ def test_nothing_observed_is_kept(instrument):
     assert [reference() for reference in seen] == [None]
 
 
-def test_listening_while_the_bridge_is_off_is_said_once_and_works_when_it_comes(instrument, caplog):
+def test_listening_while_the_bridge_is_disabled_is_said_once_and_works_when_it_comes(instrument, caplog):
     heard = []
     with observers.torch_tensorrt.compile.pre.add(lambda _context: heard.append("compile")):
         compiled()
@@ -260,7 +260,7 @@ def test_they_run_inside_the_users_callbacks_and_ends_come_last_started_first(in
     assert order == ["callback start", "observer pre", "observer post", "callback end"]
 
 
-def test_what_fires_inside_a_callback_is_told_to_nobody(instrument, exporter):
+def test_what_fires_inside_a_callback_is_not_reported(instrument, exporter):
     instrument()
     heard = []
     with (
@@ -363,7 +363,7 @@ def test_their_callbacks_run_as_before_inside_the_span(instrument, exporter, pro
     assert outline(exporter.get_finished_spans()) == ["torchspan.observed prepare\n  theirs\n  theirs"]
 
 
-def test_an_exception_marks_the_span_and_one_that_somebody_is_handling_does_not(instrument, exporter):
+def test_an_exception_marks_the_span_and_one_that_is_being_handled_does_not(instrument, exporter):
     fails, works = decorated("fails", models.raises(KeyError("secret"))), decorated("works")
     instrument()
     with pytest.raises(KeyError):
@@ -437,7 +437,7 @@ def test_an_observer_of_theirs_is_an_event_in_the_span_around_with_a_count(instr
     ]
 
 
-def test_one_that_fires_inside_a_callback_of_ours_is_none(instrument, exporter):
+def test_one_that_fires_inside_a_callback_of_torchspan_is_none(instrument, exporter):
     mine = theirs.Observer("on_node")
     instrument()
     with observers.torch_tensorrt.lower.pre.add(lambda _context: mine.observe(1)):
@@ -457,7 +457,7 @@ def test_outside_any_compilation_it_is_an_event_on_the_users_span(instrument, ex
     ]
 
 
-def test_switched_off_their_module_is_as_it_was(instrument):
+def test_disabled_their_module_is_as_it_was(instrument):
     original = theirs.Observer.observe
     instrument()
     assert theirs.Observer.observe is not original

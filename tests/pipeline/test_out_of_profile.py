@@ -15,9 +15,9 @@ OPT, MAX = 3, 8
 FITS = ("torchspan.input.module", "torchspan.input.profile.fit")
 
 
-def compiled():
+def compiled(largest=MAX):
     """`relu` for 1 to 8 rows, optimized for 3."""
-    rows = torch.export.Dim("rows", min=1, max=MAX)
+    rows = torch.export.Dim("rows", min=1, max=largest)
     program = torch.export.export(torch.nn.ReLU().eval(), (torch.ones(OPT, 4),), dynamic_shapes=({0: rows},))
     return torch_tensorrt.dynamo.compile(program, arg_inputs=[torch.ones(OPT, 4)], min_block_size=1)
 
@@ -61,6 +61,26 @@ def test_a_call_outside_the_profile_is_one_event_and_a_call_inside_is_none(modul
         ("ReLU", "opt"): 1,
         ("ReLU", "inside"): 2,
         ("ReLU", "outside"): 2,
+    }
+
+
+def test_calls_and_distance_are_counted_for_each_engine_of_a_model(instrument, exporter, metrics):
+    instrument(inputs="compiled", inputs_every=1)
+    exporter.clear()
+    modules = [compiled(), compiled(3 * MAX)]
+    engines = [
+        each.attributes["tensorrt.engine.id"]
+        for each in exporter.get_finished_spans()
+        if each.name == "torch_tensorrt.convert"
+    ]
+    assert len(set(engines)) == 2
+    for module, number in zip(modules, (2, 3), strict=True):
+        for _ in range(number):
+            module(torch.ones(OPT - 1, 4))
+    keys = ("torchspan.input.module", "tensorrt.engine.id")
+    assert metrics.values("torchspan.input.profile.calls", *keys) == {("ReLU", engines[0]): 2, ("ReLU", engines[1]): 3}
+    assert metrics.values("torchspan.input.profile.distance", *keys) == {
+        ("ReLU", engine): pytest.approx(1 / OPT) for engine in engines
     }
 
 

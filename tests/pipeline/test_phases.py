@@ -29,21 +29,21 @@ def build(spans):
 
 
 class Monitor(tensorrt_rtx.IProgressMonitor):
-    """A user's monitor: writes down what it is told, and answers what a test wants."""
+    """A user's monitor: writes down what it is reported, and answers what a test wants."""
 
     def __init__(self, answer=True):
         tensorrt_rtx.IProgressMonitor.__init__(self)
-        self.answer, self.told = answer, []
+        self.answer, self.reported = answer, []
 
     def phase_start(self, phase_name, parent_phase, num_steps):
-        self.told.append(("start", phase_name, parent_phase, num_steps))
+        self.reported.append(("start", phase_name, parent_phase, num_steps))
 
     def step_complete(self, phase_name, step):
-        self.told.append(("step", phase_name, step))
+        self.reported.append(("step", phase_name, step))
         return self.answer
 
     def phase_finish(self, phase_name):
-        self.told.append(("finish", phase_name))
+        self.reported.append(("finish", phase_name))
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_a_monitor_that_is_there_hears_the_same_as_without_us_and_stays(instrume
     configs = use_monitor(chained)
     compiled()
 
-    assert chained.told == alone.told
-    assert len(alone.told) > 50
+    assert chained.reported == alone.reported
+    assert len(alone.reported) > 50
     assert configs[0].progress_monitor is chained
 
 
@@ -132,9 +132,9 @@ def test_the_users_monitor_can_cancel_the_build_and_that_is_an_error_of_the_buil
     assert all(span.end_time is not None for span in spans)
 
 
-def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monkeypatch, caplog):
+def test_a_monitor_of_torchspan_that_fails_cancels_nothing(instrument, exporter, monkeypatch, caplog):
     def broken(*_args):
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     for name in ("start", "step", "finish"):
         monkeypatch.setattr(_phases.BuildPhases, name, broken)
@@ -142,10 +142,10 @@ def test_a_monitor_of_ours_that_fails_cancels_nothing(instrument, exporter, monk
     module = compiled()
     assert torch.allclose(module(INPUT), models.seeded(models.Mlp)(INPUT))
     assert "tensorrt.build_engine" in {span.name for span in exporter.get_finished_spans()}
-    assert "reporting a TensorRT phase failed; the program goes on, with less telemetry." in consequences(caplog)
+    assert "reporting a TensorRT phase failed; the program continues, with less telemetry." in consequences(caplog)
 
 
-def test_a_phase_that_never_ends_is_closed_with_the_build_and_says_so(instrument, exporter, monkeypatch):
+def test_a_phase_that_never_ends_is_closed_with_the_build_and_marked(instrument, exporter, monkeypatch):
     monkeypatch.setattr(_phases.BuildPhases, "finish", lambda self, name: None)
     instrument(build_phases="on")
     compiled()

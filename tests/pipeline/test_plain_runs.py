@@ -35,7 +35,7 @@ def bound_context(engine, output=OUTPUT):
     return context
 
 
-def test_making_and_running_a_context_is_told_with_shapes_and_the_link_to_its_making(
+def test_making_and_running_a_context_is_reported_with_shapes_and_the_link_to_its_making(
     instrument, exporter, tracer, engine
 ):
     instrument()
@@ -140,7 +140,7 @@ def test_torch_tensorrts_own_runs_stay_one_span_each_while_the_program_runs_cont
     del unused
 
 
-def test_a_run_that_fails_says_so_without_an_exception(instrument, exporter, tracer, engine, monkeypatch):
+def test_a_run_that_fails_is_an_error_without_an_exception(instrument, exporter, tracer, engine, monkeypatch):
     monkeypatch.setattr(trt.IExecutionContext, "execute_async_v3", lambda _self, _stream_handle: False)
     instrument()
     with tracer.start_as_current_span("request"):
@@ -148,7 +148,7 @@ def test_a_run_that_fails_says_so_without_an_exception(instrument, exporter, tra
     assert named(exporter.get_finished_spans(), "tensorrt.execute").attributes["error.type"] == "execution_failed"
 
 
-def test_a_context_that_cannot_be_made_says_so_without_an_exception(instrument, exporter, engine, monkeypatch):
+def test_a_context_that_cannot_be_made_is_an_error_without_an_exception(instrument, exporter, engine, monkeypatch):
     monkeypatch.setattr(trt.ICudaEngine, "create_execution_context", lambda *_args: None)
     instrument()
     assert engine[0].create_execution_context() is None
@@ -175,7 +175,9 @@ def test_an_exception_in_a_run_is_the_users_and_the_users_span_stays_current(
     assert named(exporter.get_finished_spans(), "tensorrt.execute").attributes["error.type"] == "KeyboardInterrupt"
 
 
-def test_a_failure_of_ours_costs_the_description_and_not_the_run(instrument, exporter, engine, monkeypatch, caplog):
+def test_a_failure_of_torchspan_costs_the_description_and_not_the_run(
+    instrument, exporter, engine, monkeypatch, caplog
+):
     monkeypatch.setattr(trt.ICudaEngine, "get_tensor_mode", lambda *_args: 1 / 0)
     instrument()
     context = bound_context(engine[0])

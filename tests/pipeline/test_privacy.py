@@ -107,7 +107,7 @@ def test_the_message_of_a_graph_break_stays(instrument, emitted, detail):
 def test_the_text_of_an_exception_stays(instrument, emitted, converter, detail, error):
     instrument(**DETAILS[detail])
     converter(raises(error(f"{WORDS} {CANARY}")))
-    passed_on = RuntimeError if error is KeyError else error  # torch.fx raises it anew, with its text
+    passed_on = RuntimeError if error is KeyError else error  # torch.fx raises it again, with its text
     with pytest.raises(passed_on):
         torch_tensorrt.compile(model(), ir="dynamo", inputs=[X], min_block_size=1)
     assert not TRACES.search(emitted())

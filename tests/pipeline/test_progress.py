@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is seen of a real compilation while it goes on, and after it was killed."""
+"""What is seen of a real compilation while it runs, and after it was killed."""
 
 import os
 import re
@@ -107,11 +107,11 @@ def ended():
             receiver.stop()
 
 
-def told(receiver):
+def reported(receiver):
     return [span for span in receiver.spans() if span.name == "torchspan.progress"]
 
 
-def test_a_compilation_of_3_seconds_is_told_of_at_least_4_times_before_its_span_arrives(ended):
+def test_a_compilation_of_3_seconds_is_reported_at_least_4_times_before_its_span_arrives(ended):
     spans = ended("3 seconds").spans()
     whole = named(spans, "torch_tensorrt.compile")
     before = [span for span in spans[: spans.index(whole)] if span.name == "torchspan.progress"]
@@ -161,22 +161,22 @@ def test_the_gauge_of_active_builds_is_1_at_each_export_meanwhile_and_0_at_the_e
 
 def test_heartbeats_export_nothing_of_their_own_accord(ended):
     receiver = ended("with a fork")
-    assert len(told(receiver)) >= 3
+    assert len(reported(receiver)) >= 3
     assert receiver.requests == 1
 
 
 def test_a_program_killed_2_seconds_into_a_compilation_has_left_at_least_2_at_the_receiver(receiver, start):
     program = start(INSTRUMENTED, "600", **receiver.environment(), **SOON)
-    receiver.wait_for(lambda receiver: told(receiver), PATIENCE_S)
+    receiver.wait_for(lambda receiver: reported(receiver), PATIENCE_S)
     time.sleep(2)
     program.kill()
     program.wait()
 
-    assert len(told(receiver)) >= 2
+    assert len(reported(receiver)) >= 2
     assert "torch_tensorrt.compile" not in {span.name for span in receiver.spans()}
 
 
-def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_run_shows_where_it_was(start, tmp_path):
+def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_in_the_waterfall(start, tmp_path):
     file = tmp_path / "x.jsonl"
     torchspan = (sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())")
     program = start((*torchspan, "run", "--output", str(file), "--", sys.executable, "-c", KILLS_ITSELF), "600")
@@ -229,7 +229,7 @@ def test_a_receiver_that_never_answers_does_not_hold_up_the_compilation(start):
 
 def test_a_child_forked_during_a_compilation_tells_nothing_of_it(ended):
     receiver = ended("with a fork")
-    numbers = [span.attributes["torchspan.progress.number"] for span in told(receiver)]
+    numbers = [span.attributes["torchspan.progress.number"] for span in reported(receiver)]
     assert numbers == list(range(1, len(numbers) + 1))
     assert len(numbers) >= 3
     assert len({span.resource["service.instance.id"] for span in receiver.spans()}) == 1
@@ -268,7 +268,7 @@ def wait_for_spans(exporter, count):
         time.sleep(0.01)
 
 
-def test_a_compilation_shorter_than_the_first_interval_is_not_told_of(instrument, exporter, active, monkeypatch):
+def test_a_compilation_shorter_than_the_first_interval_is_not_reported(instrument, exporter, active, monkeypatch):
     monkeypatch.setattr(_schedule, "FIRST_S", 600)  # the compilation may take more than two seconds
     instrument(heartbeat=600)
     compiled()
@@ -277,7 +277,7 @@ def test_a_compilation_shorter_than_the_first_interval_is_not_told_of(instrument
     assert "torchspan.progress" not in {span.name for span in exporter.get_finished_spans()}
 
 
-def test_switched_off_nothing_is_told_and_there_is_no_thread(instrument, exporter):
+def test_disabled_nothing_is_reported_and_there_is_no_thread(instrument, exporter):
     instrument(heartbeat=0)
     compiled()
     assert "torchspan.progress" not in {span.name for span in exporter.get_finished_spans()}
@@ -294,7 +294,7 @@ def interruptible():
 
 @pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("how", [ValueError, KeyboardInterrupt, SystemExit])
-def test_after_an_exception_control_c_or_an_exit_nothing_is_active_and_nothing_more_is_told(
+def test_after_an_exception_control_c_or_an_exit_nothing_is_active_or_reported(
     instrument, exporter, active, converter, how
 ):
     """The compilation ends after two heartbeats, in the converter."""
@@ -318,8 +318,8 @@ def test_after_an_exception_control_c_or_an_exit_nothing_is_active_and_nothing_m
     whole = named(exporter.get_finished_spans(), "torch_tensorrt.compile")
     assert whole.attributes["error.type"] == how.__name__
     time.sleep(0.3)
-    told = [span for span in exporter.get_finished_spans() if span.name == "torchspan.progress"]
-    assert all(whole.start_time <= span.start_time < span.end_time <= whole.end_time for span in told)
+    reported = [span for span in exporter.get_finished_spans() if span.name == "torchspan.progress"]
+    assert all(whole.start_time <= span.start_time < span.end_time <= whole.end_time for span in reported)
     (thread,) = threads()
     TorchspanInstrumentor().uninstrument()
     thread.join(60)
@@ -327,7 +327,7 @@ def test_after_an_exception_control_c_or_an_exit_nothing_is_active_and_nothing_m
 
 
 def test_the_thread_runs_while_tensorrt_builds(instrument, exporter, converter):
-    """The builder lets other threads of Python run: what is told during a build is not only its start."""
+    """The builder lets other threads of Python run: what is reported during a build is not only its start."""
     instrument(heartbeat=0.1)
     x = torch.ones(1, 16, dtype=torch.int64)
     program = torch_tensorrt.dynamo.trace(models.bert(), arg_inputs=[x])

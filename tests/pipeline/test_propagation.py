@@ -73,7 +73,7 @@ def test_several_models_compiled_by_threads_that_take_turns_are_one_trace_too(in
 
 
 def compile_in_a_process(endpoint):
-    """What a program's worker does that sets up its own exporter; nobody switches the bridge on here."""
+    """What a program's worker does that sets up its own exporter; it does not instrument."""
     provider = TracerProvider()
     provider.add_span_processor(
         BatchSpanProcessor(OTLPSpanExporter(f"{endpoint}/v1/traces"), schedule_delay_millis=3_600_000)

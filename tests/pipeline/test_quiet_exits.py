@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways in which work leaves TensorRT without a word to the program, each with its reason.
+"""The ways in which work leaves TensorRT silently, each with its reason.
 
 A subgraph that `torch.compile` takes back after a failure, a graph that `min_block_size` skips, supported operators left
 behind; for both partitioners and both ways to compile. And that an interrupt in the middle leaves nothing open.
@@ -171,7 +171,7 @@ def test_a_fast_partition_that_fails_is_a_second_partition_and_nothing_is_counte
     assert second.status.is_unset
     (tracker,) = trackers
     compilation = named(spans, "torch_tensorrt.compile")
-    assert compilation.status.is_unset, "the library mended it"
+    assert compilation.status.is_unset, "the library fixed it"
     attributes = compilation.attributes
     assert sum(count for count, _ in left(attributes).values()) == 3
     assert attributes["torch_tensorrt.operators.total"] == tracker.total_ops_in_graph == 9
@@ -233,7 +233,7 @@ def test_an_interrupt_closes_what_it_passes_and_leaves_nothing_open(
     assert "compile_failed" not in reasons, "nothing was taken back: the program gets its interrupt"
 
 
-def test_a_task_that_is_cancelled_while_it_compiles_leaves_the_loop_and_the_next_compilation_alone(
+def test_a_task_cancelled_while_it_compiles_leaves_the_loop_and_the_next_compilation_alone(
     instrument, exporter, converter, tracer
 ):
     instrument()

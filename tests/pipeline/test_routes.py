@@ -29,14 +29,14 @@ def test_route_names_are_unique():
 
 @pytest.mark.filterwarnings("ignore")  # what the libraries warn of on their rarer routes is theirs
 @pytest.mark.parametrize("route", routes.ROUTES, ids=lambda route: route.name)
-def test_exactly_the_hooks_of_the_route_fire_and_its_official_observers_tell_of_each_span(
+def test_exactly_the_hooks_of_the_route_fire_and_its_official_observers_report_each_span(
     route, instrument, exporter, tmp_path, monkeypatch
 ):
-    told = {phase.name: Told(pair) for phase, pair in OFFICIAL.values()}
+    reported = {phase.name: Reported(pair) for phase, pair in OFFICIAL.values()}
     try:
         fired, error = run_under_the_bridge(route, instrument, tmp_path, monkeypatch)
     finally:
-        for each in told.values():
+        for each in reported.values():
             each.stop()
     whole = {name for name, targets in routes.HOOKS.items() if fired >= RESOLVED.intersection(targets) != set()}
     partly = {name for name, targets in routes.HOOKS.items() if fired & set(targets)} - whole
@@ -53,14 +53,14 @@ def test_exactly_the_hooks_of_the_route_fire_and_its_official_observers_tell_of_
     assert_times_nest(exporter.get_finished_spans())
     opened = Counter(span.name.split(" ")[0] for span in exporter.get_finished_spans())
     for name in ("torch_tensorrt.execute", "tensorrt.execute", "torch.compile_phase"):  # only some of these are spans
-        runs = told.pop(name)
+        runs = reported.pop(name)
         assert runs.before == runs.after >= opened.pop(name, 0)
-    assert {name: (each.before, each.after) for name, each in told.items() if each.before or each.after} == {
+    assert {name: (each.before, each.after) for name, each in reported.items() if each.before or each.after} == {
         name: (count, count) for name, count in opened.items()
     }
 
 
-class Told:
+class Reported:
     """How often each of an official pair's observers fired."""
 
     def __init__(self, pair):

@@ -64,7 +64,7 @@ def test_a_sampler_can_decide_by_keep_entry_point_model_versions_and_settings(dr
     assert {key: seen.get(key) for key in wanted} == wanted
 
 
-def test_a_compilation_that_the_sampler_drops_runs_as_ever(dropped):
+def test_a_compilation_that_the_sampler_drops_runs_as_usual(dropped):
     _, result = dropped
     assert torch.allclose(result, models.seeded(models.Mlp)(torch.ones(2, 16)))
 

@@ -77,7 +77,7 @@ THREADS = pytest.mark.parametrize("where", [in_this_thread, in_another_thread])
 
 
 @THREADS
-def test_switched_off_in_the_middle_what_has_begun_ends_and_nothing_else_begins(
+def test_disabled_in_the_middle_what_has_begun_ends_and_nothing_else_begins(
     instrument, exporter, at_relu, names, where, caplog
 ):
     expected = compiled()(X)
@@ -97,7 +97,7 @@ def test_switched_off_in_the_middle_what_has_begun_ends_and_nothing_else_begins(
 
 
 @THREADS
-def test_switched_on_in_the_middle_the_rest_is_traced_and_the_next_compilation_whole(
+def test_enabled_in_the_middle_the_rest_is_traced_and_the_next_compilation_whole(
     tree, instrument, exporter, at_relu, where
 ):
     expected = compiled()(X)
@@ -111,7 +111,7 @@ def test_switched_on_in_the_middle_the_rest_is_traced_and_the_next_compilation_w
 
 
 @THREADS
-def test_switched_off_and_on_again_in_the_middle_the_next_compilation_is_traced_whole(
+def test_disabled_and_enabled_again_in_the_middle_the_next_compilation_is_traced_whole(
     tree, instrument, exporter, at_relu, where
 ):
     instrumentor = instrument()
@@ -127,7 +127,7 @@ def test_switched_off_and_on_again_in_the_middle_the_next_compilation_is_traced_
     assert outline(exporter.get_finished_spans()) == tree
 
 
-def test_switched_off_and_on_all_the_time_compilations_go_on_and_the_last_is_traced_whole(
+def test_disabled_and_enabled_all_the_time_compilations_continue_and_the_last_is_traced_whole(
     tree, instrument, exporter, names
 ):
     expected = compiled()(X)

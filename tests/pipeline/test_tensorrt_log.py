@@ -40,7 +40,7 @@ def compiled(**settings):
 
 
 REFUSED = RuntimeError, AssertionError, TypeError
-"""Of which, the version decides: 2.11 hands the engine that is not there to the runtime."""
+"""Of which, the version decides: 2.11 hands the engine that is missing to the runtime."""
 
 
 def refused(**settings):
@@ -51,7 +51,7 @@ def refused(**settings):
 
 @pytest.fixture
 def during_the_build(monkeypatch):
-    """Runs a function of the network inside each build; to be asked for before the bridge is switched on."""
+    """Runs a function of the network inside each build; to be asked for before the bridge is enabled."""
     build = tensorrt_rtx.Builder.build_serialized_network
 
     def use(action):
@@ -280,7 +280,7 @@ def failure(span):
 
 
 @pytest.mark.parametrize("phases", ["off", "on"])
-def test_a_build_without_room_to_work_says_so_and_that_it_is_about_memory(instrument, exporter, phases):
+def test_a_build_without_space_to_work_names_memory_as_the_cause(instrument, exporter, phases):
     instrument(build_phases=phases)  # which are spans below the build, and no place for lines
     refused(workspace_size=1)
     span = build(exporter)
@@ -300,7 +300,7 @@ def test_a_build_that_needs_a_gpu_says_what_the_builder_said(instrument, exporte
     assert "tensorrt.out_of_memory" not in span.attributes
 
 
-def test_a_build_that_the_users_monitor_cancels_says_so(instrument, exporter, monkeypatch):
+def test_a_build_that_the_users_monitor_cancels_is_an_error(instrument, exporter, monkeypatch):
     class Cancelling(tensorrt_rtx.IProgressMonitor):
         def __init__(self):
             tensorrt_rtx.IProgressMonitor.__init__(self)
@@ -349,7 +349,7 @@ def test_a_failed_build_that_torch_compile_swallows_has_its_message_all_the_same
     assert compilation.attributes["torch_tensorrt.fallback.reason_classes"] == ("compile_failed",)
 
 
-def test_a_build_that_fails_without_a_word_has_no_message(instrument, exporter, monkeypatch):
+def test_a_build_that_fails_silently_has_no_message(instrument, exporter, monkeypatch):
     monkeypatch.setattr(tensorrt_rtx.Builder, "build_serialized_network", lambda self, network, config: None)
     instrument()
     refused()
@@ -362,7 +362,7 @@ def test_a_build_that_fails_without_a_word_has_no_message(instrument, exporter, 
 
 
 class Named(torch.nn.Module):
-    """Its modules and its argument have names that nobody else is to learn. Takes (2, 3, 16, 16)."""
+    """Its modules and its argument have names that must not leave the process. Takes (2, 3, 16, 16)."""
 
     def __init__(self):
         super().__init__()
@@ -393,7 +393,7 @@ def complain(network):
 
 
 def exported(exporter):
-    """Everything that left, as text, but for the parameters that the export itself names."""
+    """Everything that left, as text, except for the parameters that the export itself names."""
     found = [json.loads(span.to_json()) for span in exporter.get_finished_spans()]
     for span in found:
         span["attributes"].pop("torch_tensorrt.inputs.names", None)
@@ -429,7 +429,7 @@ def test_with_capture_text_lines_are_whole_and_bounded(instrument, exporter, dur
 
 @pytest.fixture
 def debugger(tmp_path):
-    """A Debugger that lets nothing through; it strips the root logger of its handlers, which are put back."""
+    """A Debugger that lets nothing through; it strips the root logger of its handlers, which are restored."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     yield Debugger(logging_dir=str(tmp_path), log_level="internal_errors")

@@ -174,7 +174,7 @@ def changes(before, after):
     return sorted(str(key) for key in before if after.get(key) is not before[key])
 
 
-def test_instrumenting_replaces_names_and_uninstrumenting_puts_back_the_original_objects(instrument):
+def test_instrumenting_replaces_names_and_uninstrumenting_restores_the_original_objects(instrument):
     before = everything_bound()
     instrumentor = instrument(detail="passes")
     assert len(changes(before, everything_bound())) > 80
@@ -182,7 +182,7 @@ def test_instrumenting_replaces_names_and_uninstrumenting_puts_back_the_original
     assert changes(before, everything_bound()) == []
 
 
-def test_names_imported_while_we_were_on_are_put_back_as_well(instrument, monkeypatch):
+def test_names_imported_while_we_were_on_are_restored_as_well(instrument, monkeypatch):
     instrumentor = instrument()
     late = types.ModuleType("torch_tensorrt.imported_late")
     late.compile_module = torch_tensorrt.dynamo._compiler.compile_module
@@ -191,14 +191,14 @@ def test_names_imported_while_we_were_on_are_put_back_as_well(instrument, monkey
     assert late.compile_module is torch_tensorrt.dynamo._compiler.compile_module
 
 
-def test_a_name_that_somebody_else_replaced_meanwhile_stays_theirs(instrument, exporter):
+def test_a_name_that_another_package_replaced_meanwhile_stays_theirs(instrument, exporter):
     module = torch_tensorrt.dynamo._compiler
     original = module.compile
     instrumentor = instrument()
-    ours = module.compile
+    torchspans = module.compile
 
     def theirs(*args, **kwargs):
-        return ours(*args, **kwargs)
+        return torchspans(*args, **kwargs)
 
     module.compile = theirs
     try:

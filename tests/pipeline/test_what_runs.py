@@ -112,7 +112,7 @@ def test_a_compiled_model_hands_no_question_on():
     assert compilation.torch_tensorrt_compiled(None, compiled, None) == {"torch_tensorrt.deferred": True}
 
 
-def test_graphs_and_exported_programs_are_known_as_ever():
+def test_graphs_and_exported_programs_are_known_as_usual():
     model = torch.nn.Sequential(torch.nn.Linear(2, 2))
     traced = torch.fx.symbolic_trace(model)
     program = torch.export.export(model, (torch.ones(1, 2),))

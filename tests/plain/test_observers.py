@@ -37,7 +37,7 @@ def program():
     return {"seen": seen, "torch": "torch" in sys.modules}
 
 
-def test_they_tell_of_parses_and_builds_in_any_thread_without_torch(tmp_path):
+def test_they_report_parses_and_builds_in_any_thread_without_torch(tmp_path):
     result = run(program, onnx_model, folder=tmp_path)
     assert result.value == {
         "seen": [

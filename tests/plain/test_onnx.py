@@ -240,7 +240,7 @@ def test_a_call_that_does_not_fit_gets_tensorrts_own_exception(result):
     assert result.value["wrong call"].startswith("parse(): incompatible function arguments.")
     assert error(parse) == ("TypeError", "ERROR")
     assert [event.name for event in parse.events] == ["exception"]
-    assert result.output == ""  # nothing of ours failed beside it, and TensorRT's own log is at its quietest
+    assert result.output == ""  # nothing of torchspan's failed alongside it, and TensorRT's own log is at its quietest
 
 
 def test_an_operator_that_tensorrt_does_not_know_is_named_and_so_is_the_build_that_fails(result):
@@ -291,7 +291,7 @@ def test_a_model_that_the_program_has_in_memory_is_parsed_in_two_steps(result):
     assert "tensorrt.parser.model.size" not in parse.attributes
 
 
-def test_an_engine_that_is_written_while_it_is_built_is_told_as_well(result):
+def test_an_engine_that_is_written_while_it_is_built_is_reported_as_well(result):
     assert (result.value["streamed"], result.value["streamed empty"]) == (True, False)
     good, bad = below(result.spans, "to a stream")[1:]
     assert (good.name, error(good)) == ("tensorrt.build_engine", (None, "UNSET"))
@@ -305,14 +305,14 @@ def test_a_dynamic_dimension_of_a_plain_build_reads_minus_one(result):
     assert shapes == {("[2, 4]",), ("[-1, 4]",), ()}  # the last one has no inputs
 
 
-def test_bytes_that_are_no_engine_are_an_error(result):
+def test_bytes_that_are_not_an_engine_are_an_error(result):
     (deserialize,) = below(result.spans, "no engine")[1:]
     assert result.value["engine"] is False
     assert error(deserialize) == ("engine_deserialize_failed", "ERROR")
     assert deserialize.attributes["tensorrt.engine.size"] == 6
 
 
-def test_switched_on_late_only_the_network_of_older_parsers_is_unknown(result):
+def test_enabled_late_only_the_network_of_older_parsers_is_unknown(result):
     assert result.value["undone"] is True
     parse, build = (
         span for span in below(result.spans, "late")[1:] if not span.name.startswith("tensorrt.build_phase")
@@ -331,10 +331,10 @@ def test_tensorrts_phases_lie_below_a_plain_build(result):
 def test_no_name_and_no_path_of_the_user_leaves_the_process_unless_asked_for(result):
     plain = [span for span in result.spans if "whole text" not in span.name]
     (asked,) = [span for span in below(result.spans, "whole text") if span.name == "tensorrt.parse"]
-    told = [
+    reported = [
         str(span.attributes) + str([event.attributes for event in span.events]) for span in plain if span is not asked
     ]
-    assert not [text for text in told if "secret" in text]
+    assert not [text for text in reported if "secret" in text]
     assert (
         "S_ISREG" in asked.attributes["tensorrt.parser.error"]
         and "== 0 &&" in asked.attributes["tensorrt.parser.error"]

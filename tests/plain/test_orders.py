@@ -120,7 +120,7 @@ def test_while_torch_tensorrt_makes_all_contexts_their_runs_are_not_even_hooked(
     assert result.value["hooked by plain runs"] is True
 
 
-def test_undoing_puts_back_the_very_objects(result):
+def test_undoing_restores_the_very_objects(result):
     assert result.value["left behind"] == []
     assert result.value["not the same"] == []
     assert result.value["spans after"] == 0

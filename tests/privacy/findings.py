@@ -11,7 +11,7 @@ _EMPTIED = "tests/privacy/test_canaries.py::test_a_child_has_the_baggage_and_one
 
 FINDINGS = {
     "A1 a command line, passwords included, becomes service.name": (
-        "tests/run_start/test_service_name.py::test_of_what_is_no_plain_name_no_part_is_taken",
+        "tests/run_start/test_service_name.py::test_of_what_is_not_a_plain_name_no_part_is_taken",
         "tests/run_start/test_own_provider.py::test_no_word_of_a_command_line_becomes_the_service_but_a_plain_name",
         CANARIES,
     ),
@@ -42,7 +42,7 @@ FINDINGS = {
         CANARIES,
     ),
     "A9 code.file.path is absolute": (
-        "tests/semconv/test_values.py::test_a_file_below_the_import_path_is_told_from_there_on",
+        "tests/semconv/test_values.py::test_a_file_below_the_import_path_is_distinguished_from_there_on",
         "tests/semconv/test_values.py::test_where_texts_are_captured_a_place_is_absolute",
         CANARIES,
     ),
@@ -81,7 +81,7 @@ FINDINGS = {
         "tests/_base/test_errors.py::test_a_guard_remembers_a_bounded_number_of_names_and_counts_all",
         "tests/_base/test_errors.py::test_the_name_of_a_callback_has_a_bound",
     ),
-    "B9 a propagator of the program's that sets what is no environment": (
+    "B9 a propagator of the program's that sets what is not an environment": (
         "tests/propagation/test_carrier.py::test_what_could_not_be_a_variable_is_left_out_and_the_child_starts",
     ),
     "B10 without_gpu runs a planted engine": (

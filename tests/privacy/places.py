@@ -2,7 +2,7 @@
 """Every place in which the canary program puts a value of the user's, and where that value may be seen.
 
 A place has a form: the kind of text that is put there. Text may be seen nowhere at capture `none`. A name that is an
-identifier is seen under the keys that stand beside it, and nowhere else; `?` behind a key: it depends on time.
+identifier is seen under the keys that stand alongside it, and nowhere else; `?` behind a key: it depends on time.
 A record of the program's own log about a failed callback of the program's has what that raised.
 """
 

@@ -59,7 +59,7 @@ class Planting:
 
     @contextlib.contextmanager
     def part(self, name):
-        """A part of the program; where it fails, the others go on, and the test says so."""
+        """A part of the program; where it fails, the others continue, and the test reports it."""
         try:
             yield
         except BaseException:

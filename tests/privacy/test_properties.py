@@ -75,17 +75,17 @@ def test_no_word_survives_that_is_not_in_the_vocabulary(message):
 
 @given(library, glue, values, glue)
 def test_of_a_value_in_a_message_no_word_is_left_whatever_stands_around_it(before, left, value, right):
-    told = template(f"{before}{left}{value}{right}").lower()
-    assert [name for name in map(str.lower, NAMES) if name in value.lower() and name in told] == []
-    assert not re.search(rf"\b(?:{'|'.join(words.DIGITS)})\b", told)
+    reported = template(f"{before}{left}{value}{right}").lower()
+    assert [name for name in map(str.lower, NAMES) if name in value.lower() and name in reported] == []
+    assert not re.search(rf"\b(?:{'|'.join(words.DIGITS)})\b", reported)
 
 
 @given(messages)
 def test_a_template_is_one_line_of_at_most_256_characters_and_stays_itself(message):
-    told = template(message)
-    assert len(told) <= 256
-    assert "\n" not in told
-    assert template(told) == told
+    reported = template(message)
+    assert len(reported) <= 256
+    assert "\n" not in reported
+    assert template(reported) == reported
 
 
 # --- kinds and the gate ----------------------------------------------------------------------------------------
@@ -96,17 +96,17 @@ kinds = pytest.mark.parametrize("row", KINDS, ids=lambda row: row.kind.title)
 @settings(max_examples=60)
 @given(text=st.one_of(messages, st.text(), names))
 def test_a_kind_accepts_what_it_reduces_a_text_to_and_leaves_it_as_it_is(row, text):
-    told = row.kind.reduced(text)
-    assert row.kind.accepts(told)
-    assert row.kind.reduced(told) == told
+    reported = row.kind.reduced(text)
+    assert row.kind.accepts(reported)
+    assert row.kind.reduced(reported) == reported
     assert len(row.kind.whole(text).encode()) <= 2048
 
 
 @kinds
 @settings(max_examples=60)
 @given(value=values)
-def test_a_kind_lets_no_value_through_that_is_no_name(row, value):
-    told = row.kind.reduced(value)
+def test_a_kind_lets_no_value_through_that_is_not_a_name(row, value):
+    reported = row.kind.reduced(value)
     if row.kind.title == "name of the program's span":  # in the file alone, which has the program's spans as well
         return
     allowed = {
@@ -116,7 +116,7 @@ def test_a_kind_lets_no_value_through_that_is_no_name(row, value):
         # Dynamo quotes each text in a guard: what is not quoted is a name or an operator.
         "guard": r"[A-Za-z_.]\w*(?:[-+*/%()\[\],.:=!<>&|~ ]+[A-Za-z_]\w*)*",
     }.get(row.kind.title, r"[\w.<>]+")
-    assert told != value or re.fullmatch(allowed, value)
+    assert reported != value or re.fullmatch(allowed, value)
 
 
 anything = st.recursive(
@@ -132,13 +132,13 @@ keys = st.one_of(st.sampled_from([str(row) for row in semconv.ATTRIBUTES]), st.t
 def test_the_gate_lets_only_rows_through_and_what_passed_it_passes_it_unchanged(attributes):
     rows = {str(row) for row in semconv.ATTRIBUTES}
     gate = Gate(semconv.ATTRIBUTES)  # one of its own: the contract check reads what the common one has left out
-    told = gate.emitted(attributes)
-    assert set(told) <= set(attributes) & rows
-    assert repr(gate.emitted(told)) == repr(told)  # a number that is none is not equal to itself
+    reported = gate.emitted(attributes)
+    assert set(reported) <= set(attributes) & rows
+    assert repr(gate.emitted(reported)) == repr(reported)  # a number that is none is not equal to itself
 
 
 @given(st.one_of(messages, st.builds("torch_tensorrt.pass {}".format, values)))
 def test_the_name_of_a_span_is_reduced_once(name):
-    told = semconv.span_name(name)
-    assert semconv.span_name(told) == told
-    assert len(told) <= 256
+    reported = semconv.span_name(name)
+    assert semconv.span_name(reported) == reported
+    assert len(reported) <= 256

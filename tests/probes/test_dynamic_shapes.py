@@ -32,11 +32,11 @@ def asked(shapes, model=None):
         ({"x": {0: "SECRET", 1: 1.5, 2: True}}, None),
     ],
 )
-def test_a_dimension_is_told_by_its_position(shapes, found):
+def test_a_dimension_is_reported_by_its_position(shapes, found):
     assert asked(shapes) == found
 
 
-def test_of_many_dimensions_the_first_twenty_are_told():
+def test_of_many_dimensions_the_first_twenty_are_reported():
     assert asked([[4] * 30]) == [f"inputs[0].shape[{number}]: 4" for number in range(20)]
 
 

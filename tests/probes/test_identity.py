@@ -94,4 +94,4 @@ def test_what_has_no_bytes_in_one_piece_has_no_id_and_raises_nothing(hostile):
 def test_the_buffer_is_given_back():
     data = bytearray(LARGE)
     engine_id(data)
-    data.append(1)  # raises while somebody holds the buffer
+    data.append(1)  # raises while another object holds the buffer

@@ -35,7 +35,7 @@ def test_a_line_may_be_given_by_name():
         (Severity("", 1),),
     ],
 )
-def test_what_a_program_gives_its_own_logger_is_no_line_of_tensorrts(arguments):
+def test_what_a_program_gives_its_own_logger_is_not_a_line_of_tensorrts(arguments):
     assert tensorrt_line(("the logger", *arguments), {}) is None
 
 

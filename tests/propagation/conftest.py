@@ -32,7 +32,7 @@ def provider(receiver):
 
 @pytest.fixture
 def both(provider):
-    """`both(label)`: a span of the user's and one of ours, wherever it is called."""
+    """`both(label)`: a span of the user's and one of torchspan's, wherever it is called."""
     return functools.partial(work.both, provider=provider)
 
 
@@ -44,22 +44,22 @@ def arrived(receiver):
 
 @pytest.fixture
 def parents(arrived):
-    """`parents(label)`: the ids of the parents of the user's span and of ours."""
+    """`parents(label)`: the ids of the parents of the user's span and of torchspan's."""
 
     def of(label):
         spans = arrived()
-        return spans.users[label].parent_id, spans.ours[label].parent_id
+        return spans.users[label].parent_id, spans.torchspans[label].parent_id
 
     return of
 
 
 @pytest.fixture
 def links(arrived):
-    """`links(label)`: the ids of the spans that the user's span and ours are linked to."""
+    """`links(label)`: the ids of the spans that the user's span and torchspans are linked to."""
 
     def of(label):
         spans = arrived()
-        return tuple([span_id for _, span_id in each[label].links] for each in (spans.users, spans.ours))
+        return tuple([span_id for _, span_id in each[label].links] for each in (spans.users, spans.torchspans))
 
     return of
 

@@ -40,7 +40,7 @@ class Subclass(multiprocessing.Process):
 def several(label):
     """Ids in a child whose parent has seeded Python's generator."""
     for number in range(3):
-        work.ours(f"{label} {number}")
+        work.torchspans(f"{label} {number}")
 
 
 def of_one(label, _other):
@@ -76,14 +76,14 @@ def run(process):
 def scenarios(method):
     starts = multiprocessing.get_context(method)
     multiprocessing.set_start_method(method)
-    told = {"own": os.getpid()}
+    reported = {"own": os.getpid()}
 
     with tracer.start_as_current_span("request process"):
-        told["process"] = run(starts.Process(target=work.both, args=("process",)))
-        told["subclass"] = run(Subclass("subclass"))
-        told["fails"] = run(starts.Process(target=fails, args=("fails",)))
-        told["leaves"] = run(starts.Process(target=leaves, args=("leaves",)))
-    told["alone"] = run(starts.Process(target=work.both, args=("alone",)))
+        reported["process"] = run(starts.Process(target=work.both, args=("process",)))
+        reported["subclass"] = run(Subclass("subclass"))
+        reported["fails"] = run(starts.Process(target=fails, args=("fails",)))
+        reported["leaves"] = run(starts.Process(target=leaves, args=("leaves",)))
+    reported["alone"] = run(starts.Process(target=work.both, args=("alone",)))
 
     with ProcessPoolExecutor(1, mp_context=starts) as pool:
         pids = []
@@ -93,7 +93,7 @@ def scenarios(method):
         pids.append(pool.submit(work.both, "item alone").result())
         with tracer.start_as_current_span("request executor map"):
             pids += pool.map(work.both, ["executor map 1", "executor map 2"])
-    told["executor"] = pids
+    reported["executor"] = pids
 
     with starts.Pool(1) as pool:
         for call, argument in (
@@ -131,20 +131,20 @@ def scenarios(method):
     if method == "fork":
         with tracer.start_as_current_span("request forked"):
             child = os.fork()
-            if child == 0:  # what becomes of its spans is up to the program, which ends it as it likes
+            if child == 0:  # what happens to its spans is up to the program, which ends it as it likes
                 work.both("forked")
                 provider.force_flush()
                 os._exit(0)
         os.waitpid(child, 0)
 
     run(starts.Process(target=is_instrumented, args=(answers,)))
-    told["child is instrumented"] = answers.get()
-    return told
+    reported["child is instrumented"] = answers.get()
+    return reported
 
 
 if __name__ == "__main__":
     TorchspanInstrumentor().instrument()
     before = dict(os.environ)
-    told = scenarios(sys.argv[1])
-    told["environment changed"] = dict(os.environ) != before
-    print(json.dumps(told))
+    reported = scenarios(sys.argv[1])
+    reported["environment changed"] = dict(os.environ) != before
+    print(json.dumps(reported))

@@ -30,7 +30,7 @@ class Text(str):
 
 
 class Own(TextMapPropagator):
-    """A propagator of the program's: sets what a test wants, beside the usual entries."""
+    """A propagator of the program's: sets what a test wants, alongside the usual entries."""
 
     def __init__(self, entries=(), fields=("x-own",), extracted=None):
         self.entries, self.names, self.extracted = entries, fields, extracted
@@ -97,7 +97,7 @@ def test_a_propagator_that_names_a_variable_of_the_programs_does_not_replace_it(
 
 
 @pytest.mark.parametrize("fields", [None, 5, ("x-own", 5), [b"x-own"]], ids=range(4))
-def test_fields_that_are_no_texts_are_left_out(fields, tracer, propagating):
+def test_fields_that_are_not_texts_are_left_out(fields, tracer, propagating):
     propagating(Own(fields=fields))
     assert _carrier.fields() <= {"X_OWN"}
 

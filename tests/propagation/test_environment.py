@@ -60,7 +60,7 @@ def by_a_subclass():
     [by_run, by_popen_with_everything_positional, by_asyncio, by_os_popen, by_a_subclass],
     ids=lambda each: each.__name__,
 )
-def test_the_current_span_is_in_the_childs_environment_and_not_in_ours(start, instrument, tracer):
+def test_the_current_span_is_in_the_childs_environment_and_not_in_the_parents(start, instrument, tracer):
     instrument()
     before = dict(os.environ)
     with tracer.start_as_current_span("request") as request:
@@ -99,9 +99,9 @@ def test_a_context_that_the_program_passes_itself_wins(name, instrument, tracer)
     assert environment["TRACEPARENT"] == THEIRS
 
 
-def test_baggage_that_the_program_passes_itself_stays_beside_our_parent(instrument, tracer):
+def test_baggage_that_the_program_passes_itself_stays_alongside_our_parent(instrument, tracer):
     instrument()
-    token = context.attach(baggage.set_baggage("tenant", "ours"))
+    token = context.attach(baggage.set_baggage("tenant", "torchspans"))
     with tracer.start_as_current_span("request") as request:
         environment = shown(subprocess.check_output(SHOW, env={"BAGGAGE": "tenant=theirs"}))
     context.detach(token)
@@ -109,14 +109,14 @@ def test_baggage_that_the_program_passes_itself_stays_beside_our_parent(instrume
     assert span_id(request) in environment["TRACEPARENT"]
 
 
-def test_what_this_process_only_inherited_gives_way_state_and_baggage_included(tracer):
+def test_what_this_process_only_inherited_is_replaced_state_and_baggage_included(tracer):
     inherited = {"TRACEPARENT": THEIRS, "TRACESTATE": "vendor=x", "BAGGAGE": "tenant=a"}
     with tracer.start_as_current_span("request") as request:
         environment = _environment.of_child({**inherited, "MINE": "1"}, inherited)
     assert environment == {"MINE": "1", "TRACEPARENT": f"00-{trace_id(request)}-{span_id(request)}-03"}
 
 
-def test_outside_of_spans_what_is_inherited_goes_on(tracer):
+def test_outside_of_spans_what_is_inherited_continues(tracer):
     assert _environment.of_child(None, {"TRACEPARENT": THEIRS}) is None
 
 
@@ -157,7 +157,7 @@ def test_a_variable_that_a_library_has_set_reaches_the_child(instrument, tracer)
     assert "SET_BY_A_LIBRARY" not in os.environ
 
 
-def test_bytes_that_are_no_text_stay_what_they_are(instrument, tracer, monkeypatch):
+def test_bytes_that_are_not_text_stay_what_they_are(instrument, tracer, monkeypatch):
     monkeypatch.setitem(os.environb, b"NOT_TEXT", b"\xff\xfe=\n")
     instrument()
     with tracer.start_as_current_span("request"):
@@ -179,9 +179,9 @@ def test_errors_are_those_without_us(command, options, instrument, tracer):
     with pytest.raises((OSError, TypeError, ValueError, AttributeError)) as bare:
         subprocess.Popen(command, **options)
     instrument()
-    with tracer.start_as_current_span("request"), pytest.raises(bare.type) as ours:
+    with tracer.start_as_current_span("request"), pytest.raises(bare.type) as torchspans:
         subprocess.Popen(command, **options)
-    assert str(ours.value) == str(bare.value)
+    assert str(torchspans.value) == str(bare.value)
 
 
 def test_an_instrumented_child_is_in_the_trace(instrument, tracer, instrumented, parents):
@@ -202,7 +202,7 @@ def test_grandchildren_below_an_uninstrumented_child_are_in_the_trace(instrument
 @pytest.mark.parametrize(
     "command", [["true"], [sys.executable, "-I", "-S", "-c", ""], [sys.executable, "-E", "-c", "import subprocess"]]
 )
-def test_children_that_know_nothing_of_us_run_as_ever(command, instrument, tracer):
+def test_children_that_know_nothing_of_us_run_as_usual(command, instrument, tracer):
     instrument()
     with tracer.start_as_current_span("request"):
         done = subprocess.run(command, capture_output=True, check=True)
@@ -217,7 +217,7 @@ def test_what_os_starts_without_subprocess_is_not_covered(instrument, tracer, tm
     assert not [name for name in ("system", "spawn") if "TRACEPARENT" in (tmp_path / name).read_text()]
 
 
-def test_switched_off_children_get_nothing(instrument, tracer):
+def test_disabled_children_get_nothing(instrument, tracer):
     instrument(propagation="off")
     with tracer.start_as_current_span("request"):
         assert "TRACEPARENT" not in by_run()

@@ -61,7 +61,7 @@ def test_a_copy_of_the_span_that_ends_in_a_fork_ends_nothing(table, tracer):
     span.end()
 
 
-def test_a_span_that_is_let_go_without_an_end_is_over(table, tracer):
+def test_a_span_that_is_released_without_an_end_is_over(table, tracer):
     class Seen(Liveness):
         ends = 0
 
@@ -76,7 +76,7 @@ def test_a_span_that_is_let_go_without_an_end_is_over(table, tracer):
     assert Seen.ends == 1
 
 
-def test_the_span_class_is_put_back(tracer):
+def test_the_span_class_is_restored(tracer):
     before, ends = vars(Span)["end"], SpanEnds()
     LivenessTable(ends).of(tracer.start_span("request"))
     assert vars(Span)["end"] is not before

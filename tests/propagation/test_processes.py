@@ -29,18 +29,18 @@ class Run:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        self.told, self.err = json.loads(done.stdout.splitlines()[-1]), done.stderr
+        self.reported, self.err = json.loads(done.stdout.splitlines()[-1]), done.stderr
 
     def take(self, spans):
         self.spans = spans
         arrived = work.Arrived(spans)
-        self.users, self.ours = arrived.users, arrived.ours
+        self.users, self.torchspans = arrived.users, arrived.torchspans
         return self
 
     def parents(self, label):
-        """Names of the parents of the user's span and of ours."""
+        """Names of the parents of the user's span and of torchspan's."""
         names = {span.span_id: span.name for span in self.spans}
-        return tuple(names.get(each.parent_id, each.parent_id) for each in (self.users[label], self.ours[label]))
+        return tuple(names.get(each.parent_id, each.parent_id) for each in (self.users[label], self.torchspans[label]))
 
 
 @pytest.fixture(scope="module", params=multiprocessing.get_all_start_methods())
@@ -56,28 +56,28 @@ def test_a_process_has_the_span_in_which_it_was_started_as_its_parent(ran, label
 
 
 def test_the_processes_end_as_they_do_without_us(ran):
-    ends = {label: ran.told[label][0] for label in ("process", "subclass", "fails", "leaves", "alone")}
+    ends = {label: ran.reported[label][0] for label in ("process", "subclass", "fails", "leaves", "alone")}
     assert ends == {"process": 0, "subclass": 0, "fails": 1, "leaves": 7, "alone": 0}
     assert ran.err.count("RuntimeError: the program's own") == 1
 
 
 def test_nothing_is_left_on_the_programs_objects_or_in_its_environment(ran):
-    assert ran.told["process"][1] == [False, []]
-    assert ran.told["environment changed"] is False
+    assert ran.reported["process"][1] == [False, []]
+    assert ran.reported["environment changed"] is False
 
 
 @pytest.mark.parametrize("label", ["alone", "item alone", "pool alone"])
-def test_outside_of_spans_nobody_has_a_parent(ran, label):
+def test_outside_of_spans_no_span_has_a_parent(ran, label):
     assert ran.parents(label) == ("", "")
-    assert ran.ours[label].links == []
+    assert ran.torchspans[label].links == []
 
 
 def test_items_of_a_process_pool_have_the_parents_of_who_submitted_them_in_one_worker(ran):
     assert ran.parents("item 1") == ("request item 1",) * 2
     assert ran.parents("item 2") == ("request item 2",) * 2
     assert ran.parents("executor map 1") == ran.parents("executor map 2") == ("request executor map",) * 2
-    (worker,) = set(ran.told["executor"])
-    assert worker != ran.told["own"]
+    (worker,) = set(ran.reported["executor"])
+    assert worker != ran.reported["own"]
 
 
 @pytest.mark.parametrize("label", ["apply", "apply_async", "map", "imap", "imap_unordered", "starmap"])
@@ -89,21 +89,21 @@ def test_a_long_lived_process_has_a_parent_while_that_is_open_and_links_to_it_af
     assert ran.parents("worker during") == ("request of the worker's start",) * 2
     assert ran.parents("worker after") == ("", "")
     (start,) = [span for span in ran.spans if span.name == "request of the worker's start"]
-    assert ran.ours["worker after"].links == [(start.trace_id, start.span_id)]
+    assert ran.torchspans["worker after"].links == [(start.trace_id, start.span_id)]
 
 
-def test_a_bare_fork_goes_on_in_the_span_in_which_it_happened(ran):
+def test_a_bare_fork_continues_in_the_span_in_which_it_happened(ran):
     forked = {"forked"} if ran.method == "fork" else set()
-    assert {"forked"} & ran.ours.keys() == forked
+    assert {"forked"} & ran.torchspans.keys() == forked
     assert [ran.parents(label) for label in forked] == [("request forked",) * 2] * len(forked)
 
 
 def test_children_have_ids_of_their_own_though_the_program_seeds_its_generator(ran):
     ids = [span.span_id for span in ran.spans]
     assert len(set(ids)) == len(ids)
-    own = [ran.ours[f"ids {child} {number}"].trace_id for child in range(2) for number in range(3)]
+    own = [ran.torchspans[f"ids {child} {number}"].trace_id for child in range(2) for number in range(3)]
     assert len(set(own)) == 6
 
 
 def test_a_child_is_instrumented_as_its_parent_is(ran):
-    assert ran.told["child is instrumented"] is True
+    assert ran.reported["child is instrumented"] is True

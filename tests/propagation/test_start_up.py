@@ -46,8 +46,8 @@ def test_it_is_the_parent_of_the_processs_roots_in_every_thread(program, arrived
     assert program(IN_MAIN_THREAD_AND_OTHERS, **VARIABLES) == "a vendor=x"
     for label in ("main", "thread", "pool"):
         assert parents(label) == ("000000000000000b",) * 2
-        assert arrived().ours[label].trace_id == "0000000000000000000000000000000a"
-        assert arrived().ours[label].links == []
+        assert arrived().torchspans[label].trace_id == "0000000000000000000000000000000a"
+        assert arrived().torchspans[label].links == []
 
 
 def test_a_long_lived_process_can_ask_for_links(program, parents, links):
@@ -62,7 +62,7 @@ def test_a_value_that_means_nothing_is_none(value, program, parents, links):
     assert (parents("main"), links("main")) == (("", ""), ([], []))
 
 
-def test_switched_off_it_is_not_read(program, parents, links):
+def test_disabled_it_is_not_read(program, parents, links):
     program("work.both('main')", **VARIABLES, TORCHSPAN_PROPAGATION="off")
     assert (parents("main"), links("main")) == (("", ""), ([], []))
 
@@ -101,7 +101,7 @@ def test_a_process_that_begins_to_serve_has_it_as_no_parent_any_more(program, ar
     assert (parents("after"), links("after")) == (("", ""), ([], ["000000000000000b"]))
 
 
-def test_switching_on_inside_a_span_leaves_that_the_parent(instrument, tracer, both, parents, monkeypatch):
+def test_enabling_inside_a_span_leaves_that_the_parent(instrument, tracer, both, parents, monkeypatch):
     monkeypatch.setitem(os.environ, "TRACEPARENT", PARENT)
     with tracer.start_as_current_span("request") as request:
         instrument()
@@ -111,7 +111,7 @@ def test_switching_on_inside_a_span_leaves_that_the_parent(instrument, tracer, b
     assert parents("outside") == ("", "")
 
 
-def test_switching_off_takes_it_back(instrument, both, parents, links, monkeypatch):
+def test_disabling_takes_it_back(instrument, both, parents, links, monkeypatch):
     monkeypatch.setitem(os.environ, "TRACEPARENT", PARENT)
     instrumentor = instrument()
     both("on")

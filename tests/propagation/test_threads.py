@@ -123,7 +123,7 @@ def test_the_current_span_is_the_parent_of_what_is_started_in_it(started, instru
 
 
 @pytest.mark.parametrize("started", CARRIED, ids=lambda each: each.__name__)
-def test_outside_of_spans_nobody_has_a_parent(started, instrument, both, parents, links):
+def test_outside_of_spans_no_span_has_a_parent(started, instrument, both, parents, links):
     instrument()
     started(functools.partial(both, "work"))
     assert (parents("work"), links("work")) == (NONE, ([], []))
@@ -133,7 +133,7 @@ BY_PYTHON_ITSELF = (to_thread, task)
 
 
 @pytest.mark.parametrize("started", CARRIED, ids=lambda each: each.__name__)
-def test_switched_off_nothing_is_carried_but_by_python_itself(started, instrument, tracer, both, parents):
+def test_disabled_nothing_is_carried_but_by_python_itself(started, instrument, tracer, both, parents):
     instrument(propagation="off")
     with tracer.start_as_current_span("request") as request:
         started(functools.partial(both, "work"))
@@ -187,8 +187,8 @@ def test_an_item_that_runs_when_its_request_is_over_links_to_it(instrument, trac
             pool.submit(both, "late")
         go.set()
     spans = arrived()
-    assert spans.ours["late"].parent_id == ""
-    assert spans.ours["late"].links == [(trace_id(request), span_id(request))]
+    assert spans.torchspans["late"].parent_id == ""
+    assert spans.torchspans["late"].links == [(trace_id(request), span_id(request))]
     assert spans.users["late"].parent_id == span_id(request)  # the user's own tracer goes by OpenTelemetry's rules
 
 
@@ -258,8 +258,8 @@ def test_a_worker_started_in_a_request_that_was_not_sampled_records_later_work(
         worker.do(functools.partial(both, "during"))
     worker.do(functools.partial(both, "after"))
     spans = arrived()
-    assert set(spans.users) == set(spans.ours) == {"after"}
-    assert spans.ours["after"].parent_id == ""
+    assert set(spans.users) == set(spans.torchspans) == {"after"}
+    assert spans.torchspans["after"].parent_id == ""
 
 
 def test_a_worker_keeps_no_span_of_the_users_alive(instrument, tracer, worker):
@@ -272,7 +272,7 @@ def test_a_worker_keeps_no_span_of_the_users_alive(instrument, tracer, worker):
             failed = pool.submit(lambda: 1 / 0).exception()
         alive = weakref.ref(span)
         del span
-        # The pool's thread lets go of its last item when it has the next.
+        # The pool's thread releases its last item when it has the next.
         pool.submit(lambda: None).result()
         gc.collect()
         assert alive() is None
@@ -311,7 +311,7 @@ def test_baggage_travels_too(started, instrument):
     assert seen == ["a"]
 
 
-def test_a_context_derived_in_the_thread_lets_go_of_the_span_too(instrument, tracer, both, worker, parents, links):
+def test_a_context_derived_in_the_thread_releases_the_span_too(instrument, tracer, both, worker, parents, links):
     instrument()
     with tracer.start_as_current_span("request") as request:
         worker.start()

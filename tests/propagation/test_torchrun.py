@@ -42,6 +42,6 @@ def test_each_ranks_roots_are_children_of_the_launchers_parent(
         assert parents(f"end of {rank}") == (span_id(launch),) * 2
         assert root.resource["torch.distributed.rank"] == root.resource["torch.distributed.local_rank"] == rank
         assert root.resource["torch.distributed.world_size"] == 2
-    ids = [span.span_id for span in (*spans.users.values(), *spans.ours.values())]
+    ids = [span.span_id for span in (*spans.users.values(), *spans.torchspans.values())]
     assert len(set(ids)) == len(ids)
-    assert len({span.resource["service.instance.id"] for span in spans.ours.values()}) == 2
+    assert len({span.resource["service.instance.id"] for span in spans.torchspans.values()}) == 2

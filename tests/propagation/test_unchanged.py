@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is replaced, put back, and looks and behaves like the original; what fails in ours, and who else is there."""
+"""What is replaced, restored, and looks and behaves like the original; what fails in them, and who else is there."""
 
 import asyncio
 import contextvars
@@ -45,7 +45,7 @@ def bound():
     return [vars(holder)[name] for holder, name in REPLACED]
 
 
-def test_every_name_is_replaced_and_put_back(instrument, tracer):
+def test_every_name_is_replaced_and_restored(instrument, tracer):
     before, inner = bound(), threading.Thread._bootstrap_inner
     instrumentor = instrument()
     assert not [name for (_, name), was, now in zip(REPLACED, before, bound(), strict=True) if was is now]
@@ -58,7 +58,7 @@ def test_every_name_is_replaced_and_put_back(instrument, tracer):
     assert threading.Thread._bootstrap_inner is inner
 
 
-def test_switched_off_no_name_is_replaced(instrument):
+def test_disabled_no_name_is_replaced(instrument):
     before = bound()
     instrument(propagation="off")
     assert bound() == before
@@ -70,21 +70,21 @@ def test_replaced_names_look_as_they_did(instrument):
     assert [(inspect.signature(each), each.__name__, each.__qualname__, each.__doc__) for each in bound()] == before
 
 
-def test_switching_on_twice_replaces_once(instrument, caplog):
+def test_enabling_twice_replaces_once(instrument, caplog):
     instrumentor = instrument()
     once = bound()
     instrumentor.instrument()
     assert bound() == once
 
 
-def test_what_somebody_put_over_ours_stays_and_ours_below_it_does_nothing(
+def test_what_another_package_put_over_it_stays_and_torchspans_below_it_does_nothing(
     instrument, tracer, both, parents, monkeypatch
 ):
     instrumentor = instrument()
-    ours = threading.Thread.start
+    torchspans = threading.Thread.start
 
     def theirs(self):
-        ours(self)
+        torchspans(self)
 
     monkeypatch.setattr(threading.Thread, "start", theirs)
     instrumentor.uninstrument()
@@ -96,7 +96,7 @@ def test_what_somebody_put_over_ours_stays_and_ours_below_it_does_nothing(
     assert parents("work") == ("", "")
 
 
-def test_work_that_is_under_way_when_we_are_switched_off_goes_on(instrument, tracer, both, parents):
+def test_work_that_is_under_way_when_we_are_disabled_continues(instrument, tracer, both, parents):
     instrumentor = instrument()
     go = threading.Event()
     with ThreadPoolExecutor(1) as pool:
@@ -139,17 +139,17 @@ def test_a_thread_cannot_be_started_twice_and_what_failed_leaves_nothing(instrum
 
 
 @pytest.mark.parametrize("switched", ["on", "off"])
-def test_an_exception_in_a_thread_is_told_as_ever(switched, instrument, tracer, monkeypatch):
+def test_an_exception_in_a_thread_is_reported_as_usual(switched, instrument, tracer, monkeypatch):
     instrument(propagation=switched)
-    told = []
+    reported = []
     monkeypatch.setattr(
-        threading, "excepthook", lambda args: told.append((args.exc_type, len(_frames(args.exc_traceback))))
+        threading, "excepthook", lambda args: reported.append((args.exc_type, len(_frames(args.exc_traceback))))
     )
     with tracer.start_as_current_span("request"):
         thread = threading.Thread(target=lambda: 1 / 0)
         thread.start()
         thread.join()
-    assert told == [(ZeroDivisionError, 3)]  # _bootstrap_inner, run, the lambda
+    assert reported == [(ZeroDivisionError, 3)]  # _bootstrap_inner, run, the lambda
 
 
 def _frames(entry):
@@ -222,14 +222,16 @@ threading.Thread(target=late).start()
 """
 
 
-def test_an_item_submitted_while_the_interpreter_ends_is_refused_as_ever(clean):
+def test_an_item_submitted_while_the_interpreter_ends_is_refused_as_usual(clean):
     done = subprocess.run([sys.executable, "-c", AT_THE_END], env=clean, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("cannot schedule new futures after interpreter shutdown\n", "")
 
 
-def test_a_failure_of_ours_is_said_once_and_the_work_goes_on(instrument, tracer, both, parents, monkeypatch, caplog):
+def test_a_failure_of_torchspan_is_logged_once_and_the_work_continues(
+    instrument, tracer, both, parents, monkeypatch, caplog
+):
     instrument()
-    monkeypatch.setattr(_carrier, "pack", lambda _context: fails(LookupError("ours")))
+    monkeypatch.setattr(_carrier, "pack", lambda _context: fails(LookupError("torchspans")))
     with tracer.start_as_current_span("request"):
         for _ in range(3):
             assert subprocess.run(["true"], check=False).returncode == 0
@@ -237,7 +239,7 @@ def test_a_failure_of_ours_is_said_once_and_the_work_goes_on(instrument, tracer,
         process.start()
         process.join()
     assert process.exitcode == 0
-    assert consequences(caplog) == ["Carrying the context failed; the program goes on, in traces of their own."]
+    assert consequences(caplog) == ["Carrying the context failed; the program continues, in traces of their own."]
 
 
 def test_a_version_without_a_name_is_left_alone(caplog):
@@ -248,7 +250,7 @@ def test_a_version_without_a_name_is_left_alone(caplog):
     assert ["no_such_method" in message for message in caplog.messages] == [True]
 
 
-def test_a_method_that_somebody_else_wrapped_is_called_as_one(instrument, tracer, monkeypatch):
+def test_a_method_that_another_package_wrapped_is_called_as_one(instrument, tracer, monkeypatch):
     def theirs(wrapped, instance, args, kwargs):
         seen.append((type(instance), args))
         return wrapped(*args, **kwargs)
@@ -262,7 +264,7 @@ def test_a_method_that_somebody_else_wrapped_is_called_as_one(instrument, tracer
     assert seen == [(subprocess.Popen, (["true"],))]
 
 
-def test_an_argument_that_is_no_function_is_refused_as_ever(instrument, tracer):
+def test_an_argument_that_is_not_a_function_is_refused_as_usual(instrument, tracer):
     instrument()
     with tracer.start_as_current_span("request"), ThreadPoolExecutor(1) as pool:
         assert isinstance(pool.submit(None).exception(), TypeError)
@@ -312,7 +314,7 @@ def test_a_thread_with_a_context_of_its_own_has_the_parent(inherits, thread_of_3
 
 
 @pytest.mark.parametrize("inherits", [False, True])
-def test_such_a_thread_lets_go_of_the_span_too(inherits, thread_of_314, tracer, both, parents, links):
+def test_such_a_thread_releases_the_span_too(inherits, thread_of_314, tracer, both, parents, links):
     go = threading.Event()
     thread = thread_of_314(inherits=inherits)(target=lambda: go.wait(60) and both("work"))
     with tracer.start_as_current_span("request") as request:
@@ -330,7 +332,7 @@ def test_a_context_that_the_program_gives_a_thread_is_left_as_it_is(thread_of_31
     assert parents("work") == ("", "")
 
 
-# --- beside OpenTelemetry's own ----------------------------------------------------------------------------------
+# --- alongside OpenTelemetry's own ----------------------------------------------------------------------------------
 
 
 def submitted(work):
@@ -351,17 +353,17 @@ def in_executor(work):
     asyncio.run(main())
 
 
-@pytest.fixture(params=["theirs first", "ours first"])
-def beside_theirs(request, instrument):
+@pytest.fixture(params=["theirs first", "torchspans first"])
+def alongside_theirs(request, instrument):
     """OpenTelemetry's own instrumentation of threads is on as well."""
     theirs = pytest.importorskip(
         "opentelemetry.instrumentation.threading", reason="opentelemetry-instrumentation-threading is not installed"
     ).ThreadingInstrumentor()
     if request.param == "theirs first":
         theirs.instrument()
-        ours = instrument()
+        torchspans = instrument()
         yield
-        ours.uninstrument()
+        torchspans.uninstrument()
         theirs.uninstrument()
     else:
         instrument()
@@ -372,25 +374,27 @@ def beside_theirs(request, instrument):
 
 
 @pytest.mark.parametrize("started", [threaded, submitted, in_executor], ids=lambda each: each.__name__)
-def test_beside_opentelemetrys_own_nothing_doubles(started, beside_theirs, tracer, both, arrived, receiver):
+def test_alongside_opentelemetrys_own_nothing_doubles(started, alongside_theirs, tracer, both, arrived, receiver):
     with tracer.start_as_current_span("request") as request:
         started(lambda: both("work"))
-    assert arrived().users["work"].parent_id == arrived().ours["work"].parent_id == span_id(request)
+    assert arrived().users["work"].parent_id == arrived().torchspans["work"].parent_id == span_id(request)
     assert sorted(span.name for span in receiver.spans()) == ["request", "torch_tensorrt.compile", "work"]
 
 
-def test_beside_opentelemetrys_own_a_worker_still_links_to_the_span_of_its_start(beside_theirs, tracer, both, arrived):
+def test_alongside_opentelemetrys_own_a_worker_still_links_to_the_span_of_its_start(
+    alongside_theirs, tracer, both, arrived
+):
     go = threading.Event()
     thread = threading.Thread(target=lambda: go.wait(60) and both("work"))
     with tracer.start_as_current_span("request") as request:
         thread.start()
     go.set()
     thread.join()
-    work = arrived().ours["work"]
+    work = arrived().torchspans["work"]
     assert (work.parent_id, [link for _, link in work.links]) == ("", [span_id(request)])
 
 
-def test_beside_opentelemetrys_own_pools_still_follow_the_item(beside_theirs, tracer, both, parents):
+def test_alongside_opentelemetrys_own_pools_still_follow_the_item(alongside_theirs, tracer, both, parents):
     with ThreadPoolExecutor(1) as pool:
         with tracer.start_as_current_span("one") as one:
             pool.submit(both, "first").result()

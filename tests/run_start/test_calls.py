@@ -59,7 +59,7 @@ def test_the_programs_call_wins_over_that_of_opentelemetry_instrument(program, i
     assert (ran.out, ran.err) == ("passes\n", SECOND_CALL)
 
 
-def test_a_call_after_work_has_been_recorded_goes_on_with_its_provider(program):
+def test_a_call_after_work_has_been_recorded_continues_with_its_provider(program):
     text = (
         "from receiver import *\nimport torchspan\n"
         + OBSERVED
@@ -169,7 +169,7 @@ def test_work(spans, number):
 """
 
 
-def test_a_test_suite_that_switches_torchspan_on_for_each_test_passes(program):
+def test_a_test_suite_that_enables_torchspan_for_each_test_passes(program):
     app = program("", "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py")
     (app.folder / "test_app.py").write_text(TEST_APP)
     below = app.below_run()

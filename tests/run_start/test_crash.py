@@ -326,11 +326,11 @@ def test_a_windows_exception_is_a_crash(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "torn", "\0\0"])
-def test_what_is_no_crash_is_none(tmp_path, text):
+def test_what_is_not_a_crash_is_none(tmp_path, text):
     assert written(tmp_path, text) is None
 
 
-def test_files_that_are_not_there_and_other_files_are_no_crashes(tmp_path):
+def test_files_that_are_missing_and_other_files_are_not_crashes(tmp_path):
     (tmp_path / "notes.crash").write_text(IN_TORCH)
     folder = open_folder(str(tmp_path))
     assert read_crash(folder, 7) is None

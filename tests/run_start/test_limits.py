@@ -71,7 +71,7 @@ def test_each_request_of_a_run_has_the_spans_that_the_first_one_had(engine, user
     assert below(exporter) == {f"request {number}": 3 for number in range(100)}
 
 
-def test_spans_of_others_in_between_do_not_begin_anew(engine, users, exporter):
+def test_spans_of_others_in_between_do_not_begin_again(engine, users, exporter):
     with users.start_as_current_span("request"):
         for _ in range(4):
             with users.start_as_current_span("middleware"), users.start_as_current_span("predict"):

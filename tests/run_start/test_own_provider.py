@@ -40,7 +40,7 @@ def test_spans_are_in_the_file_and_no_global_provider_is_set(program):
     assert [(report.provider, report.errors) for report in below.reports] == [("run", [])]
 
 
-def test_the_environment_is_the_programs_own_but_for_two_variables(program):
+def test_the_environment_is_the_programs_own_except_for_two_variables(program):
     app = program("import os, sys\nprint(sorted(os.environ.items()))\nprint(sys.path)\n" + SPANS)
     alone, below = app.alone(), app.below_run()
 

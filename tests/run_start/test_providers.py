@@ -253,8 +253,8 @@ print(type(trace.get_tracer_provider()).__name__)
 
 @pytest.fixture
 def configuration(tmp_path):
-    """The variables for a package `opentelemetry.configuration`: two functions of the real one's names, which is no
-    dependency. With the real one (0.66b1) the same was seen.
+    """The variables for a package `opentelemetry.configuration`: two functions of the real one's names, which is not
+    a dependency. With the real one (0.66b1) the same was seen.
     """
     package = tmp_path / "installed" / "opentelemetry" / "configuration"
     package.mkdir(parents=True)
@@ -362,7 +362,7 @@ if __name__ == "__main__":
 """
 
 
-def test_threads_and_processes_of_a_program_with_a_provider_keep_the_parents_that_they_have_without_run(program):
+def test_threads_and_processes_of_a_program_with_a_provider_keep_their_parents(program):
     app = program(WITH_CHILDREN)
     callers = {
         "TRACEPARENT": "00-11111111111111111111111111111111-2222222222222222-01",

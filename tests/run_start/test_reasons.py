@@ -50,7 +50,7 @@ def said(tmp_path):
         ),
         (
             {"TORCHSPAN_RANKS": "0", "RANK": "1"},
-            f"{LOST}TORCHSPAN_RANKS names none of the ranks that did anything (spans left out: 1)\n",
+            f"{LOST}TORCHSPAN_RANKS selects no rank that did anything (spans left out: 1)\n",
         ),
         (
             {"OTEL_TRACES_SAMPLER": "always_off"},
@@ -66,7 +66,7 @@ def said(tmp_path):
         ),
         (
             {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"},
-            f"{LOST}OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off\n",
+            f"{LOST}OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan\n",
         ),
     ],
     ids=["none", "sdk disabled", "unsampled parent", "rank", "sampler", "exporter", "exit timeout", "disabled"],
@@ -81,12 +81,12 @@ def test_a_configuration_file_without_the_package_that_reads_it_is_named(said, t
     assert said(python=python, OTEL_CONFIG_FILE="otel.yaml") == expected
 
 
-def test_a_configuration_file_that_switches_torchspan_off_is_the_reason(said, tmp_path):
+def test_a_configuration_file_that_disables_torchspan_is_the_reason(said, tmp_path):
     (tmp_path / "otel.json").write_text(
         '{"file_format": "1.0", "instrumentation/development": {"python": {"torchspan": {"enabled": false}}}}'
     )
     assert said(OTEL_CONFIG_FILE="otel.json").splitlines()[-1] == (
-        f"{LOST}the file of OTEL_CONFIG_FILE switches torchspan off "
+        f"{LOST}the file of OTEL_CONFIG_FILE disables torchspan "
         "(enabled: false in instrumentation/development.python.torchspan)"
     )
 

@@ -36,7 +36,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == [f"{os.getpid()}.json"]
 
 
-def test_a_report_that_cannot_be_written_is_no_failure(tmp_path):
+def test_a_report_that_cannot_be_written_is_not_a_failure(tmp_path):
     (tmp_path / "gone").mkdir()
     gone, folder = open_folder(str(tmp_path / "gone")), open_folder(str(tmp_path))
     (tmp_path / "gone").rmdir()
@@ -49,7 +49,7 @@ def test_a_report_that_cannot_be_written_is_no_failure(tmp_path):
     assert read_reports(gone) == read_reports(folder) == []
 
 
-def test_files_that_are_no_reports_are_left_out(tmp_path):
+def test_files_that_are_not_reports_are_left_out(tmp_path):
     huge = f'{{"pid": 1e999, "libraries": {"9" * 5000}}}'
     for number, text in enumerate(["", "{", "[]", "{}", '{"pid": "x"}', '{"pid": 1, "libraries": 3}', huge]):
         (tmp_path / f"{number}.json").write_text(text)
@@ -65,7 +65,7 @@ NONE_STARTED = (
 OTHER_PYTHON = (
     "another Python interpreter was started: /usr/bin/python3, while torchspan is installed in /venv/bin/python"
 )
-DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_without_any_report_the_way_it_was_started_is_the_reason(environ, starte
     assert reason(environ=environ, started=started) == expected
 
 
-def test_a_disabled_instrumentation_is_the_reason_unless_the_program_switched_torchspan_on_itself():
+def test_a_disabled_instrumentation_is_the_reason_unless_the_program_enabled_torchspan_itself():
     environ = {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"}
     assert reason(report(), environ=environ) == DISABLED
     assert reason(report(libraries=LOADED, rows=55, resolved=51), environ=environ) == (
@@ -118,9 +118,7 @@ def test_hook_points_that_do_not_resolve_are_the_reason():
 
 def test_ranks_that_are_left_out_are_the_reason_where_there_are_no_spans_of_others():
     left_out = report(libraries=LOADED, rows=55, resolved=51, left_out=4)
-    assert reason(left_out, left_out) == (
-        "TORCHSPAN_RANKS names none of the ranks that did anything (spans left out: 8)"
-    )
+    assert reason(left_out, left_out) == ("TORCHSPAN_RANKS selects no rank that did anything (spans left out: 8)")
     assert reason(left_out, report(spans=3)) == "3 spans were recorded, and none was sampled"
 
 
@@ -174,7 +172,7 @@ def test_a_library_that_was_not_used_is_the_reason():
     )
 
 
-def test_a_program_that_uses_tensorrt_alone_is_told_so():
+def test_a_program_that_uses_tensorrt_alone_is_reported_so():
     libraries = {"torch": "2.14.1", "tensorrt_rtx": "1.6.1.120"}
     assert reason(report(libraries=libraries, rows=9, resolved=9)) == (
         "tensorrt_rtx was imported, but nothing was parsed, built or run with it"

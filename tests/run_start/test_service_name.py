@@ -12,7 +12,7 @@ from torchspan._run.provider import service_name
 
 @pytest.fixture
 def main(monkeypatch):
-    """Put a module, or another object, in the place of the program's main module."""
+    """Put a module, or another object, in place of the program's main module."""
 
     def call(found=None, *, file=None, module=None):
         if found is None:
@@ -76,7 +76,7 @@ NO_NAMES = [
 
 
 @pytest.mark.parametrize("name", NO_NAMES, ids=range(len(NO_NAMES)))
-def test_of_what_is_no_plain_name_no_part_is_taken(main, name):
+def test_of_what_is_not_a_plain_name_no_part_is_taken(main, name):
     main(file=f"/srv/{name}")
     assert service_name() == "python3.11"
     main(file=f"/srv/{name}/__main__.py")
@@ -84,7 +84,7 @@ def test_of_what_is_no_plain_name_no_part_is_taken(main, name):
 
 
 @pytest.mark.parametrize("name", [*NO_NAMES, "SECRET message", "models/acme", "app-main", "app..main", "1.2", ""])
-def test_a_module_whose_name_is_no_path_of_identifiers_is_not_named(main, name):
+def test_a_module_whose_name_is_not_a_path_of_identifiers_is_not_named(main, name):
     main(module=name)
     assert service_name() == "python3.11"
 
@@ -136,7 +136,7 @@ class Module(ModuleType):
         raise SystemExit
 
 
-def test_what_the_program_put_in_the_place_of_its_main_module_does_not_run(main):
+def test_what_the_program_put_in_place_of_its_main_module_does_not_run(main):
     spec = ModuleSpec("app", None)
     spec.name = Text("app")
     with_hostile_values = ModuleType("__main__")

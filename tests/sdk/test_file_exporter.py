@@ -109,7 +109,7 @@ def test_without_arguments_the_variables_name_the_file_and_its_limit(tmp_path, m
     assert exporter.export(spans()) is SpanExportResult.FAILURE
 
 
-def test_a_limit_that_is_no_number_is_named_and_the_default_holds(tmp_path, monkeypatch, caplog):
+def test_a_limit_that_is_not_a_number_is_named_and_the_default_holds(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("TORCHSPAN_FILE_MAX_SIZE", "1 GB")
 
     assert FileSpanExporter(tmp_path / "a").export(spans()) is SpanExportResult.SUCCESS
@@ -350,7 +350,7 @@ def test_placeholders_expand_and_other_percent_signs_stay():
     assert absolute("/a/%p") == "/a/%p"
 
 
-def test_the_files_of_a_template_are_those_with_numbers_in_the_place_of_the_pid(tmp_path):
+def test_the_files_of_a_template_are_those_with_numbers_in_place_of_the_pid(tmp_path):
     for name in ("a-1.jsonl", "a-23.jsonl", "a-x.jsonl", "a-1.jsonl.bak", "%p.jsonl", "[1].jsonl"):
         (tmp_path / name).touch()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each span is in the file when its `end()` returns, whatever becomes of the program."""
+"""Each span is in the file when its `end()` returns, whatever happens to the program."""
 
 import contextlib
 import gc
@@ -232,7 +232,7 @@ def test_a_span_of_another_kind_of_sdk_raises_nothing_and_is_counted(processor, 
 
 @pytest.fixture
 def stopped(monkeypatch):
-    """The timer's sleeps, none of which ends before the test says so."""
+    """The timer's sleeps, none of which ends before the test lets it."""
     sleeps, may_end = [], threading.Event()
 
     def sleep(seconds):
@@ -625,14 +625,14 @@ def test_a_child_that_is_forked_while_another_thread_writes_does_not_wait_for_it
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_one_warning_and_every_span_is_counted(caplog):
-    told = []
-    processor = RunFileProcessor("/dev/full", "ab", failed=lambda: told.append(processor.lost))
+    reported = []
+    processor = RunFileProcessor("/dev/full", "ab", failed=lambda: reported.append(processor.lost))
     user = provider_with(processor).get_tracer("user")
     for _ in range(3):
         user.start_span("work").end()
     reason = "/dev/full cannot be written: No space left on device"
     assert caplog.messages == [f"torchspan: {reason}. Spans are missing from the file of torchspan run."]
-    assert (processor.errors, processor.lost, told) == ([f"{reason}; 3 lost"], 3, [1])
+    assert (processor.errors, processor.lost, reported) == ([f"{reason}; 3 lost"], 3, [1])
 
 
 def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path):
@@ -694,7 +694,7 @@ def test_a_program_without_a_stdout_does_not_print_into_the_file(path):
     assert len(span_file.read(path)) == 22
 
 
-def test_a_log_handler_that_ends_a_span_in_another_thread_is_no_deadlock(tmp_path, caplog):
+def test_a_log_handler_that_ends_a_span_in_another_thread_is_not_a_deadlock(tmp_path, caplog):
     (tmp_path / "file").touch()
     user = provider_with(RunFileProcessor(tmp_path / "file" / "run.jsonl", "ab")).get_tracer("user")
 
@@ -714,7 +714,7 @@ def test_a_log_handler_that_ends_a_span_in_another_thread_is_no_deadlock(tmp_pat
     assert ended == [True]
 
 
-def test_after_the_shutdown_of_one_provider_another_goes_on(processor, path):
+def test_after_the_shutdown_of_one_provider_another_continues(processor, path):
     first, second = provider_with(processor), provider_with(processor)
     first.shutdown()
     second.get_tracer("user").start_span("work").end()

@@ -94,7 +94,7 @@ def test_a_mode_that_is_none_is_named_and_the_default_holds(path, monkeypatch, c
     ]
 
 
-def test_a_link_is_not_followed_and_the_message_says_so(path, tmp_path, caplog):
+def test_a_link_is_not_followed_and_the_message_names_it(path, tmp_path, caplog):
     path.symlink_to(tmp_path / "elsewhere")
     assert FileSpanExporter(path).export(spans()) is FAILURE
     assert not (tmp_path / "elsewhere").exists()
@@ -278,12 +278,12 @@ def test_a_lock_that_is_held_costs_a_tenth_of_a_second_once_and_another_file_is_
     assert written_files(str(path)) == sorted([str(path), str(other)])
 
 
-def test_a_lock_that_is_let_go_in_time_changes_nothing(path, held, pauses, monkeypatch, caplog):
-    def let_go(seconds):
+def test_a_lock_that_is_released_in_time_changes_nothing(path, held, pauses, monkeypatch, caplog):
+    def release_now(seconds):
         pauses.append(seconds)
         fcntl.flock(held, fcntl.LOCK_UN)
 
-    monkeypatch.setattr(_append_file, "sleep", let_go)
+    monkeypatch.setattr(_append_file, "sleep", release_now)
     assert FileSpanExporter(path).export(spans()) is SUCCESS
     assert (names(path.read_text()), len(pauses), caplog.messages) == (["work"], 1, [])
 
@@ -299,7 +299,7 @@ def test_the_processor_of_a_run_uses_another_file_and_loses_nothing(path, held, 
     assert caplog.messages == [f"torchspan: {path} is locked by another process, so this process writes to {other}."]
 
 
-def test_where_no_other_file_can_be_made_it_goes_on_without_the_lock(path, held, pauses, monkeypatch, caplog):
+def test_where_no_other_file_can_be_made_it_continues_without_the_lock(path, held, pauses, monkeypatch, caplog):
     real = _append_file.open_for_appending
 
     def in_a_folder_without_permission(name, *arguments):

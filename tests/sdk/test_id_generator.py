@@ -175,7 +175,7 @@ def test_of_a_provider_that_variables_configured_the_variable_is_named(exporter,
     assert caplog.messages == [WHAT + VARIABLE]
 
 
-def test_two_compilations_in_one_span_and_other_seeds_are_no_repetition(exporter, caplog):
+def test_two_compilations_in_one_span_and_other_seeds_are_not_repetition(exporter, caplog):
     provider = TracerProvider(shutdown_on_exit=False)
     compile_in_seeded_steps(provider, [0, 1, 2], exporter)
     engine = Engine()

@@ -256,7 +256,7 @@ def test_with_an_integer_beyond_64_bits_every_integer_of_its_array_is_a_string()
     ]
 
 
-def test_an_array_beside_or_inside_one_with_an_integer_beyond_64_bits_keeps_its_integers():
+def test_an_array_alongside_or_inside_one_with_an_integer_beyond_64_bits_keeps_its_integers():
     inner, big = attribute([[1, 2], [2**63, 1]]).array_value.values
 
     assert [value.int_value for value in inner.array_value.values] == [1, 2]

@@ -78,7 +78,7 @@ def test_a_rank_of_torchrun_has_its_place_in_the_job(versions, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["my job", "job/7", "-1", "é", "a" * 65, "user@host:secret"])
-def test_an_id_of_a_job_that_is_no_plain_name_is_left_out(versions, monkeypatch, name):
+def test_an_id_of_a_job_that_is_not_a_plain_name_is_left_out(versions, monkeypatch, name):
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", name)
     assert of_the_libraries() == {}
 

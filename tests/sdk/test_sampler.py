@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchspan's sampler keeps, beside the SDK's own samplers."""
+"""What torchspan's sampler keeps, alongside the SDK's own samplers."""
 
 import json
 import os
@@ -103,7 +103,7 @@ def test_a_span_with_torchspan_keep_is_kept_whatever_surrounds_it(kind, parent):
 
 
 @pytest.mark.parametrize("kind", BOTH)
-def test_it_says_so_where_the_span_around_it_is_not_sampled(kind):
+def test_it_is_marked_where_the_span_around_it_is_not_sampled(kind):
     attributes = {"torchspan.keep": True, "a": 1}
     found = [dict(kind().should_sample(each, 1, "span", attributes=attributes).attributes) for each in PARENTS]
     unsampled = {**attributes, "torchspan.parent_sampled": False}

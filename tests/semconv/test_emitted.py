@@ -90,8 +90,8 @@ def test_an_integer_that_otlp_cannot_hold_is_left_out(gate, number):
 
 
 def test_a_whole_number_of_seconds_is_a_double(gate):
-    (told,) = gate.emitted({"a.duration": 3}).values()
-    assert type(told) is float
+    (reported,) = gate.emitted({"a.duration": 3}).values()
+    assert type(reported) is float
 
 
 def test_no_method_of_the_programs_own_classes_is_called(gate):
@@ -115,7 +115,7 @@ def test_no_method_of_the_programs_own_classes_is_called(gate):
     )
     methods["__hash__"] = None
     of = {kind: type("Hostile", (kind,), methods) for kind in (str, int, float, list, tuple)}
-    told = gate.emitted(
+    reported = gate.emitted(
         {
             "a.name": of[str]("name"),
             "a.number": of[int](7),
@@ -124,8 +124,8 @@ def test_no_method_of_the_programs_own_classes_is_called(gate):
             "a.numbers": of[tuple]([1]),
         }
     )
-    assert told == {"a.name": "name", "a.number": 7, "a.duration": 0.5, "a.names": ["f"], "a.numbers": [1]}
-    assert {type(each) for each in told.values()} == {str, int, float, list}
+    assert reported == {"a.name": "name", "a.number": 7, "a.duration": 0.5, "a.names": ["f"], "a.numbers": [1]}
+    assert {type(each) for each in reported.values()} == {str, int, float, list}
 
 
 def test_an_object_that_claims_to_be_a_string_is_left_out(gate):
@@ -148,7 +148,7 @@ def size(value):
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "reported"),
     [
         ("x" * 2048, "x" * 2048),
         ("𝄞" * 512, "𝄞" * 512),
@@ -172,9 +172,9 @@ def size(value):
         "surrogate",
     ],
 )
-def test_a_text_that_is_captured_is_cut_at_2048_bytes_between_characters(gate, value, told):
-    assert gate.emitted({"a.text": value}, capture_text=True) == {"a.text": told}
-    assert size(told) <= 2048
+def test_a_text_that_is_captured_is_cut_at_2048_bytes_between_characters(gate, value, reported):
+    assert gate.emitted({"a.text": value}, capture_text=True) == {"a.text": reported}
+    assert size(reported) <= 2048
 
 
 def test_a_list_of_names_that_fits_as_a_whole_keeps_its_long_entries(gate):
@@ -190,10 +190,10 @@ def test_of_a_list_of_names_that_is_too_long_the_long_ones_are_question_marks(ga
 @pytest.mark.parametrize("length", [9, 20, 256, 5000])
 @pytest.mark.parametrize("entry", ["x" * 500, "é" * 250, "𝄞" * 125], ids=["ascii", "two bytes", "four bytes"])
 def test_a_list_of_texts_that_is_too_long_is_cut_as_a_whole(gate, entry, length):
-    (told,) = gate.emitted({"a.spans": [entry] * length}).values()
-    assert size(told) <= 2048
-    assert len(told) == min(length, 256)
-    assert all(each.endswith("…") for each in told)
+    (reported,) = gate.emitted({"a.spans": [entry] * length}).values()
+    assert size(reported) <= 2048
+    assert len(reported) == min(length, 256)
+    assert all(each.endswith("…") for each in reported)
 
 
 @pytest.mark.parametrize(("key", "number"), [("a.numbers", 1), ("a.durations", 0.5)])
@@ -203,8 +203,12 @@ def test_a_list_of_numbers_is_cut(gate, key, number):
 
 
 def test_parallel_lists_stay_parallel(gate):
-    told = gate.emitted({"a.names": ["n" * 100] * 300, "a.numbers": [1] * 300, "a.durations": [0.5] * 300})
-    assert {key: len(value) for key, value in told.items()} == {"a.names": 256, "a.numbers": 256, "a.durations": 256}
+    reported = gate.emitted({"a.names": ["n" * 100] * 300, "a.numbers": [1] * 300, "a.durations": [0.5] * 300})
+    assert {key: len(value) for key, value in reported.items()} == {
+        "a.names": 256,
+        "a.numbers": 256,
+        "a.durations": 256,
+    }
 
 
 # --- names of events, and the table --------------------------------------------------------------------------------
@@ -238,9 +242,9 @@ def test_the_class_of_an_exception_is_read_without_code_of_its_metaclass():
     class Hostile(Exception, metaclass=Meta):
         pass
 
-    told = semconv.class_name(Hostile)
-    assert told.endswith("<locals>.Hostile")
+    reported = semconv.class_name(Hostile)
+    assert reported.endswith("<locals>.Hostile")
 
 
-def test_a_class_whose_module_is_no_text_has_a_question_mark_for_it():
+def test_a_class_whose_module_is_not_text_has_a_question_mark_for_it():
     assert semconv.class_name(type("Odd", (Exception,), {"__module__": 7})) == "?.Odd"

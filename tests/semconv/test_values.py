@@ -80,10 +80,10 @@ HOSTILE = (
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.title)
 def test_what_a_kind_makes_of_a_text_it_accepts_and_leaves_as_it_is(kind):
     for text in HOSTILE:
-        told = kind.reduced(text)
-        assert kind.accepts(told)
-        assert kind.reduced(told) == told
-        assert len(told.encode("utf-8", "replace")) <= 2048
+        reported = kind.reduced(text)
+        assert kind.accepts(reported)
+        assert kind.reduced(reported) == reported
+        assert len(reported.encode("utf-8", "replace")) <= 2048
 
 
 @pytest.mark.parametrize(
@@ -155,15 +155,15 @@ def test_an_identifier_stays(name):
         "Model[alice]",
     ],
 )
-def test_what_is_no_identifier_is_a_question_mark(name):
+def test_what_is_not_an_identifier_is_a_question_mark(name):
     assert Identifier().reduced(name) == "?"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("0123456789abcdef", "0123456789abcdef"), ("alice@canary.x-4", "?"), ("0" * 65, "?")]
+    ("text", "reported"), [("0123456789abcdef", "0123456789abcdef"), ("alice@canary.x-4", "?"), ("0" * 65, "?")]
 )
-def test_a_digest_is_hexadecimal_digits(text, told):
-    assert Digest().reduced(text) == told
+def test_a_digest_is_hexadecimal_digits(text, reported):
+    assert Digest().reduced(text) == reported
 
 
 @pytest.mark.parametrize("text", ["2.14.0", "2.14.0+cu130", "1.6.1.8", "2.15.0.dev20260101", "2.14.0a0+git1234567"])
@@ -172,7 +172,7 @@ def test_a_version_stays(text):
 
 
 @pytest.mark.parametrize("text", ["alice", "1 2", "2.14@acme", "1" * 65])
-def test_what_is_no_version_is_a_question_mark(text):
+def test_what_is_not_a_version_is_a_question_mark(text):
     assert Version().reduced(text) == "?"
 
 
@@ -207,14 +207,14 @@ def test_an_operator_that_is_registered_later_is_known_from_then_on():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"), [("Einsum", "Einsum"), ("LSTM", "LSTM"), ("CanaryOp", "?"), ("Einsum sk-live", "?")]
+    ("name", "reported"), [("Einsum", "Einsum"), ("LSTM", "LSTM"), ("CanaryOp", "?"), ("Einsum sk-live", "?")]
 )
-def test_an_onnx_operator_is_one_of_the_standard(name, told):
-    assert OnnxOperator().reduced(name) == told
+def test_an_onnx_operator_is_one_of_the_standard(name, reported):
+    assert OnnxOperator().reduced(name) == reported
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("self: float64, dim", "self: float64, dim"),
         ("self: float32 int64 dynamic", "self: float32 int64 dynamic"),
@@ -223,20 +223,20 @@ def test_an_onnx_operator_is_one_of_the_standard(name, told):
         ("self: alice", "?"),
     ],
 )
-def test_of_arguments_names_and_data_types_stay(text, told):
-    assert Arguments().reduced(text) == told
+def test_of_arguments_names_and_data_types_stay(text, reported):
+    assert Arguments().reduced(text) == reported
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("app.f, torch_tensorrt.g", "app.f, torch_tensorrt.g"),
         ("supports_dynamic_shapes=False", "supports_dynamic_shapes=False"),
         ("app.f, SECRET 4711", "app.f, ?"),
     ],
 )
-def test_of_validators_names_stay(text, told):
-    assert Validators().reduced(text) == told
+def test_of_validators_names_stay(text, reported):
+    assert Validators().reduced(text) == reported
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_a_shape_stays(text):
 @pytest.mark.parametrize(
     "text", ["[canaryshape, alice@example.com]", "[1, alice]", "batch: [1, 8]", "Model", "[" + "1, " * 500 + "1]"]
 )
-def test_what_is_no_shape_is_a_question_mark(text):
+def test_what_is_not_a_shape_is_a_question_mark(text):
     assert Shape().reduced(text) == "?"
 
 
@@ -386,7 +386,7 @@ def test_the_file_in_a_failure_of_an_export_is_a_place():
 
 # --- names of spans ------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("torch_tensorrt.compile", "torch_tensorrt.compile"),
         ("torchspan.observed f.<locals>.g", "torchspan.observed f.<locals>.g"),
@@ -402,8 +402,8 @@ def test_the_file_in_a_failure_of_an_export_is_a_place():
         ("alice and bob", "?"),
     ],
 )
-def test_of_a_spans_name_the_target_is_reduced(name, told):
-    assert semconv.span_name(name) == told
+def test_of_a_spans_name_the_target_is_reduced(name, reported):
+    assert semconv.span_name(name) == reported
 
 
 def test_every_phase_is_the_name_of_a_span():
@@ -426,7 +426,7 @@ def made(file):
     return str(file)
 
 
-def test_a_file_below_the_import_path_is_told_from_there_on(program):
+def test_a_file_below_the_import_path_is_distinguished_from_there_on(program):
     assert Place().reduced(made(program / "models" / "net.py")) == "models/net.py"
 
 
@@ -435,7 +435,7 @@ def test_the_longest_entry_of_the_import_path_counts(program, monkeypatch):
     assert Place().reduced(made(program / "models" / "net.py")) == "net.py"
 
 
-def test_of_a_file_elsewhere_the_name_is_told(tmp_path):
+def test_of_a_file_elsewhere_the_name_is_reported(tmp_path):
     assert Place().reduced(made(tmp_path / "home" / "alice" / "net.py")) == "net.py"
 
 
@@ -448,11 +448,11 @@ def test_a_folder_with_other_characters_is_a_question_mark(program):
     "text",
     ["select * from users where mail='alice'", "<alice secret>", "alice.py", "/srv/alice/gone.py", "a\x00b", ""],
 )
-def test_what_is_no_file_is_a_question_mark(text):
+def test_what_is_not_a_file_is_a_question_mark(text):
     assert Place().reduced(text) == "?"
 
 
-def test_a_file_in_an_archive_on_the_import_path_is_told(tmp_path, monkeypatch):
+def test_a_file_in_an_archive_on_the_import_path_is_reported(tmp_path, monkeypatch):
     archive = tmp_path / "library.zip"
     with zipfile.ZipFile(archive, "w") as file:
         file.writestr("package/module.py", "")
@@ -461,7 +461,7 @@ def test_a_file_in_an_archive_on_the_import_path_is_told(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "reported"),
     [
         ("<string>", "<string>"),
         ("<stdin>", "<stdin>"),
@@ -471,8 +471,8 @@ def test_a_file_in_an_archive_on_the_import_path_is_told(tmp_path, monkeypatch):
         ("<string> alice", "<string>"),
     ],
 )
-def test_code_that_is_in_no_file_is_told_as_python_calls_it(name, told):
-    assert Place().reduced(name) == told
+def test_code_that_is_in_no_file_is_reported_as_python_calls_it(name, reported):
+    assert Place().reduced(name) == reported
 
 
 def test_where_texts_are_captured_a_place_is_absolute(program):
@@ -488,9 +488,9 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
         __len__ = __getitem__ = copy = __iter__
 
     monkeypatch.setattr(sys, "path", Entries([object(), b"/", *list.copy(sys.path)]))
-    told = Place().reduced(__file__)
+    reported = Place().reduced(__file__)
     monkeypatch.undo()
-    assert told in {"test_values.py", "semconv/test_values.py", "tests/semconv/test_values.py"}
+    assert reported in {"test_values.py", "semconv/test_values.py", "tests/semconv/test_values.py"}
 
 
 # --- rows ----------------------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Collector:
         return self._running.output.read_text(encoding="utf-8").splitlines()
 
     def complaints(self):
-        """The lines of its log at WARN or above, without their times; what is no line of its log counts too."""
+        """The lines of its log at WARN or above, without their times; what is not a line of its log counts too."""
         found = [(line, _LEVEL.match(line)) for line in self.log()]
         return [line.split("\t", 1)[-1] for line, level in found if level is None or level[1] not in {"debug", "info"}]
 

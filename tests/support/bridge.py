@@ -16,7 +16,7 @@ def _engine():
 
 @contextmanager
 def compiling(label):
-    """A compilation that goes on for as long as the block does."""
+    """A compilation that continues for as long as the block does."""
     engine = _engine()
     compilation = engine.open(phase.COMPILE, {semconv.MODEL_CLASS: label})
     try:

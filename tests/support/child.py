@@ -29,7 +29,7 @@ class Result:
 def unmeasured():
     """An environment in which coverage is not measured.
 
-    For programs that prove a document and no line of code, and for those that fork beside a thread: coverage's lock, held by
+    For programs that prove a document and no line of code, and for those that fork alongside a thread: coverage's lock, held by
     another thread at a fork, stays locked in the child.
     """
     return {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
@@ -40,7 +40,7 @@ UNMEASURED = {"COVERAGE_PROCESS_CONFIG": "", "COVERAGE_PROCESS_START": ""}
 
 
 def run(program, *helpers, folder, path=(), timeout=300, measured=True, **environment):
-    """Runs `program()` in a new Python, with `helpers` beside it; all are functions of plain source.
+    """Runs `program()` in a new Python, with `helpers` alongside it; all are functions of plain source.
 
     folder: the program's current and temporary folder. path: folders before all others on sys.path. measured: whether coverage is.
     """

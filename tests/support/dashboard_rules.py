@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every dashboard of `collector-config/grafana/dashboards` keeps to. Grafana's own linter cannot be had here."""
+"""What every dashboard of `collector-config/grafana/dashboards` keeps to. Grafana's own linter is not available here."""
 
 import re
 
@@ -105,7 +105,7 @@ def _legend(panel):
     if panel["type"] in {"timeseries", "bargauge"} and not options["legend"]["showLegend"]:
         yield "no legend"
     if panel["type"] == "stat" and options["textMode"] != "value_and_name":
-        yield "no name beside the figure"
+        yield "no name alongside the figure"
     if panel["type"] == "table" and not options["showHeader"]:
         yield "no header"
     yield from (
@@ -155,7 +155,7 @@ def _promql(target):
     for name, matchers in selectors:
         own = SERIES.get(name)
         if own is None and name not in COLLECTORS_SERIES:
-            yield f"{name} is no series of torchspan's or the Collector's that is known"
+            yield f"{name} is not a series of torchspan's or the Collector's that is known"
         labels |= own if own is not None else collector.LABELS
         keys = set(_MATCHER.findall(matchers))
         yield from (
@@ -179,7 +179,7 @@ def _traceql(target):
     (name,) = re.findall(r'\bname = "([^"]*)"', query) or [None]
     work = next((each for each in phase.SPANS if each.name == name), None)
     if work is None:
-        yield f"{name} is no span of torchspan's"
+        yield f"{name} is not a span of torchspan's"
         return
     known = {str(each) for each in semconv.ATTRIBUTES if not each.on or work in each.on}
     for key in _SPAN_KEY.findall(query):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time that passes when a test says so, for events and for a thread that sleeps."""
+"""Time that passes when a test lets it, for events and for a thread that sleeps."""
 
 import queue
 import threading
@@ -89,7 +89,7 @@ class Sleep:
             return item
 
     def is_settled(self):
-        """Whether the thread sleeps, with nothing to wake it, or has been told to end."""
+        """Whether the thread sleeps, with nothing to wake it, or has been reported to end."""
         return self._has_ended or (self._sleeps and not self._items and not self._is_over())
 
     def _is_over(self):

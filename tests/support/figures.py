@@ -74,7 +74,7 @@ def by_trace(spans):
 
 
 def labels(**pairs):
-    """Labels as `support.panels` gives them; one that is None is not there."""
+    """Labels as `support.panels` gives them; one that is None is missing."""
     return frozenset((key, str(value)) for key, value in pairs.items() if value is not None)
 
 

@@ -8,7 +8,7 @@ from torchspan.probes import Watch
 
 
 class Fired:
-    """The targets of the probes that were called, while the bridge is switched on under it."""
+    """The targets of the probes that were called, while the bridge is enabled under it."""
 
     def __init__(self, monkeypatch):
         self.targets = set()

@@ -108,7 +108,7 @@ def made(cls, base=object):
 
 
 def hostiles():
-    """One of each kind: an object, and one derived from each of Python's own types that code likes to look into."""
+    """One of each kind: an object, and one derived from each of Python's own types that code likes to inspect."""
     bases = (object, str, int, float, bytes, list, tuple, dict, set, ValueError)
     for base, harm in zip(bases, itertools.cycle(HARMS), strict=False):
         derived = () if base is object else (base,)

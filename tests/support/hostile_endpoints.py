@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints on loopback that are no good OTLP receivers: each a context manager with a `port`."""
+"""Endpoints on loopback that are not good OTLP receivers: each a context manager with a `port`."""
 
 import contextlib
 import re

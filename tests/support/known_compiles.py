@@ -60,7 +60,7 @@ class Emitted:
         return self._messages(TRACES, ExportTraceServiceRequest)
 
     def metric_messages(self):
-        """ExportMetricsServiceRequests, one for each export; counts in them go on from export to export."""
+        """ExportMetricsServiceRequests, one for each export; counts in them continue from export to export."""
         return self._messages(METRICS, ExportMetricsServiceRequest)
 
     def spans(self):
@@ -97,7 +97,7 @@ class KnownProcess:
         result = self._answer_to(step if while_it_builds is None else f"{step} {_PAUSING}")
         while result == _PAUSING:
             while_it_builds()
-            result = self._answer_to("go on")
+            result = self._answer_to("continue")
         self.results.append(result)
         return result
 
@@ -207,9 +207,9 @@ def process_each(folder, environment, processes=IN_PROCESSES):
 
 
 def main(folder, cache):
-    """Switch torchspan on, then do what standard input asks for and answer with a line of JSON each."""
+    """Enable torchspan, then do what standard input asks for and answer with a line of JSON each."""
     answers = sys.stdout
-    sys.stdout = sys.stderr  # what libraries print is no answer
+    sys.stdout = sys.stderr  # what libraries print is not an answer
     spans, metrics = _start(Path(folder))
     work = _Work(cache)
 

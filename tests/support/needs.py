@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which programs of `tools/backends.py` tests can run: `pytest.mark.needs("jaeger")` marks a test with those that it runs.
 
-Where one is not there the test is skipped before its fixtures begin to work, and the end of the run lists it. While programs
+Where one is missing the test is skipped before its fixtures begin to work, and the end of the run lists it. While programs
 are being built (`make test BACKENDS=build`), files of tests that need one come last, and their tests wait for it.
 """
 

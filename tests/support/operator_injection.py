@@ -14,14 +14,14 @@ import pytest
 FOLDER = Path(sys.prefix) / "operator-python"
 """The packages of the image that the Operator 0.158 injects: OpenTelemetry 1.43, for Python 3.14."""
 VERSION = "1.43.0"
-_OURS = Path(__file__).resolve().parents[2] / ".venv"
+_OWN = Path(__file__).resolve().parents[2] / ".venv"
 
 
 def folder():
     """The injected folder; a test that asks for it is skipped in environments that `make setup` did not make."""
     if not FOLDER.exists():
         reason = f"what the Operator injects is not in {FOLDER}; `make setup` puts it there"
-        pytest.fail(reason) if Path(sys.prefix).resolve() == _OURS.resolve() else pytest.skip(reason)
+        pytest.fail(reason) if Path(sys.prefix).resolve() == _OWN.resolve() else pytest.skip(reason)
     return FOLDER
 
 

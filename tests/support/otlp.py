@@ -148,7 +148,7 @@ def plain(messages):
 
 
 def _whole(span):
-    """A span as text. A status that is not set and one that says so are the same."""
+    """A span as text. A status that is not set and one that is UNSET are the same."""
     span.status.SetInParent()
     return str(span)
 

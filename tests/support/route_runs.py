@@ -122,7 +122,7 @@ def cross_compile_refused(tmp_path, _monkeypatch):
 
 
 def cross_compile(tmp_path, monkeypatch):
-    """With the feature switched on that asks for a library of Windows: what is compiled is as real as elsewhere."""
+    """With the feature enabled that asks for a library of Windows: what is compiled is as real as elsewhere."""
     enabled = _features.ENABLED_FEATURES._replace(windows_cross_compile=True)
     monkeypatch.setattr(_features, "ENABLED_FEATURES", enabled)
     return cross_compile_refused(tmp_path, monkeypatch)

@@ -31,7 +31,7 @@ NAMES = Any_(tuple, lambda values: values and all(type(value) is str for value i
 
 
 def in_any_order(*names):
-    """Equal to a tuple of exactly these names, whatever their order: what is ranked by time is ranked anew each time."""
+    """Equal to a tuple of exactly these names, whatever their order: what is ranked by time is ranked again each time."""
     return Any_(tuple, lambda values: sorted(values) == sorted(names), f"<{names} in any order>")
 
 

@@ -43,7 +43,7 @@ PATHS = (
     "pipeline/test_unchanged.py",
     "pipeline/test_unchanged_compiles.py",
     "plain/test_orders.py",
-    "propagation/test_beside_contrib.py",
+    "propagation/test_alongside_contrib.py",
     "propagation/test_ranks.py",
     "propagation/test_threads.py",
     "propagation/test_torchrun.py",

@@ -19,7 +19,7 @@ def python_without(folder, *modules):
     python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")
     (site,) = Path(folder).rglob("site-packages")
     paths = (Path(torchspan.__file__).parents[1], sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
-    # The import of a module that is None here fails as that of one that is not there.
+    # The import of a module that is None here fails as that of one that is missing.
     hidden = "".join(f"sys.modules[{name!r}] = None; " for name in modules)
     lines = [*dict.fromkeys(map(str, paths)), f"import sys; {hidden}"]
     (site / "hidden.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work whose place in a trace tests ask for: a span of the user's, and one of ours from a real engine and writer."""
+"""Work whose place in a trace tests ask for: a span of the user's, and one of torchspan's from a real engine and writer."""
 
 import os
 import re
@@ -18,7 +18,7 @@ def users(label, provider=None):
     return os.getpid()
 
 
-def ours(label, provider=None):
+def torchspans(label, provider=None):
     """A compilation passes by, of a model called `label`. Returns the process it ran in."""
     engine = Engine()
     extend(engine, SpanWriter(provider).callback)
@@ -28,7 +28,7 @@ def ours(label, provider=None):
 
 def both(label, provider=None):
     users(label, provider)
-    return ours(label, provider)
+    return torchspans(label, provider)
 
 
 def span_id(span):
@@ -42,11 +42,11 @@ def trace_id(span):
 
 
 class Arrived:
-    """The spans at a receiver, by label: `users[label]` and `ours[label]`, each the one span of that label."""
+    """The spans at a receiver, by label: `users[label]` and `torchspans[label]`, each the one span of that label."""
 
     def __init__(self, spans):
         self.users = _by(spans, "user", lambda span: span.name)
-        self.ours = _by(spans, semconv.SCOPE_NAME, lambda span: _of_class(span.attributes[semconv.MODEL_CLASS]))
+        self.torchspans = _by(spans, semconv.SCOPE_NAME, lambda span: _of_class(span.attributes[semconv.MODEL_CLASS]))
 
 
 def _as_class(label):

@@ -51,7 +51,7 @@ def test_the_spans_of_the_program_are_captured_around_those_of_torchspan(provide
     assert trace.one("torch.compile_frame") in trace.below(trace.one("request"))
 
 
-def test_what_ended_is_there_while_the_block_goes_on(provider):
+def test_what_ended_is_there_while_the_block_continues(provider):
     with capture(tracer_provider=provider) as trace:
         assert trace.traces == []
         provider.get_tracer("app").start_span("first").end()

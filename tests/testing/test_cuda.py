@@ -20,7 +20,7 @@ def test_the_program_sees_a_gpu_and_the_libraries_do_not():
     library = torch.utils._device.__dict__ | {"__name__": "torch_tensorrt.dynamo.utils"}
     assert eval("torch.cuda.is_available()", {**library, "torch": torch}) is False
     assert eval("torch.cuda.device_count()", {"__name__": "transformers.utils", "torch": torch}) == 0
-    assert eval("torch.cuda.is_available()", {"__name__": "transformers_of_mine", "torch": torch}) is True
+    assert eval("torch.cuda.is_available()", {"__name__": "own_transformers", "torch": torch}) is True
 
 
 def test_cuda_is_never_initialised():

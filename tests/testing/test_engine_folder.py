@@ -59,7 +59,7 @@ def test_what_was_written_is_read_by_another_process(folder, entry, reference):
     assert (read.bindings, read.profiles, read.outputs) == (reference.bindings, reference.profiles, None)
 
 
-def test_an_engine_that_is_not_there_is_none(folder, entry):
+def test_an_engine_that_is_missing_is_none(folder, entry):
     assert folder.read(OTHER) is None
     assert EngineFolder(folder.path / "none", is_chosen=True).read(KEY) is None
 
@@ -197,7 +197,7 @@ def test_the_key_is_for_its_owner_alone_and_not_in_the_chosen_folder(entry, fold
     assert (modes, key_file.stat().st_size, files(folder)) == ([0o600, 0o700], 32, [entry])
 
 
-def spoilt(key_file, how):
+def damaged(key_file, how):
     {
         "readable": lambda: key_file.chmod(0o644),
         "short": lambda: key_file.write_bytes(b"short"),
@@ -219,7 +219,7 @@ def spoilt(key_file, how):
     ],
 )
 def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, entry, key_file, how, why, caplog):
-    spoilt(key_file, how)
+    damaged(key_file, how)
     assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
     (message,) = caplog.messages
     assert message == (

@@ -134,7 +134,7 @@ def test_a_cache_hit_with_other_weights_returns_their_numbers(tmp_path, x, strip
     assert builds == [1]
 
 
-def test_bytes_that_are_no_engine_are_answered_as_by_tensorrt():
+def test_bytes_that_are_not_an_engine_are_answered_as_by_tensorrt():
     trt = sys.modules["tensorrt"]
     assert trt.Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(b"not an engine") is None
 
@@ -160,7 +160,7 @@ def test_an_engine_that_the_stand_in_did_not_build_gives_none_and_an_error_that_
     assert "TORCHSPAN_ENGINE_DIR" in message
 
 
-def test_the_stand_ins_say_so_and_lack_what_the_real_thing_lacks(x):
+def test_the_stand_ins_are_marked_and_lack_what_the_real_thing_lacks(x):
     (module,) = engines(compiled_from(torch.export.export(seeded(Mlp), (x,)), x))
     runtime = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER)
     assert runtime.deserialize_cuda_engine.__torchspan_stand_in__

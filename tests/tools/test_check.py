@@ -106,7 +106,7 @@ def locked():
 
 
 @pytest.mark.parametrize(("status", "outcome"), [(0, "passed"), (1, "FAILED")])
-def test_programs_are_built_beside_the_checks_and_a_build_that_fails_is_a_check_that_fails(
+def test_programs_are_built_alongside_the_checks_and_a_build_that_fails_is_a_check_that_fails(
     build, monkeypatch, capsys, status, outcome
 ):
     may_end, during = build(status), []

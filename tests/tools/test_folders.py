@@ -15,7 +15,7 @@ PARTS = (".ci", "src", "tests", "tools", "docs", "Makefile", "pyproject.toml", "
 FOLDER_DEPENDENT = (
     "tests/test_architecture.py::test_uninstrumenting_before_the_library_is_imported_leaves_it_untouched",
     "tests/test_architecture.py::test_importing_us_imports_neither_torch_nor_tensorrt_nor_the_sdk",
-    "tests/cli/test_show.py::test_a_reader_that_has_seen_enough_is_no_error",
+    "tests/cli/test_show.py::test_a_reader_that_has_seen_enough_is_not_an_error",
     "tests/cli/test_run.py::test_output_input_arguments_and_status_are_the_programs_own",
     "tests/cli/test_run.py::test_children_inherit_and_a_file_for_each_process_is_read_as_well",
     "tests/propagation/test_start_up.py::test_a_child_started_outside_of_spans_is_in_the_trace_too",

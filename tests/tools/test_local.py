@@ -114,7 +114,7 @@ def test_up_again_prints_the_addresses_again_and_starts_nothing(machine, capsys)
     assert [each.pid for each in local.Stack(local.default_folder()).started] == processes
 
 
-def test_down_ends_the_programs_and_removes_their_data_and_again_is_no_error(machine, capsys):
+def test_down_ends_the_programs_and_removes_their_data_and_again_is_not_an_error(machine, capsys):
     assert local.main(["up"]) == 0
     processes = local.Stack(local.default_folder()).started
     capsys.readouterr()
@@ -159,7 +159,7 @@ def test_a_port_that_is_asked_for_twice_and_one_that_is_none_are_named(machine, 
     assert (
         capsys.readouterr().err
         == f"""\
-local: JAEGER_GRPC_PORT=99999 is no port
+local: JAEGER_GRPC_PORT=99999 is not a port
 local: port {port} is asked for twice, the second time for the Collector's own metrics: make up TORCHSPAN_SELF_PORT=…
 """
     )
@@ -188,7 +188,7 @@ def test_a_program_that_has_ended_since_is_named(machine, capsys):
     assert local.main(["demo", "--", "true"]) == 1
 
 
-def test_what_is_left_of_a_machine_that_was_switched_off_is_no_hindrance(machine, capsys):
+def test_what_is_left_of_a_machine_that_was_disabled_is_not_a_hindrance(machine, capsys):
     assert local.main(["up"]) == 0
     stack = local.Stack(local.default_folder())
     for each in stack.started:

@@ -67,7 +67,7 @@ def test_a_program_is_ready_when_it_answers_and_its_output_is_kept(start):
     assert "listening, GREETING is grüß" in server.said()
 
 
-def test_a_program_that_is_asked_to_end_ends_and_asking_again_is_no_error(start):
+def test_a_program_that_is_asked_to_end_ends_and_asking_again_is_not_an_error(start):
     server = start()
     server.wait_until_ready()
     assert server.stop() == -signal.SIGTERM

@@ -154,7 +154,7 @@ def test_uv_and_an_index_with_a_shell_character_in_it():
     assert out.splitlines() == ["https://u:p$w'd@a.example/simple", "--no-index"]
 
 
-def test_without_an_index_uv_gets_the_option_that_says_so():
+def test_without_an_index_uv_gets_the_option_for_it():
     assert pip_config_for_uv.uv_options({"no-index": "true"}) == ["--no-index"]
     assert pip_config_for_uv.uv_options({}) == []
 

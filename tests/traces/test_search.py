@@ -69,7 +69,7 @@ def test_one_span_among_several_is_an_error_that_names_find():
         file(("a", None, 1, 2), ("a", None, 3, 4)).one("a")
 
 
-def test_one_span_of_an_empty_file_is_an_error_that_says_so():
+def test_one_span_of_an_empty_file_is_an_error_that_names_it():
     with pytest.raises(LookupError, match="there are no spans at all"):
         file().one("a")
 

@@ -111,9 +111,9 @@ def test_no_code_of_an_exception_of_the_programs_runs(capture_text):
         raise Hostile(HostileArgument(), "a text")
     except Hostile as error:
         before = list(Hostile.ran)
-        told = exception_attributes(error, capture_text=capture_text)
+        reported = exception_attributes(error, capture_text=capture_text)
         assert Hostile.ran == before
-    assert told.get("exception.message") == ("a text" if capture_text else None)
+    assert reported.get("exception.message") == ("a text" if capture_text else None)
 
 
 class Text(str):

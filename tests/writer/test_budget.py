@@ -124,7 +124,7 @@ def test_a_span_into_which_nothing_was_folded_says_nothing_of_it(started, export
     assert "torchspan.folded.count" not in span.attributes
 
 
-def test_what_is_inside_of_what_was_folded_arrives_at_the_nearest_span_and_no_time_is_counted_twice(started, exporter):
+def test_what_is_inside_folded_work_counts_at_the_nearest_span_and_no_time_twice(started, exporter):
     engine, _ = started(1)
 
     def conversion(event):
@@ -204,9 +204,7 @@ def raises():
     raise ValueError("boom")
 
 
-def test_an_exception_in_what_was_folded_marks_the_spans_it_passes_and_is_told_on_the_innermost(
-    started, observed, exporter
-):
+def test_an_exception_in_folded_work_marks_the_spans_it_passes_and_is_on_the_innermost(started, observed, exporter):
     engine, _ = started(2)
     build = observed(engine, phase.BUILD_ENGINE, raises)
     construct = observed(engine, phase.CONSTRUCT_NETWORK, lambda: build())
@@ -225,7 +223,7 @@ def test_an_exception_in_what_was_folded_marks_the_spans_it_passes_and_is_told_o
     assert named(spans, COMPILE).events == ()
 
 
-def test_an_exception_swallowed_around_what_was_folded_is_told_and_marks_nothing(started, observed, exporter):
+def test_an_exception_swallowed_around_what_was_folded_is_reported_and_marks_nothing(started, observed, exporter):
     engine, _ = started(1)
     convert = observed(engine, phase.CONVERT, raises)
 
@@ -292,7 +290,7 @@ def test_a_run_without_room_is_folded_as_runs_beyond_the_rate_are(started, expor
     assert request["torch_tensorrt.execute.folded.count"] == 1
 
 
-def test_work_without_room_and_without_a_span_of_ours_around_it_is_counted_on_the_users(started, exporter, tracer):
+def test_dropped_work_without_a_span_of_torchspan_around_it_is_counted_on_the_users(started, exporter, tracer):
     engine, writer = started(1)
     with tracer.start_as_current_span("request"):
         for _ in range(3):
@@ -343,9 +341,7 @@ def engine_made(engine):
     run(engine, phase.CONVERT, inside=conversion)
 
 
-def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_rest_is_folded_and_counted(
-    provider, exporter, metrics
-):
+def test_with_300_engines_every_conversion_and_build_is_a_span_and_the_rest_is_folded(provider, exporter, metrics):
     engine, writer = Engine(), SpanWriter(provider)
     extend(engine, writer.callback)
     recorder = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped={"budget": lambda: writer.dropped})
@@ -368,12 +364,12 @@ def test_with_300_engines_every_conversion_and_every_build_is_a_span_and_the_res
     assert folded == events - len(spans) == writer.dropped
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"budget": folded}
     # In spans or in steps, each phase is as often there as the metric, which knows no budget, says.
-    told = Counter(names)
+    reported = Counter(names)
     for span in spans:
         for name, count in steps(span).items():
-            told[name.partition(" ")[0]] += count
+            reported[name.partition(" ")[0]] += count
     assert metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {
-        name: count for name, count in told.items() if name != COMPILE
+        name: count for name, count in reported.items() if name != COMPILE
     }
     recorder.close()
 

@@ -67,7 +67,7 @@ def test_a_compilation_below_spans_of_other_kinds_is_not_marked(tracer):
         assert is_marked() is None
 
 
-def test_a_compilation_beside_or_after_a_server_span_is_not_marked(tracer):
+def test_a_compilation_alongside_or_after_a_server_span_is_not_marked(tracer):
     with server(tracer), tracer.start_as_current_span("middleware"):
         other = contextvars.Context()
     assert is_marked() is None
@@ -178,14 +178,14 @@ def test_a_program_that_is_ready_marks_every_compilation():
 
 def test_afterwards_the_name_is_the_apis_own(tracer):
     runtime = type(context_api._RUNTIME_CONTEXT)
-    ours = runtime.attach
+    torchspans = runtime.attach
     undo = note_server_spans()
-    assert runtime.attach is not ours
+    assert runtime.attach is not torchspans
     undo()
-    assert runtime.attach is ours
+    assert runtime.attach is torchspans
 
 
-def test_what_is_attached_is_current_as_it_is_but_for_server_spans(tracer):
+def test_what_is_attached_is_current_as_it_is_except_for_server_spans(tracer):
     context = trace.set_span_in_context(tracer.start_span("middleware"))
     token = context_api.attach(context)
     assert context_api.get_current() is context
@@ -204,7 +204,7 @@ def test_a_span_that_raises_where_it_is_looked_at_becomes_current_all_the_same()
         assert is_marked() is None
 
 
-def test_what_is_attached_may_be_no_context_as_far_as_the_api_allows_that():
+def test_what_is_attached_may_be_anything_that_the_api_allows():
     token = context_api.attach(None)
     context_api.detach(token)
 

@@ -67,7 +67,7 @@ def test_work_without_a_sampled_span_has_no_exemplar(measured, of, name):
     assert exemplars(name) == []
 
 
-def test_a_run_that_is_no_event_has_no_exemplar_of_whatever_span_is_current_when_it_is_added_up(measured):
+def test_a_run_that_is_not_an_event_has_no_exemplar_of_the_span_that_is_current_at_its_sum(measured):
     engine, tracer, exemplars = measured(ALWAYS_ON)
     for _ in range(5):
         engine.run_times[phase.EXECUTE].add(0.01)
@@ -86,7 +86,7 @@ def test_the_programs_random_numbers_are_its_own_however_many_exemplars_are_draw
     assert len(exemplars("torch_tensorrt.engine_cache.lookups")) == 1
 
 
-def test_a_measurement_of_the_programs_draws_as_before_and_all_is_put_back(measured):
+def test_a_measurement_of_the_programs_draws_as_before_and_all_is_restored(measured):
     from opentelemetry.sdk.metrics._internal.exemplar import exemplar_reservoir
 
     OWN_RANDOM_NUMBERS.give_back()  # that of an earlier test may be there

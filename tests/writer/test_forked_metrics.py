@@ -118,7 +118,7 @@ def test_a_forked_child_that_does_nothing_has_no_series(work, metrics):
     assert in_forked_child(lambda: metrics.read().get(COMPILE)) == "None"
 
 
-def test_the_parent_goes_on_counting_after_a_fork(work, metrics):
+def test_the_parent_continues_counting_after_a_fork(work, metrics):
     work.compile()
     in_forked_child(lambda: work.compile(5))
     work.compile()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that tells of long work, in a time that stands still unless a test moves it."""
+"""The thread that reports long work, in a time that stands still unless a test moves it."""
 
 import contextvars
 import os
@@ -18,10 +18,10 @@ from torchspan.writer._heartbeats import NAME
 
 
 class Listener:
-    """Notes what it is told: the name of the work, the number, the seconds since the start."""
+    """Notes what it is reported: the name of the work, the number, the seconds since the start."""
 
     def __init__(self):
-        self.begun, self.told, self.flushes = [], [], 0
+        self.begun, self.reported, self.flushes = [], [], 0
         self.flushing, self.may_return = threading.Event(), threading.Event()
         self.may_return.set()
 
@@ -29,7 +29,7 @@ class Listener:
         self.begun.append((event.name, threading.current_thread().name))
 
     def report(self, event, number):
-        self.told.append((event.name, number, event.elapsed_ns() / 1e9))
+        self.reported.append((event.name, number, event.elapsed_ns() / 1e9))
         return True
 
     def flush(self):
@@ -38,7 +38,7 @@ class Listener:
         assert self.may_return.wait(60)
 
     def elapsed(self):
-        return [seconds for _, _, seconds in self.told]
+        return [seconds for _, _, seconds in self.reported]
 
 
 @pytest.fixture
@@ -61,14 +61,14 @@ def begin(engine, listener, time):
     """Switches heartbeats on and returns them; they are off after the test."""
     started = []
 
-    def switch_on(interval_s=0.5, teller=listener):
+    def enable(interval_s=0.5, teller=listener):
         active = ActiveWork()
         extend(engine, active.callback)
         started.append(Heartbeats(active, teller, interval_s, engine.guard, time.new_sleep))
         extend(engine, started[-1].callback)
         return started[-1]
 
-    yield switch_on
+    yield enable
     listener.may_return.set()
     for each in started:
         each.stop()
@@ -86,11 +86,11 @@ def no_thread_is_left_over():
     assert threads() == []
 
 
-def test_long_work_is_told_of_at_each_interval_from_its_start_on(begin, engine, listener, time):
+def test_long_work_is_reported_at_each_interval_from_its_start_on(begin, engine, listener, time):
     begin(0.5)
     event = engine.open(phase.COMPILE, {})
     time.advance(2.2)
-    assert listener.told == [
+    assert listener.reported == [
         ("torch_tensorrt.compile", 1, 0.5),
         ("torch_tensorrt.compile", 2, 1.0),
         ("torch_tensorrt.compile", 3, 1.5),
@@ -108,7 +108,7 @@ def test_without_an_interval_the_gaps_grow(begin, engine, listener, time):
     engine.close(event)
 
 
-def test_work_shorter_than_the_first_interval_is_not_told_of(begin, engine, listener, time):
+def test_work_shorter_than_the_first_interval_is_not_reported(begin, engine, listener, time):
     begin(0.5)
     event = engine.open(phase.COMPILE, {})
     time.advance(0.4)
@@ -138,12 +138,14 @@ def test_a_start_that_cannot_be_recorded_is_logged_and_heartbeats_come(begin, en
     engine.close(event)
     assert failing.elapsed() == [0.5, 1.0]
     assert consequences(caplog) == [
-        "recording the start of long work failed; the program goes on, with less telemetry."
+        "recording the start of long work failed; the program continues, with less telemetry."
     ]
 
 
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()])
-def test_after_the_end_nothing_is_told_and_the_thread_sleeps_until_there_is_more(begin, engine, listener, time, error):
+def test_after_the_end_nothing_is_reported_and_the_thread_sleeps_until_there_is_more(
+    begin, engine, listener, time, error
+):
     begin(0.5)
     event = engine.open(phase.COMPILE, {})
     time.advance(1)
@@ -180,10 +182,10 @@ def test_long_work_inside_long_work_is_one_piece_of_work(begin, engine, listener
     time.advance(0.5)
     engine.close(build)
     engine.close(compilation)
-    assert listener.told == [("torch_tensorrt.compile", 1, 0.5)]
+    assert listener.reported == [("torch_tensorrt.compile", 1, 0.5)]
 
 
-def test_work_in_two_threads_is_told_of_separately(begin, engine, listener, time):
+def test_work_in_two_threads_is_reported_separately(begin, engine, listener, time):
     begin(0.5)
     compilation = engine.open(phase.COMPILE, {})
     time.advance(0.3)
@@ -192,7 +194,7 @@ def test_work_in_two_threads_is_told_of_separately(begin, engine, listener, time
     other.start()
     other.join()
     time.advance(0.6)
-    assert listener.told == [("torch_tensorrt.compile", 1, 0.5), ("tensorrt.build_engine", 1, 0.5)]
+    assert listener.reported == [("torch_tensorrt.compile", 1, 0.5), ("tensorrt.build_engine", 1, 0.5)]
     contextvars.copy_context().run(engine.close, builds[0])
     engine.close(compilation)
 
@@ -213,7 +215,7 @@ def test_threads_that_start_work_at_the_same_moment_share_one_thread(begin, engi
     assert len(threads()) == 1
 
 
-def test_a_thread_that_starts_work_while_another_is_just_about_to_start_ours_comes_first(begin, engine, time):
+def test_a_thread_that_starts_work_while_another_is_about_to_start_some_comes_first(begin, engine, time):
     new_sleep, others = time.new_sleep, []
 
     def new_sleep_while_another_starts():
@@ -229,7 +231,7 @@ def test_a_thread_that_starts_work_while_another_is_just_about_to_start_ours_com
     assert len(threads()) == 1
 
 
-def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_out(begin, engine, listener, time):
+def test_an_export_that_hangs_holds_nothing_up_and_what_was_missed_is_left_out(begin, engine, listener, time):
     listener.may_return.clear()
     begin(0.5)
     first = engine.open(phase.COMPILE, {})
@@ -252,11 +254,11 @@ def test_an_export_that_hangs_holds_nobody_up_and_what_it_made_us_miss_is_left_o
     engine.close(second)
 
 
-def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, listener, time, caplog):
+def test_a_teller_that_raises_is_logged_and_other_work_continues(begin, engine, listener, time, caplog):
     class Failing(Listener):
         def report(self, event, number):
             if number == 2 and not caplog.messages:
-                raise RuntimeError("ours")
+                raise RuntimeError("torchspans")
             return super().report(event, number)
 
     failing = Failing()
@@ -264,8 +266,8 @@ def test_a_teller_that_raises_is_logged_and_other_work_goes_on(begin, engine, li
     event = engine.open(phase.COMPILE, {})
     time.advance(2)
     engine.close(event)
-    assert [(number, seconds) for _, number, seconds in failing.told] == [(1, 0.5), (2, 1.5), (3, 2.0)]
-    assert consequences(caplog) == ["reporting progress failed; the program goes on, with less telemetry."]
+    assert [(number, seconds) for _, number, seconds in failing.reported] == [(1, 0.5), (2, 1.5), (3, 2.0)]
+    assert consequences(caplog) == ["reporting progress failed; the program continues, with less telemetry."]
 
 
 def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, listener, time, caplog):
@@ -280,7 +282,7 @@ def test_an_export_that_raises_is_logged_and_the_next_is_tried(begin, engine, li
     time.advance(1)
     engine.close(event)
     assert failing.flushes == 2
-    assert consequences(caplog) == ["writing progress failed; the program goes on, with less telemetry."]
+    assert consequences(caplog) == ["writing progress failed; the program continues, with less telemetry."]
 
 
 def test_stopping_ends_the_thread_and_waits_for_no_export(begin, engine, listener, time):
@@ -327,7 +329,7 @@ def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(
 
     class Curious(Listener):
         def report(self, event, number):
-            self.told.append((variable.get(), is_instrumentation_enabled()))
+            self.reported.append((variable.get(), is_instrumentation_enabled()))
             return True
 
     curious = Curious()
@@ -335,13 +337,13 @@ def test_the_thread_has_none_of_the_callers_context_and_nothing_in_it_is_traced(
     event = engine.open(phase.COMPILE, {})
     time.advance(0.5)
     engine.close(event)
-    assert curious.told == [("nothing", False)]
+    assert curious.reported == [("nothing", False)]
     assert is_instrumentation_enabled()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from 3.12 on; it is what is tested
-def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(begin, engine, listener, time):
+def test_a_forked_child_reports_its_own_work_alone_with_a_thread_of_its_own(begin, engine, listener, time):
     begin(0.5)
     event = engine.open(phase.COMPILE, {})
     time.advance(0.5)
@@ -353,7 +355,7 @@ def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(beg
             own = contextvars.Context().run(engine.open, phase.BUILD_ENGINE, {})
             time.advance(0.5)
             contextvars.Context().run(engine.open, phase.EXECUTE, {})
-            os.write(writer, repr([*listener.told[1:], len(threads()), own.is_open]).encode())
+            os.write(writer, repr([*listener.reported[1:], len(threads()), own.is_open]).encode())
         finally:
             os._exit(0)
     os.close(writer)
@@ -362,4 +364,4 @@ def test_a_forked_child_tells_of_its_own_work_alone_with_a_thread_of_its_own(beg
     os.waitpid(pid, 0)
     time.advance(0.5)
     engine.close(event)
-    assert listener.elapsed() == [0.5, 1.0], "the parent goes on"
+    assert listener.elapsed() == [0.5, 1.0], "the parent continues"

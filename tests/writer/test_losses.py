@@ -43,7 +43,7 @@ class Answering(SpanExporter):
 
 
 class Blocked(SpanExporter):
-    """An exporter that is in `export` until a test lets it go on."""
+    """An exporter that is in `export` until a test lets it continue."""
 
     def __init__(self):
         self.entered, self.released = threading.Event(), threading.Event()
@@ -136,7 +136,7 @@ def test_an_exporter_that_torchspan_run_has_made_is_looked_at(writing):
     assert writer.losses.exporter == 1
 
 
-def test_an_exporter_of_a_class_that_takes_no_attributes_exports_as_ever(writing):
+def test_an_exporter_of_a_class_that_takes_no_attributes_exports_as_usual(writing):
     class Slotted:
         __slots__ = ("exported",)
 
@@ -243,7 +243,7 @@ def test_without_an_sdk_no_sampler_has_refused_anything(writing, around):
 # --- in a forked child --------------------------------------------------------------------------------------------
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
-def test_a_child_that_was_forked_while_a_loss_was_counted_goes_on(writing):
+def test_a_child_that_was_forked_while_a_loss_was_counted_continues(writing):
     writer, emit = writing(provider_with(SimpleSpanProcessor(Answering(*[SpanExportResult.FAILURE] * 9))))
     emit()
     holding, release = threading.Event(), threading.Event()

@@ -79,7 +79,7 @@ def test_what_is_read_is_what_the_oracles_read():
 
 
 @linux
-def test_memory_beyond_every_earlier_peak_is_told_exactly():
+def test_memory_beyond_every_earlier_peak_is_reported_exactly():
     engine = engine_with(ProcessMemory().callback)
     size = peak_resident_bytes() - resident_bytes() + 128 * MIB
     before = resident_by_pages()
@@ -128,7 +128,7 @@ def test_where_the_kernel_keeps_no_mark_the_peak_is_the_most_that_was_seen(monke
     assert event.additions["tensorrt.build.memory.peak_sampled"] is True
 
 
-def test_where_memory_cannot_be_read_nothing_is_told_and_no_thread_is_started(monkeypatch):
+def test_where_memory_cannot_be_read_nothing_is_reported_and_no_thread_is_started(monkeypatch):
     for name in ("STATM", "STATUS"):
         monkeypatch.setattr(_memory, name, Path("/nowhere"))
     started = []

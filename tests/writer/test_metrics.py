@@ -114,9 +114,9 @@ def test_no_model_engine_or_shape_is_an_attribute(bridge, metrics):
     facts = {semconv.MODEL_CLASS: "Secret", semconv.ENGINE_NAME: "_run_on_acc_0", semconv.INPUT_SHAPES: ["[1]"]}
     for each in phase.PHASES:
         bridge.event(each, {key: value for key, value in facts.items() if each in key.on})
-    told = [point.attributes for points in metrics.read().values() for point in points]
-    assert told
-    assert all(attributes.keys() <= {"torchspan.phase", "torch_tensorrt.compile.outcome"} for attributes in told)
+    reported = [point.attributes for points in metrics.read().values() for point in points]
+    assert reported
+    assert all(attributes.keys() <= {"torchspan.phase", "torch_tensorrt.compile.outcome"} for attributes in reported)
 
 
 def test_a_lookup_is_counted_once_though_the_conversion_around_it_knows_the_result_too(metrics):
@@ -167,7 +167,7 @@ def test_the_size_of_an_engine_that_the_program_builds_itself_is_recorded(bridge
 
 
 @pytest.mark.parametrize("outer", [phase.COMPILE, None], ids=["compilation", "alone"])
-def test_fallback_is_counted_on_the_outermost_event_that_tells_of_it(bridge, metrics, outer):
+def test_fallback_is_counted_on_the_outermost_event_that_reports_it(bridge, metrics, outer):
     compilation = bridge.engine.open(outer, {}) if outer else None
     bridge.event(phase.PARTITION, additions=TOTALS)
     if compilation is not None:
@@ -193,7 +193,7 @@ def test_operators_in_the_way_of_a_compilation_that_failed_are_counted_with_its_
 
 
 @pytest.mark.parametrize("error", [None, ValueError(), KeyboardInterrupt()], ids=["success", "error", "interrupt"])
-def test_builds_active_is_one_while_one_goes_on_and_none_after_it_however_it_ended(bridge, metrics, error):
+def test_builds_active_is_one_while_one_continues_and_none_after_it_however_it_ended(bridge, metrics, error):
     event = bridge.engine.open(phase.COMPILE, {})
     inner = bridge.engine.open(phase.BUILD_ENGINE, {})
     assert metrics.values("torch_tensorrt.build.active") == {(): 1}
@@ -230,9 +230,9 @@ def test_while_instrumentation_is_suppressed_nothing_is_recorded(bridge, metrics
     assert set(metrics.read()) <= {"torch_tensorrt.build.active", "torch_tensorrt.build.longest"}
 
 
-def test_failures_beside_the_program_are_counted(bridge, metrics, caplog):
+def test_failures_alongside_the_program_are_counted(bridge, metrics, caplog):
     def fails():
-        raise RuntimeError("ours")
+        raise RuntimeError("torchspans")
 
     for _ in range(5):
         bridge.engine.guard.call("an observer", fails)
@@ -323,13 +323,13 @@ def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
 # --- runs -------------------------------------------------------------------------------------------------------
 
 
-def test_each_run_is_counted_once_whatever_becomes_of_it(bridge, metrics, exporter, tracer):
+def test_each_run_is_counted_once_whatever_happens_to_it(bridge, metrics, exporter, tracer):
     called = []
     operator, trt_engine = bridge.operator(lambda tensors, _engine: called.append(tensors)), TrtEngine()
     bridge.provenance.fresh.add(trt_engine)
     operator([], trt_engine)  # the first: a span
     for _ in range(5):
-        operator([], trt_engine)  # nobody wants to know
+        operator([], trt_engine)  # no callback is registered
     with tracer.start_as_current_span("request"):
         for _ in range(30):
             operator([], trt_engine)  # ten spans, twenty folded
@@ -354,10 +354,10 @@ def test_folded_runs_add_up_to_what_the_span_around_them_says(bridge, metrics, e
         for _ in range(100):
             operator([], trt_engine)
     *spans, request = exporter.get_finished_spans()
-    told = sum((each.end_time - each.start_time) / 1e9 for each in spans)
-    told += request.attributes["torch_tensorrt.execute.folded.duration.sum"]
+    reported = sum((each.end_time - each.start_time) / 1e9 for each in spans)
+    reported += request.attributes["torch_tensorrt.execute.folded.duration.sum"]
     assert metrics.counts("torch_tensorrt.execute.duration") == {(): 100}
-    assert metrics.sums("torch_tensorrt.execute.duration")[()] == pytest.approx(told, rel=1e-9)
+    assert metrics.sums("torch_tensorrt.execute.duration")[()] == pytest.approx(reported, rel=1e-9)
 
 
 @pytest.mark.parametrize("recording", [True, False])
@@ -487,7 +487,7 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(provider):
     ],
     ids=["no-op", "without a reader", "with a reader"],
 )
-def test_runs_are_timed_only_where_somebody_reads(provider, meters, wanted):
+def test_runs_are_timed_only_where_a_reader_collects(provider, meters, wanted):
     bridge = Bridge(provider, meters())
     assert bridge.engine.run_times[phase.EXECUTE].wanted is wanted
     bridge.close()
@@ -505,7 +505,7 @@ def test_a_reader_that_is_added_later_is_noticed_at_the_next_event(provider):
     bridge.close()
 
 
-def test_switching_off_and_on_again_with_one_provider_doubles_nothing(provider, metrics, caplog):
+def test_disabling_and_enabling_again_with_one_provider_doubles_nothing(provider, metrics, caplog):
     for number in range(1, 4):
         bridge = Bridge(provider, metrics.provider)
         event = bridge.engine.open(phase.COMPILE, {})
@@ -580,7 +580,7 @@ def test_a_provider_that_raises_stops_no_program(provider, caplog):
     assert [operator([1], TrtEngine()) for _ in range(3)] == [[1]] * 3
     bridge.event(phase.COMPILE)
     bridge.close()
-    assert "making instruments failed; the program goes on, with less telemetry." in consequences(caplog)
+    assert "making instruments failed; the program continues, with less telemetry." in consequences(caplog)
 
 
 LATE = """

@@ -118,20 +118,20 @@ def test_the_span_stands_in_the_trace_of_the_work_and_inside_its_time(engine, ex
         engine.close(build)
         engine.close(compilation)
     spans = exporter.get_finished_spans()
-    told, whole = named(spans, "torchspan.progress"), named(spans, "torch_tensorrt.compile")
-    assert told.parent.span_id == whole.context.span_id
-    assert told.context.trace_id == whole.context.trace_id
-    assert whole.start_time <= told.start_time < told.end_time <= whole.end_time
+    reported, whole = named(spans, "torchspan.progress"), named(spans, "torch_tensorrt.compile")
+    assert reported.parent.span_id == whole.context.span_id
+    assert reported.context.trace_id == whole.context.trace_id
+    assert whole.start_time <= reported.start_time < reported.end_time <= whole.end_time
 
 
-def test_work_that_has_ended_is_not_told_of(engine, exporter, progress):
+def test_work_that_has_ended_is_not_reported(engine, exporter, progress):
     compilation = engine.open(phase.COMPILE, {})
     engine.close(compilation)
     assert not progress.report(compilation, 1)
     assert [span.name for span in exporter.get_finished_spans()] == ["torch_tensorrt.compile"]
 
 
-def test_work_that_ends_while_the_span_is_made_is_not_told_of(engine, exporter, progress, monkeypatch):
+def test_work_that_ends_while_the_span_is_made_is_not_reported(engine, exporter, progress, monkeypatch):
     """The end comes between the decision to tell and the writing."""
     compilation = engine.open(phase.COMPILE, {})
     running = type(compilation).innermost_running
@@ -162,17 +162,17 @@ def test_an_event_is_no_longer_open_when_the_time_of_its_end_is_read(engine):
     assert seen == [False]
 
 
-def test_work_whose_span_is_not_sampled_is_not_told_of():
+def test_work_whose_span_is_not_sampled_is_not_reported():
     exporter, provider = InMemorySpanExporter(), TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    engine, told = engine_writing_to(provider), InMemorySpanExporter()
+    engine, reported = engine_writing_to(provider), InMemorySpanExporter()
     everything = TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)  # whatever is above
-    everything.add_span_processor(SimpleSpanProcessor(told))
+    everything.add_span_processor(SimpleSpanProcessor(reported))
     compilation = engine.open(phase.COMPILE, {})
     assert not ProgressWriter(provider).report(compilation, 0)
     assert not ProgressWriter(everything).report(compilation, 0)
     engine.close(compilation)
-    assert exporter.get_finished_spans() == told.get_finished_spans() == ()
+    assert exporter.get_finished_spans() == reported.get_finished_spans() == ()
 
 
 def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_traced(engine, provider, progress):
@@ -191,7 +191,7 @@ def test_processors_see_a_span_like_any_other_though_nothing_in_the_thread_is_tr
     engine.close(compilation)
 
 
-def test_without_an_sdk_nothing_is_told_and_nothing_fails():
+def test_without_an_sdk_nothing_is_reported_and_nothing_fails():
     engine, progress = engine_writing_to(ProxyTracerProvider()), ProgressWriter()
     compilation = engine.open(phase.COMPILE, {})
     progress.begin(compilation)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that have no spans: what they leave out, what they count, and what goes on."""
+"""Ranks that have no spans: what they leave out, what they count, and what continues."""
 
 import threading
 

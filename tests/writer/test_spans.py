@@ -80,13 +80,13 @@ def test_a_worker_started_inside_a_span_that_has_ended_begins_a_trace_with_a_lin
     assert [link.context for link in span.links] == [request.get_span_context()]
 
 
-def test_while_instrumentation_is_suppressed_nothing_is_written_and_the_work_goes_on(observed, exporter):
+def test_while_instrumentation_is_suppressed_nothing_is_written_and_the_work_continues(observed, exporter):
     with suppress_instrumentation():
         assert observed(phase.COMPILE)(lambda: "result")() == "result"
     assert exporter.get_finished_spans() == ()
 
 
-def test_without_an_sdk_nothing_is_written_and_the_work_goes_on():
+def test_without_an_sdk_nothing_is_written_and_the_work_continues():
     engine = Engine()
     writer = SpanWriter()
     extend(engine, writer.callback)
@@ -134,7 +134,7 @@ def test_a_sampler_that_raises_stops_no_program(observed, caplog):
     engine = Engine()
     extend(engine, SpanWriter(TracerProvider(sampler=Broken(), shutdown_on_exit=False)).callback)
     engine.close(engine.open(phase.COMPILE, {}))
-    assert consequences(caplog) == ["writing spans failed; the program goes on, with less telemetry."]
+    assert consequences(caplog) == ["writing spans failed; the program continues, with less telemetry."]
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ def events(spans):
     return {span.name: [event.name for event in span.events] for span in spans}
 
 
-def test_an_exception_is_told_once_on_the_innermost(observed, exporter):
+def test_an_exception_is_reported_once_on_the_innermost(observed, exporter):
     @observed(phase.COMPILE)
     def outer():
         inner()
@@ -174,7 +174,7 @@ def test_a_child_whose_exception_was_swallowed_leaves_its_parent_without_error(o
     assert named(exporter.get_finished_spans(), "torch_tensorrt.compile").status.status_code is StatusCode.UNSET
 
 
-def test_another_exception_after_a_swallowed_one_is_told_where_it_was_raised(observed, exporter):
+def test_another_exception_after_a_swallowed_one_is_reported_where_it_was_raised(observed, exporter):
     addresses = set()
 
     @observed(phase.COMPILE)
@@ -195,12 +195,12 @@ def test_another_exception_after_a_swallowed_one_is_told_where_it_was_raised(obs
     for _ in range(5):
         with pytest.raises(ValueError):
             outer()
-    told = [len(span.events) for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.compile"]
-    assert told == [1] * 5
+    reported = [len(span.events) for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.compile"]
+    assert reported == [1] * 5
     assert len(addresses) < 10, "no address was used again: the test proves nothing"
 
 
-def test_an_exception_made_from_another_is_told_where_it_was_raised(observed, exporter):
+def test_an_exception_made_from_another_is_reported_where_it_was_raised(observed, exporter):
     @observed(phase.COMPILE)
     def outer():
         try:
@@ -214,11 +214,11 @@ def test_an_exception_made_from_another_is_told_where_it_was_raised(observed, ex
 
     with pytest.raises(KeyError):
         outer()
-    told = {span.name: span.events[0].attributes["exception.type"] for span in exporter.get_finished_spans()}
-    assert told == {"torch_tensorrt.partition": "ValueError", "torch_tensorrt.compile": "KeyError"}
+    reported = {span.name: span.events[0].attributes["exception.type"] for span in exporter.get_finished_spans()}
+    assert reported == {"torch_tensorrt.partition": "ValueError", "torch_tensorrt.compile": "KeyError"}
 
 
-def test_the_same_exception_object_raised_twice_is_told_each_time(observed, exporter):
+def test_the_same_exception_object_raised_twice_is_reported_each_time(observed, exporter):
     error = ValueError()
 
     @observed(phase.COMPILE)
@@ -232,7 +232,7 @@ def test_the_same_exception_object_raised_twice_is_told_each_time(observed, expo
     assert [len(span.events) for span in exporter.get_finished_spans()] == [1, 1]
 
 
-def test_an_exception_whose_text_cannot_be_had_is_told_without_it(observed, exporter):
+def test_an_exception_whose_text_cannot_be_read_is_reported_without_it(observed, exporter):
     class Unprintable(Exception):
         def __str__(self):
             raise RuntimeError("no text")
@@ -322,9 +322,9 @@ def test_what_occurred_inside_an_event_is_an_event_of_its_span(engine, exporter)
 
 
 @pytest.mark.parametrize(
-    ("capture_text", "told"), [(False, "no file '?' with ? in it"), (True, "no file 'my.onnx' with 4711 in it")]
+    ("capture_text", "reported"), [(False, "no file '?' with ? in it"), (True, "no file 'my.onnx' with 4711 in it")]
 )
-def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, told):
+def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provider, exporter, capture_text, reported):
     engine = Engine()
     extend(engine, SpanWriter(provider, capture_text=capture_text).callback)
     text = {semconv.PARSER_ERROR: "no file 'my.onnx' with 4711 in it"}
@@ -332,7 +332,7 @@ def test_an_attribute_that_is_somebodys_text_is_redacted_unless_asked_for(provid
     event = engine.open(phase.PARSE, {})
     event.additions.update(text)
     engine.close(event)
-    assert [span.attributes["tensorrt.parser.error"] for span in exporter.get_finished_spans()] == [told, told]
+    assert [span.attributes["tensorrt.parser.error"] for span in exporter.get_finished_spans()] == [reported, reported]
 
 
 def test_starts_and_ends_are_those_of_the_clock_to_the_nanosecond(engine, exporter, monkeypatch):

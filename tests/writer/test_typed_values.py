@@ -35,8 +35,8 @@ def engine(provider):
 def leaked(span):
     """Whether anything of a span has a word of the canary."""
     events = [(each.name, dict(each.attributes)) for each in span.events]
-    told = repr((span.name, dict(span.attributes), span.status.description, events))
-    return [word for word in ("jane", "doe", "alice", "4711") if word in told]
+    reported = repr((span.name, dict(span.attributes), span.status.description, events))
+    return [word for word in ("jane", "doe", "alice", "4711") if word in reported]
 
 
 STRINGS = [row for row in semconv.ATTRIBUTES if row.kind is not None and not (row.metric or row.resource)]
@@ -57,13 +57,13 @@ def test_no_row_of_strings_lets_a_canary_through(engine, exporter, row):
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "reported"),
     [("f.<locals>.g", "f.<locals>.g"), (CANARY, "?"), ("n" * 3_000_000, "?"), ("a\x1b[31m", "?"), ("a\u202eb", "?")],
     ids=["a name", "words", "3 MB", "escape", "direction"],
 )
-def test_the_target_in_a_spans_name_is_an_identifier(engine, exporter, target, told):
+def test_the_target_in_a_spans_name_is_an_identifier(engine, exporter, target, reported):
     engine.close(engine.open(phase.OBSERVED, {}, target=target))
-    assert [span.name for span in exporter.get_finished_spans()] == [f"torchspan.observed {told}"]
+    assert [span.name for span in exporter.get_finished_spans()] == [f"torchspan.observed {reported}"]
 
 
 def test_an_exception_class_made_at_run_time_has_a_question_mark_for_a_name(engine, exporter):
@@ -182,9 +182,9 @@ def test_threads_do_not_exceed_the_limit_together(measured, metrics):
 def test_values_that_are_listed_are_not_bounded(measured, metrics):
     for each in phase.PHASES:
         measured.close(measured.open(each, {}))
-    told = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
-    assert "other" not in told
-    assert "torch_tensorrt.partition" in told
+    reported = metrics.counts("torch_tensorrt.phase.duration", "torchspan.phase")
+    assert "other" not in reported
+    assert "torch_tensorrt.partition" in reported
 
 
 def test_attributes_of_metrics_pass_the_gate(measured, metrics):

@@ -81,11 +81,11 @@ def _collector():
     exporter = f"{{{{{collector.EXPORTER}}}}}"
     yield bars(
         "Spans sent",
-        "Spans that exporters sent, gave up, and had no room for in their queue, in each interval. The last two are lost.",
+        "Spans that exporters sent, gave up, and could not queue, in each interval. The last two are lost.",
         Source.COLLECTOR,
         Query(collector.SENT.counted(INTERVAL, by=[collector.EXPORTER]), f"sent {exporter}"),
         Query(collector.SEND_FAILED.counted(INTERVAL, by=[collector.EXPORTER]), f"given up {exporter}"),
-        Query(collector.ENQUEUE_FAILED.counted(INTERVAL, by=[collector.EXPORTER]), f"no room {exporter}"),
+        Query(collector.ENQUEUE_FAILED.counted(INTERVAL, by=[collector.EXPORTER]), f"queue full {exporter}"),
         width=8,
     )
     each_queue = [collector.INSTANCE, collector.EXPORTER]

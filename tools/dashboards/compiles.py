@@ -180,7 +180,7 @@ def _engines():
     of_lookups = {semconv.PHASE: phase.CACHE_LOOKUP.name}
     yield in_all(
         "Cost of cache lookups",
-        "Mean seconds of a look into the engine cache, by result. A hit includes giving the engine this model's weights.",
+        "Mean seconds of an engine-cache lookup, by result. A hit includes giving the engine this model's weights.",
         Source.TORCHSPAN,
         SECONDS,
         Query(
@@ -192,7 +192,7 @@ def _engines():
     )
     yield lines(
         "Duration of conversions by cache result",
-        "The chosen percentile of how long one subgraph took on its way to an engine, in each interval: what hits save, beside what "
+        "The chosen percentile of how long one subgraph took on its way to an engine, in each interval: what hits save, alongside what "
         "they cost.",
         Source.TORCHSPAN,
         SECONDS,

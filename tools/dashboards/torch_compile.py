@@ -93,7 +93,7 @@ def _reasons():
     guard, reason = _legend(semconv.RECOMPILE_CLASS), _legend(semconv.GRAPH_BREAK_CLASS)
     yield in_all(
         "Recompilations",
-        "Frames that were to be compiled again because a guard failed, by what the guard is about. Those that had reached the recompile "
+        "Frames that were to be compiled again because a guard failed, by what the guard concerns. Those that had reached the recompile "
         "limit are in it.",
         Source.TORCHSPAN,
         COUNT,
@@ -102,7 +102,7 @@ def _reasons():
     )
     yield bars(
         "Recompilations over time",
-        "Frames that were to be compiled again in each interval, by what the guard is about that failed.",
+        "Frames that were to be compiled again in each interval, by what the guard concerns that failed.",
         Source.TORCHSPAN,
         Query(_RECOMPILES.counted(INTERVAL, by=[semconv.RECOMPILE_CLASS]), guard),
         width=16,

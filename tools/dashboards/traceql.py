@@ -19,7 +19,7 @@ def spans(phase, *conditions):
 
 
 def shown(*attributes):
-    """The stage that shows attributes beside the spans found."""
+    """The stage that shows attributes alongside the spans found."""
     return f"| select({', '.join(map(key, attributes))})"
 
 

@@ -21,7 +21,7 @@ FAILED: Any = object()
 """What stands for the result of an observer that has none."""
 
 FAILURES_BEFORE_DISABLING = 3
-"""An observer that failed this often is not called again: it would go on failing, and cost time."""
+"""An observer that failed this often is not called again: it would continue failing, and cost time."""
 
 NAMES_LIMIT = 1_000
 """Names whose failures a `Guard` counts; beyond that the one that failed longest ago is forgotten."""
@@ -32,11 +32,11 @@ NAME_LENGTH_LIMIT = 256
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What becomes of an exception that a callback raises.
+    """What happens to an exception that a callback raises.
 
     rethrow: it comes out of the observed call, once the other callbacks have run; such a callback is never left out. For
     tests. disable_after: after how many failures the callback is left out, which is logged once as an error; None: never.
-    level: at which level of logging each failure is logged, with its traceback. Without a policy that is INFO, beside one
+    level: at which level of logging each failure is logged, with its traceback. Without a policy that is INFO, alongside one
     WARNING for each callback that fails. Raises TypeError for a value of another type, ValueError for a number of failures
     below 1.
     """
@@ -99,7 +99,7 @@ class Guard:
         except Exception:
             count = self._count_failure(name)
             if count == 1:
-                log_failure("%s failed; the program goes on, with less telemetry.", name)
+                log_failure("%s failed; the program continues, with less telemetry.", name)
             _log_disabled(name, count, FAILURES_BEFORE_DISABLING)
             return FAILED
 
@@ -172,7 +172,7 @@ class CallbackGuard:
             function(*args)
         except Exception as error:
             _log_traceback(callback, policy.level)
-            if policy.rethrow:  # not counted: under another policy, later, it would be left out without a word
+            if policy.rethrow:  # not counted: under another policy, later, it would be skipped silently
                 return error
             _log_disabled(callback.name, self._count_failure(callback), limit)
         return None
@@ -186,7 +186,7 @@ class CallbackGuard:
 
 def _log_traceback(callback: Guarded, level: int) -> None:
     """Log the exception that is being handled, which a callback of the user raised."""
-    logger.log(level, "%s failed; the program goes on.", callback.name, exc_info=True)
+    logger.log(level, "%s failed; the program continues.", callback.name, exc_info=True)
 
 
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
@@ -194,7 +194,7 @@ def _warn_of_first(callback: Guarded, function: object, error: Exception) -> Non
 
     place = source_places.of_failure(error, function)
     logger.warning(
-        "%s failed: %s%s. The program goes on. %d more and it is disabled. Its traceback is logged at INFO.",
+        "%s failed: %s%s. The program continues. %d more and it is disabled. Its traceback is logged at INFO.",
         callback.name,
         kind_of(error),
         f" in {place}" if place else "",

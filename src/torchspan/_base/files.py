@@ -120,7 +120,7 @@ def _is_link(name: str) -> OSError:
 
 
 def is_own(status: os.stat_result, folder: str) -> bool:
-    """Whether a file or folder belongs to this user. folder: where this user could make a file beside it, or inside."""
+    """Whether a file or folder belongs to this user. folder: where this user could make a file alongside it, or inside."""
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
         return True
     import tempfile  # rarely needed, and every process below `torchspan run` loads this module

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that stays the same one, whatever others put in the place of its name."""
+"""A folder that stays the same one, whatever others put in place of its name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REMOVALS = 100
 class Folder:
     """A folder of this user's, reached through a descriptor that is kept from here on.
 
-    Names are those of entries, without a path. No link is followed, neither in the place of the folder nor of an
+    Names are those of entries, without a path. No link is followed, neither in place of the folder nor of an
     entry. Where the program has closed the descriptor the folder is opened again if it is still the same one: this user's,
     with the same device and inode.
 
@@ -60,7 +60,7 @@ class Folder:
             return file.read(limit)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file with this content in the place of what has the name. Raises OSError."""
+        """Put a file with this content in place of what has the name. Raises OSError."""
         with self.writing(name) as file:
             file.write(data)
 
@@ -85,7 +85,7 @@ class Folder:
         os.unlink(path, **where)
 
     def replace(self, source: str, target: str) -> None:
-        """Put a file in the place of another one, or of none. Raises OSError."""
+        """Put a file in place of another one, or of none. Raises OSError."""
         os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
 
     def touch(self, name: str) -> None:
@@ -102,7 +102,7 @@ class Folder:
         return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
 
     def remove(self) -> None:
-        """Remove it with all that is in it. What has been put in the place of its name stays. Raises nothing."""
+        """Remove it with all that is in it. What has been put in place of its name stays. Raises nothing."""
         with contextlib.suppress(OSError):
             for _ in range(_REMOVALS):
                 self._empty()

@@ -2,7 +2,7 @@
 """Locks that are free in a forked child.
 
 A fork copies a lock as it is. Where another thread holds it at that moment, the child has no thread that would release it, and
-waits for ever at its next use.
+waits forever at its next use.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class IdGenerator:
     """Whether `next_trace` has an effect on this generator's ids."""
 
     def __init__(self) -> None:
-        self._random = random.Random()  # noqa: S311 - ids are no secrets
+        self._random = random.Random()  # noqa: S311 - ids are not secrets
         self._next = _NextTrace()
         self._seed()
         if hasattr(os, "register_at_fork"):
@@ -83,7 +83,7 @@ class IdGenerator:
 
     @contextlib.contextmanager
     def next_trace(self, wanted: SameTrace | KeptRange) -> Iterator[None]:
-        """Inside, the calling thread's next trace id is as `wanted`; further ones are as ever."""
+        """Inside, the calling thread's next trace id is as `wanted`; further ones are as usual."""
         mine = self._next
         mine.wanted = wanted
         try:

@@ -90,16 +90,16 @@ def _watch_import(name: str, module: ModuleType) -> None:
     spec: Any = module.__spec__
     kind = type(spec)
 
-    def is_going_on(_spec: Any) -> bool:
+    def is_running(_spec: Any) -> bool:
         return True
 
-    def set_going_on(spec: Any, value: bool) -> None:
+    def set_running(spec: Any, value: bool) -> None:
         spec.__class__ = kind
         setattr(spec, _BEING_IMPORTED, value)
         if not value:
             _ended(name)
 
-    attributes = {"__slots__": (), _BEING_IMPORTED: property(is_going_on, set_going_on)}
+    attributes = {"__slots__": (), _BEING_IMPORTED: property(is_running, set_running)}
     spec.__class__ = type(kind.__name__, (kind,), attributes)
     if not vars(spec)[_BEING_IMPORTED]:  # it has ended meanwhile
         setattr(spec, _BEING_IMPORTED, False)

@@ -134,7 +134,7 @@ class Folder(Kind):
     expected = "the path of a folder"
 
     def parse(self, value: object) -> str:
-        """The absolute path. Raises ValueError if the value is no path."""
+        """The absolute path. Raises ValueError if the value is not a path."""
         from pathlib import Path
 
         path = os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -237,7 +237,7 @@ class Bytes(Kind):
     expected = "a positive number of bytes"
 
     def parse(self, value: object) -> int:
-        """The bytes. Raises ValueError if they are no positive whole number."""
+        """The bytes. Raises ValueError if they are not positive whole number."""
         size = int(str(value))
         if size > 0:
             return size

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replacing names of other packages, and putting the originals back.
 
-The rules are the same for every name. A function is found by identity. An original is put back only where torchspan's
+The rules are the same for every name. A function is found by identity. An original is restored only where torchspan's
 replacement is still bound: what another package has put over it stays, and the replacement below passes calls through. A
 replacement that was taken out of use in this way and is found again is not wrapped a second time: the next one goes over
-its original, so that switching on and off any number of times leaves at most one of them.
+its original, so that enabling and disabling any number of times leaves at most one of them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class _Replacement(NamedTuple):
     holder: Any
     name: str
     original: Any
-    ours: Any
+    replacement: Any
 
 
 class Patches:
@@ -114,21 +114,21 @@ class Patches:
         setattr(view, name, wrap(vars(original)[name]))
         self._bind(holder, inner, original, view)
 
-    def _bind(self, holder: Any, name: str, original: Any, ours: Any) -> None:
-        setattr(holder, name, ours)
-        self._keep(holder, name, original, ours)
+    def _bind(self, holder: Any, name: str, original: Any, replacement: Any) -> None:
+        setattr(holder, name, replacement)
+        self._keep(holder, name, original, replacement)
 
-    def _keep(self, holder: Any, name: str, original: Any, ours: Any) -> Any:
-        self._replaced.append(_Replacement(holder, name, original, ours))
-        _RETIRED.discard(ours)
-        return ours
+    def _keep(self, holder: Any, name: str, original: Any, replacement: Any) -> Any:
+        self._replaced.append(_Replacement(holder, name, original, replacement))
+        _RETIRED.discard(replacement)
+        return replacement
 
     def undo(self, *, above: Iterable[Patches] = ()) -> None:
         """Put every original back, last replaced first; functions also in modules imported since.
 
-        above: what may have been put over these; it will put back what these would have.
+        above: what may have been put over these; it will restore what these would have.
         """
-        originals = {id(each.ours): each for each in self._replaced}
+        originals = {id(each.replacement): each for each in self._replaced}
         for patches in above:
             patches._replaced = [
                 each._replace(original=originals[id(each.original)].original)
@@ -137,8 +137,8 @@ class Patches:
                 for each in patches._replaced
             ]
         for each in reversed(self._replaced):
-            _RETIRED.add(each.ours, each.original)
-            if vars(each.holder).get(each.name) is each.ours:
+            _RETIRED.add(each.replacement, each.original)
+            if vars(each.holder).get(each.name) is each.replacement:
                 setattr(each.holder, each.name, each.original)
         for module in _modules() if self._has_functions else ():
             if self._everywhere or self._owns(module):
@@ -164,15 +164,15 @@ class _Retired:
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
-    def add(self, ours: Any, original: Any) -> None:
-        if in_use(original) is ours:  # what a program replaced by each other in turn must not make a circle
+    def add(self, replacement: Any, original: Any) -> None:
+        if in_use(original) is replacement:  # what a program replaced by each other in turn must not make a circle
             return
-        by_id, key = self._by_id, id(ours)
+        by_id, key = self._by_id, id(replacement)
         with contextlib.suppress(TypeError):  # without a weak reference nothing says when the id is another object's
-            by_id[key] = weakref.ref(ours, lambda _reference: by_id.pop(key, None)), original
+            by_id[key] = weakref.ref(replacement, lambda _reference: by_id.pop(key, None)), original
 
-    def discard(self, ours: Any) -> None:
-        self._by_id.pop(id(ours), None)
+    def discard(self, replacement: Any) -> None:
+        self._by_id.pop(id(replacement), None)
 
     def original_of(self, thing: Any) -> Any:
         reference, original = self._by_id.get(id(thing), (None, None))
@@ -208,7 +208,7 @@ def _unbound(method: Any) -> Function:
 
 
 def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
-    """Pairs (what to put back, wrapper) by the ids of all that the wrapper takes the place of."""
+    """Pairs (what to restore, wrapper) by the ids of all that the wrapper takes the place of."""
     found: dict[int, tuple[Any, Any]] = {}
     for original, wrapper in pairs:
         below = in_use(original)

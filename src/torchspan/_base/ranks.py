@@ -17,7 +17,7 @@ _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
-    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are not there.
+    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are missing.
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     ("JOB_COMPLETION_INDEX", "", ""),  # the pod of an Indexed Job of Kubernetes
 )
@@ -49,7 +49,7 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str]) -> Launched:
-    """What `environment` says. A value that is no number is as if it were not set."""
+    """What `environment` says. A value that is not a number counts as not set."""
     found = Launched()
     for names in _LAUNCHERS:
         rank, local_rank, world_size = (_number(environment, name) for name in names)

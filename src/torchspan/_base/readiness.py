@@ -10,9 +10,9 @@ def mark_ready(*, ready: bool = True) -> None:
     """Say that the program is warm and serves from now on: whatever it compiles after this is marked.
 
     Such compilations, for which a request may be waiting, carry `torchspan.while_serving` on their spans and metrics.
-    It may be called before or after the bridge is switched on and holds for the process and its later forks.
+    It may be called before or after the bridge is enabled and holds for the process and its later forks.
 
-    ready: False takes it back, for a server that loads the next model before it goes on.
+    ready: False takes it back, for a server that loads the next model before it continues.
     """
     global _ready
     _ready = ready

@@ -108,11 +108,11 @@ def _held(thing: Any, kind: type, name: str) -> Any:
         return _of_class(thing, name)
     in_class, owner = _looked_up(kind, name)
     how = type(in_class)
-    if how is MemberDescriptorType or (how is GetSetDescriptorType and _is_ours_to_ask(owner)):
+    if how is MemberDescriptorType or (how is GetSetDescriptorType and _may_be_asked(owner)):
         return _asked(in_class.__get__, thing, kind)
     if how is property:
         getter = in_class.fget
-        return getter(thing) if type(getter) is BuiltinFunctionType and _is_ours_to_ask(owner) else _MISSING
+        return getter(thing) if type(getter) is BuiltinFunctionType and _may_be_asked(owner) else _MISSING
     held = instance_dict(thing)
     if name in held:
         return held[name]
@@ -148,7 +148,7 @@ def _asked(getter: Callable[..., Any], *args: Any) -> Any:
         return _MISSING
 
 
-def _is_ours_to_ask(owner: type) -> bool:
+def _may_be_asked(owner: type) -> bool:
     """Whether a getter in C of this class reads the object and asks nothing of its class, as a tensor's would."""
     return _is_known(owner) and not _is_tensor(owner)
 
@@ -254,7 +254,7 @@ def _remember(kind: type, known: bool) -> None:
 
 # --- values ----------------------------------------------------------------------------------------------------------
 def text(value: Any) -> str | None:
-    """A text as a plain `str`; None for what is no text."""
+    """A text as a plain `str`; None for what is not text."""
     if type(value) is str:
         return value
     return str.__str__(value) if issubclass(type(value), str) else None
@@ -296,7 +296,7 @@ def pairs(thing: Any) -> list[tuple[Any, Any]]:
 
 
 def size(thing: Any) -> int | None:
-    """The bytes of a `bytes` object and the like, or of what a library calls `nbytes`; None for anything else."""
+    """The bytes of a `bytes` object and similar, or of what a library calls `nbytes`; None for anything else."""
     if exactly(thing, bytes, bytearray):
         return len(thing)
     if type(thing) is memoryview:
@@ -311,7 +311,7 @@ def class_name(cls: type) -> str:
 
 
 def module_of(cls: type) -> str:
-    """The module of a class; `?` where that is no text."""
+    """The module of a class; `?` where that is not text."""
     return text(_asked(_MODULE, cls)) or "?"
 
 

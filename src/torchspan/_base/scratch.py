@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch space of an event, under typed keys that are declared beside the functions that use them."""
+"""Scratch space of an event, under typed keys that are declared alongside the functions that use them."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def is_reduced(path: str) -> bool:
 def reduced(path: str) -> str:
     """The path of a source file from the entry of the import path on that it lies below, else its name alone.
 
-    Parts with unusual characters are `?`, and so is what is no file.
+    Parts with unusual characters are `?`, and so is what is not a file.
     """
     virtual = _VIRTUAL.match(path)
     if virtual is not None:  # torch.fx may add where the graph was made
@@ -43,8 +43,8 @@ def reduced(path: str) -> str:
     if not _is_file(path):
         return UNKNOWN
     parts = _below_import_path(path).replace(os.sep, "/").split("/")
-    told = "/".join(each if _PATH_PART.fullmatch(each) else UNKNOWN for each in parts)
-    return told if len(told) <= _PATH_LIMIT else UNKNOWN
+    shown = "/".join(each if _PATH_PART.fullmatch(each) else UNKNOWN for each in parts)
+    return shown if len(shown) <= _PATH_LIMIT else UNKNOWN
 
 
 def _is_file(path: str) -> bool:

@@ -56,7 +56,7 @@ class SpanEnds:
         return True
 
     def close(self) -> None:
-        """Call nothing from now on. `end` is put back when the last `SpanEnds` that watched is closed."""
+        """Call nothing from now on. `end` is restored when the last `SpanEnds` that watched is closed."""
         self._boundary.close()
         with _LOCK:
             _State.users.discard(self)

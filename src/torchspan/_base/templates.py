@@ -34,7 +34,7 @@ _REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
 
 _REDUCED_LIMIT = 14
 _ASKED_LIMIT = 4
-"""How many words of a message are taken apart in vain, and how many of those are looked up among the operators. After that a
+"""How many words of a message are taken apart without success, and how many of those are looked up among the operators. After that a
 word stays only if it is in the vocabulary as it is, so that no message costs more than one of the libraries' own."""
 
 _SEEN_LIMIT = 4096
@@ -52,7 +52,7 @@ def template(text: str) -> str:
     chunks = line[:_READ].split()
     if len(line) > _READ:
         chunks[-1] = "?"  # half a word may be another word
-    known, told, length, last, is_cut = words(), [], 0, "", False
+    known, kept, length, last, is_cut = words(), [], 0, "", False
     patience, asks = _REDUCED_LIMIT, _ASKED_LIMIT
     for chunk in chunks:
         if chunk in known:
@@ -71,12 +71,12 @@ def template(text: str) -> str:
             if piece == last and piece in {"?", "?,"}:
                 continue
         last = piece
-        told.append(piece)
+        kept.append(piece)
         length += len(piece) + 1
         if length > LENGTH_LIMIT + 1:
             is_cut = True
             break
-    whole = _REPEATED.sub("?", " ".join(told))
+    whole = _REPEATED.sub("?", " ".join(kept))
     return f"{whole[: LENGTH_LIMIT - 1].rpartition(' ')[0] or '?'} …" if is_cut else whole
 
 
@@ -98,8 +98,8 @@ def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
     if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
         return chunk if core in known else f"?{mark}"
     parts = _SEPARATORS.split(chunk)  # word, separators, word, ...
-    told = [part if index % 2 else _word(part, known, asks=asks) for index, part in enumerate(parts)]
-    whole = "".join(told)
+    redacted = [part if index % 2 else _word(part, known, asks=asks) for index, part in enumerate(parts)]
+    whole = "".join(redacted)
     if len(whole) > 3:
         whole = _TOO_MANY.sub(r"\1\2", whole)
     if whole == chunk and "?" not in chunk and len(_seen) < _SEEN_LIMIT:
@@ -113,13 +113,13 @@ def _word(part: str, known: frozenset[str], *, asks: bool) -> str:
     start = part.lstrip(_AROUND)
     word = start.rstrip(_AROUND)
     if word in known or _is_made_of_known(word, known, asks=asks):
-        told = word
+        redacted = word
     elif ":" in word and len(words_and_colons := _COLON.split(word)) > 1:
-        told = "".join(each if each == ":" else _word(each, known, asks=asks) for each in words_and_colons)
+        redacted = "".join(each if each == ":" else _word(each, known, asks=asks) for each in words_and_colons)
     else:
-        told = "?" if word else ""
+        redacted = "?" if word else ""
     before, after = part[: len(part) - len(start)], start[len(word) :]
-    return f"{before}{told}{after}"
+    return f"{before}{redacted}{after}"
 
 
 def _is_made_of_known(word: str, known: frozenset[str], *, asks: bool) -> bool:

@@ -41,7 +41,7 @@ class ContextCarrier(ErrorBoundary, ABC):
 
     @abstractmethod
     def for_thread(self) -> Any:
-        """The value for a thread that is started here, which may outlive what is going on; None where there is nothing."""
+        """The value for a thread that is started here, which may outlive what is running; None where there is nothing."""
 
     @abstractmethod
     def for_item(self) -> Any:

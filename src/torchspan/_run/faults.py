@@ -71,7 +71,7 @@ class _Catcher:
         return True
 
     def begin_in_child(self) -> None:
-        """In a forked child of a process in which it is enabled: go on in a file of the child's own."""
+        """In a forked child of a process in which it is enabled: continue in a file of the child's own."""
         parents = self._file
         if parents is None:
             return

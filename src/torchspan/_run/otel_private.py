@@ -68,7 +68,7 @@ def lend_tracers(
         if provider is not None:
             provider_seen(provider)
             return programs(self)
-        # Kept beside the API's own place for it: what is there stays when the program sets its provider.
+        # Kept alongside the API's own place for it: what is there stays when the program sets its provider.
         lent = vars(self).get(_CACHED)
         if lent is None and self._real_tracer is None:
             lent = lend(

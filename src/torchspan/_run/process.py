@@ -60,7 +60,7 @@ class RunProcess:
         self._last: tuple[TracerProvider | None, object] = (None, None)
         self._undo: list[Undo] = []
         self.is_alone = False
-        """Whether torchspan is switched on by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
+        """Whether torchspan is enabled by `run` alone: not by the program, nor by `opentelemetry-instrument`."""
 
     def begin(self) -> None:
         """Follow the program's providers and tracers, and report until the process ends."""

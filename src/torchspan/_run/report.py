@@ -2,7 +2,7 @@
 """How an instrumented process tells `torchspan run` what it saw, so that an empty run can say why it is empty.
 
 One file `<pid>.json` per process in the folder `RunSettings.reports`, reached through a descriptor that each process
-keeps from its start: what others put in the place of the folder is neither read nor written. Standard library only: the writing side runs in every
+keeps from its start: what others put in place of the folder is neither read nor written. Standard library only: the writing side runs in every
 process below `torchspan run`.
 """
 
@@ -24,10 +24,8 @@ from torchspan._base.folders import Folder
 from torchspan._run.settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
-DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS switches torchspan off"
-DISABLED_BY_FILE = (
-    f"the file of {_config_file.VARIABLE} switches torchspan off (enabled: false in {_config_file.PLACE})"
-)
+DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
+DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
 SUFFIX = ".json"
 """Of a report; its stem is the process id."""
 
@@ -62,7 +60,7 @@ class RunReport:
         because the program's takes no processor.
     sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
-    runs: runs of engines, those included that are no spans; runs_s: their seconds, summed over threads.
+    runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
     folder: where it is written; None: nowhere.
     """
@@ -114,7 +112,7 @@ class RunReport:
         self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
-        """What a fork counts begins at zero; the bridge's count of spans goes on in it."""
+        """What a fork counts begins at zero; the bridge's count of spans continues in it."""
         self._complete()
         self._earlier = Counts(
             self._earlier.spans - self.spans,
@@ -149,7 +147,7 @@ class RunReport:
 
 
 def read_reports(folder: Folder) -> list[RunReport]:
-    """The reports in a folder, by process id; a file that is no report is left out."""
+    """The reports in a folder, by process id; a file that is not a report is left out."""
     reports = []
     with contextlib.suppress(OSError):
         for name in folder.names():
@@ -187,7 +185,7 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
 def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, str]) -> str:
     left_out = sum(report.left_out for report in reports)
     if left_out:
-        return f"TORCHSPAN_RANKS names none of the ranks that did anything (spans left out: {left_out})"
+        return f"TORCHSPAN_RANKS selects no rank that did anything (spans left out: {left_out})"
     unsampled = sum(report.unsampled for report in reports)
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)

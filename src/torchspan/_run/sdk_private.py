@@ -36,7 +36,7 @@ def sampler() -> Any:
 
 
 def id_generator() -> Any:
-    """The generator that OTEL_PYTHON_ID_GENERATOR names; None where it names none, or the SDK's default."""
+    """The generator that OTEL_PYTHON_ID_GENERATOR names; None where it is not set, or the SDK's default."""
     name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
     if name in ("", "random"):
         return None
@@ -48,8 +48,7 @@ def id_generator() -> Any:
 def resource() -> Resource:
     """The resource that the program's variables describe, as `Resource.create` makes it.
 
-    It has detectors run in threads of a pool, which refuses work once the main thread has ended, while other threads may go
-    on for hours. There they run one after the other in this thread.
+    It has detectors run in threads of a pool, which refuses work once the main thread has ended, while other threads may continue for hours. There they run one after the other in this thread.
     """
     from opentelemetry.sdk import resources
 

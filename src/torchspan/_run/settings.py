@@ -95,7 +95,7 @@ def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
 def new_span(caller: str | None) -> str:
     """The traceparent of a new span: in the trace of `caller` and sampled as that is, or in a trace of its own.
 
-    caller: the TRACEPARENT of the process that starts the span; what is no traceparent counts as none.
+    caller: the TRACEPARENT of the process that starts the span; what is not a traceparent counts as none.
     """
     import secrets
 

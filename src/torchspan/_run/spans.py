@@ -57,7 +57,7 @@ def is_owned(context: SpanContext) -> bool:
 
 
 def remote(traceparent: str) -> SpanContext | None:
-    """The span that a W3C traceparent names, as one of another process; None where it names none."""
+    """The span that a W3C traceparent names, as one of another process; None for an invalid one."""
     found = parse_traceparent(traceparent)
     return None if found is None else SpanContext(found[0], found[1], is_remote=True, trace_flags=TraceFlags(found[2]))
 

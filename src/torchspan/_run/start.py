@@ -127,7 +127,7 @@ def _load_instrumentations(process: RunProcess) -> None:
 def _distro() -> Any:
     """The distro that OpenTelemetry's start would choose.
 
-    OpenTelemetry's own adds nothing but its defaults of `OTEL_*`, which are not wanted, and imports the whole SDK.
+    OpenTelemetry's own adds only defaults of `OTEL_*`, which are not wanted, and imports the whole SDK.
     """
     from importlib.metadata import entry_points
 

@@ -16,7 +16,7 @@ from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:
-    """Every row of every library and what became of it with what is loaded now; imports and changes nothing."""
+    """Every row of every library and what happened to it with what is loaded now; imports and changes nothing."""
     found = (dynamo, torch_tensorrt, export, tensorrt)
     return [row for each in found for row in each.resolve_probes()]
 

@@ -3,7 +3,7 @@
 
 A run passes, is counted, is timed, or is recorded:
 
-- *pass*: no recording span is around it, or the policy says so. It costs one read of the context.
+- *pass*: no recording span is around it, or the policy decides it. It costs one read of the context.
 - *count*: it adds to the count on the span around it.
 - *time*: its duration goes to the metric. That is so for every run but recorded ones, whose event has it, while a reader wants it.
 - *record*: it is an event.
@@ -98,7 +98,7 @@ class EngineRuns:
         is_known, known_quiet = False, quiet
         """Whether the first context is known, and the last other one, whatever waits."""
         quiet_run: TwoArguments = original
-        """What becomes of a run in `quiet`."""
+        """What happens to a run in `quiet`."""
         last: tuple[Any, _Counted] | None = _NO_RUN
         """Of the last counted run, the context and what it needed; None: there are no more. The context is kept alive until its span
         ends, because asking a weak reference at each run costs 25 ns. The object that runs holds the device's memory and is not."""
@@ -163,7 +163,7 @@ class EngineRuns:
         def elsewhere(first: Any, second: Any, context: Any) -> Any:
             """A run that the last one says nothing about: below another span, of another engine, or later."""
             nonlocal last
-            if not is_open:  # another thread has put back what `close` took away
+            if not is_open:  # another thread has restored what `close` took away
                 return original(first, second)
             is_quiet = is_known if context is root else context is known_quiet()
             if is_quiet and id(first if engine_first else second) not in fresh:
@@ -269,7 +269,7 @@ class EngineRuns:
             second: Any,
             error: BaseException | None = None,
         ) -> None:
-            """A run has ended that was no event; one that failed may become one.
+            """A run has ended that was not an event; one that failed may become one.
 
             duration_s: None for whatever `passed` has raised. That may not be a failure of the run, and one that is may be
                 known already. How long such a run took is not known: reading the clock would cost each run as much as all the rest.
@@ -376,7 +376,7 @@ class EngineRuns:
 
         return observed_forward
 
-    # --- what becomes of a run --------------------------------------------------------------------------------
+    # --- what happens to a run --------------------------------------------------------------------------------
     def _decide(
         self,
         args: Any,

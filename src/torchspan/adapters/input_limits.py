@@ -13,8 +13,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
+from torchspan.adapters._machinery.engine_ids import EngineIds
 from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.followed_runs import held_by
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
 from torchspan.inputs.compiled_limits import limits_of
@@ -54,8 +56,9 @@ def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
 class LimitFollowers:
     """Compares the calls of each module that is followed with what its engines were built for, where that is known."""
 
-    def __init__(self, engine: Engine, ports: Ports) -> None:
+    def __init__(self, engine: Engine, ports: Ports, ids: EngineIds) -> None:
         self._notes = Notes(engine, ports)
+        self._ids = ids
         self._lock = renewed(self, "_lock", threading.RLock)
         self._all: list[_Limited] = []
 
@@ -64,7 +67,7 @@ class LimitFollowers:
         limits = limits_of(module, followed.signature)
         if limits is None:
             return None
-        made = _Limited(followed, limits, self._notes)
+        made = _Limited(followed, _engine_facts(module, self._ids), limits, self._notes)
         with self._lock:
             gone = [each for each in self._all if not each.is_alive]
             for each in gone[_ENDED_LIMIT:]:
@@ -74,23 +77,34 @@ class LimitFollowers:
 
     def measurements(self) -> Iterator[Measurement]:
         """What has been counted since the last time, and how far from opt calls are now."""
-        distances: dict[str, float] = {}
+        distances: dict[tuple[str, str | None], float] = {}
         with self._lock:
             for each in self._all:
                 yield from each.new_calls()
                 distance = each.distance() if each.is_alive else None
                 if distance is not None:
-                    distances[each.name] = max(distance, distances.get(each.name, 0.0))
+                    key = each.name, each.engine.get(semconv.ENGINE_ID)
+                    distances[key] = max(distance, distances.get(key, 0.0))
             self._all = [each for each in self._all if each.is_alive]
-        for name, distance in distances.items():
-            yield semconv.METRIC_PROFILE_DISTANCE, distance, {semconv.CALL_MODULE: name}
+        for (name, engine), distance in distances.items():
+            facts: dict[str, Any] = {semconv.CALL_MODULE: name}
+            if engine is not None:
+                facts[semconv.ENGINE_ID] = engine
+            yield semconv.METRIC_PROFILE_DISTANCE, distance, facts
+
+
+def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
+    """The id of the module's engine; nothing where it has several, or one whose id is not known."""
+    found = {found for each in held_by(module) if (found := ids.get(each)) is not None}
+    return {semconv.ENGINE_ID: found.pop()} if len(found) == 1 else {}
 
 
 class _Limited:
-    """One module that is followed, and how much of it has been measured."""
+    """One module that is followed, and how much of it has been measured. engine: the id of its engine, if it has one."""
 
-    def __init__(self, followed: Followed, limits: EngineLimits, notes: Notes) -> None:
+    def __init__(self, followed: Followed, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
         self.name = followed.name
+        self.engine = engine
         self._module: weakref.ref[Any] = followed.module
         self._notes = notes
         self._watch = LimitWatch(limits, self._report)
@@ -129,7 +143,7 @@ class _Limited:
         watch = self._watch
         for fit, count in (("opt", watch.at_opt()), ("inside", watch.inside()), ("outside", watch.outside())):
             if count > self._measured.get(fit, 0):
-                facts: dict[str, Any] = {semconv.CALL_MODULE: self.name, semconv.PROFILE_FIT: fit}
+                facts: dict[str, Any] = {semconv.CALL_MODULE: self.name, **self.engine, semconv.PROFILE_FIT: fit}
                 yield semconv.METRIC_PROFILE_CALLS, count - self._measured.get(fit, 0), facts
                 self._measured[fit] = count
 

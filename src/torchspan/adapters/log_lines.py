@@ -46,15 +46,15 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     return observed_log
 
 
-def keep_line(event: Event, line: Line, told: str) -> None:
-    """Add one line to what occurred in `event`, as `told`: of its text as such nothing is kept.
+def keep_line(event: Event, line: Line, redacted: str) -> None:
+    """Add one line to what occurred in `event`, as `redacted`: nothing else of its text is kept.
 
     The same severity and message is one occurrence with a count, at the time of its first. What a line says about
-    memory is read from the text, so that it is known whatever may be told.
+    memory is read from the text, so that it is known whatever may be recorded.
     """
     out_of_memory, skipped = is_out_of_memory(line.text), skipped_tactic(line.text)
     if line.is_error:
-        event.scratch[LAST_ERROR] = told
+        event.scratch[LAST_ERROR] = redacted
     if out_of_memory:
         event.additions[semconv.OUT_OF_MEMORY] = True
     if skipped is not None:
@@ -62,14 +62,14 @@ def keep_line(event: Event, line: Line, told: str) -> None:
         skips[skipped] = skips.get(skipped, 0) + 1
         event.additions[semconv.TACTICS_SKIPPED] = max(skips.values())
     kept = event.scratch.setdefault(_KEPT, {})
-    same = kept.get((line.severity, told))
+    same = kept.get((line.severity, redacted))
     if same is not None:
         same[semconv.LOG_COUNT] += 1
         same[semconv.LOG_OUT_OF_MEMORY] |= out_of_memory
     elif len(kept) < LINES_LIMIT:
-        attributes = kept[line.severity, told] = {
+        attributes = kept[line.severity, redacted] = {
             semconv.LOG_SEVERITY: line.severity,
-            semconv.LOG_MESSAGE: told,
+            semconv.LOG_MESSAGE: redacted,
             semconv.LOG_COUNT: 1,
             semconv.LOG_OUT_OF_MEMORY: out_of_memory,
         }

@@ -19,6 +19,7 @@ from torchspan._base import reading
 from torchspan._base.forks import renewed
 from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
 from torchspan.engine import Engine, Event
 from torchspan.inputs.attachments import CallHook
 from torchspan.inputs.classes import WatchedClass
@@ -78,11 +79,14 @@ class Compilation:
 class ModuleInputs:
     """Follows modules.
 
-    every: one call in so many is sampled. makers: make the other followers of a module.
+    every: one call in so many is sampled. runs: receives the sampled calls. makers: make the other followers of a module.
     """
 
-    def __init__(self, engine: Engine, ports: Ports, every: int, makers: Iterable[Maker] = ()) -> None:
+    def __init__(
+        self, engine: Engine, ports: Ports, every: int, runs: FollowedRuns, makers: Iterable[Maker] = ()
+    ) -> None:
         self._engine = engine
+        self._runs = runs
         self._every = every
         self._makers = tuple(makers)
         self._notes = Notes(engine, ports)
@@ -136,11 +140,12 @@ class ModuleInputs:
                 self._warn_once()
                 return
             followed = Followed(weakref.ref(module, self._forgetting(id(module))), semconv.identifier(name), signature)
-            followers: list[Follower] = [_ModuleEvents(followed, self._notes), _ModuleSizes(followed, self._sizes)]
+            events = _ModuleEvents(followed, self._notes, self._runs)
+            followers: list[Follower] = [events, _ModuleSizes(followed, self._sizes)]
             for make in self._makers:
                 made = self._engine.guard.call("following the calls of a module", make, followed, module, compilation)
                 followers += [] if made is None else [made]
-            traffic = Traffic(signature, self._every, followers)
+            traffic = Traffic(signature, self._every, followers, self._runs.waiting)
             self._all[id(module)] = _Following(
                 followed, traffic, CallHook(module, traffic.begin, comes_first=comes_first)
             )
@@ -204,11 +209,15 @@ class _Following:
 
 # --- events ----------------------------------------------------------------------------------------------------------
 class _ModuleEvents:
-    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span."""
+    """The sampled calls of one module as events: on the open event of torchspan, else on the program's current span.
 
-    def __init__(self, followed: Followed, notes: Notes) -> None:
+    They are also events of runs of the module's engines that become spans.
+    """
+
+    def __init__(self, followed: Followed, notes: Notes, runs: FollowedRuns) -> None:
         self._name = followed.name
-        self._notes = notes
+        self._module = FollowedModule(followed.module)
+        self._notes, self._runs = notes, runs
         self._described: dict[int, Mapping[str, Any]] = {}
 
     def new_shape(self, _shape: CallShape) -> None:
@@ -216,14 +225,17 @@ class _ModuleEvents:
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
         """The call is an event."""
+        counted: dict[str, Any] = {semconv.CALL_IS_NEW: is_new}
         if shape.number is None:
-            self._notes.add_again(semconv.CALL_EVENT, _described(self._name, shape), {semconv.CALL_IS_NEW: is_new})
-            return
-        described = self._described.get(shape.number)
-        if described is None:
-            described = self._described[shape.number] = _described(self._name, shape)
-        counted: dict[str, Any] = {semconv.CALL_IS_NEW: is_new, semconv.CALL_COUNT: shape.count}
+            described = _described(self._name, shape)
+        else:
+            counted[semconv.CALL_COUNT] = shape.count
+            known = self._described.get(shape.number)
+            if known is None:
+                known = self._described[shape.number] = _described(self._name, shape)
+            described = known
         self._notes.add_again(semconv.CALL_EVENT, described, counted)
+        self._runs.called(self._module, described, counted)
 
 
 def _described(name: str, shape: CallShape) -> Mapping[str, Any]:

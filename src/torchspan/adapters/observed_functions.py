@@ -50,7 +50,7 @@ class Begun(NamedTuple):
 class Observations:
     """Decides what a call of an observed function becomes, and keeps what observers say.
 
-    Inside a compilation and the like each call is an event, as far as the trace has room; elsewhere a function has ten a second
+    Inside a compilation, an export or a build each call is an event, up to the trace's limit of spans; elsewhere a function has ten a second
     and fifty a trace, because it may run often: what exceeds that is counted on the span around it.
     """
 
@@ -135,7 +135,7 @@ class CallRecorder:
         self._observations = observations
 
     def begin(self, call: Any) -> Any:
-        """A call begins; `FAILED` where there is to be no end."""
+        """A call begins; `FAILED` for a call that has no end."""
         return self.engine.guard.begin(self._CALLS, self._begin, call)
 
     def end(self, call: Any, begun: Any) -> None:

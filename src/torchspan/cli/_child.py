@@ -58,7 +58,7 @@ Then = Callable[[Ended], None]
 def run(command: Sequence[str], environ: Mapping[str, str], then: Then, undo: Callable[[], None]) -> int:
     """Run the program to its end, call `then` with how it ended, and return its status.
 
-    Signals that this process alone gets go on to the program. A Ctrl-C while `then` runs ends `then` alone.
+    Signals that this process alone gets are passed to the program. A Ctrl-C while `then` runs ends `then` alone.
     undo: called in another process when this one was killed meanwhile; the program does not outlive it either (Linux).
     Raises CommandError when the program cannot be started.
     """

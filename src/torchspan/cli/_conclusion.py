@@ -110,7 +110,7 @@ class Conclusion:
         span = RunSpan(self.settings, ended, first.resource)
         written = span.write()
         if any(report.provider == "run" for report in reports):
-            # What has kept the program waiting in vain would keep this process waiting as well.
+            # What kept the program waiting would keep this process waiting as well.
             failing = {name for report in reports for name in report.undelivered}
             for name in span.deliver(failing):
                 say(f"the exporter {name} did not take the span torchspan.run; the file has it")

@@ -76,7 +76,7 @@ def main() -> None:
     _say("importing torch_tensorrt …")
     logging.disable(
         logging.WARNING
-    )  # only while importing: packages that it would like are no news to a first-time user
+    )  # only while importing: packages that it would like are not news to a first-time user
     import torch_tensorrt
 
     logging.disable(logging.NOTSET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `torchspan run --observe-inputs` leaves: one file for all processes of the program, beside the traces."""
+"""What `torchspan run --observe-inputs` leaves: one file for all processes of the program, alongside the traces."""
 
 from __future__ import annotations
 
@@ -62,6 +62,6 @@ def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
 
 
 def _file(output: Output) -> str:
-    """Beside the traces: `traces.jsonl` has `traces.inputs.json`."""
+    """Alongside the traces: `traces.jsonl` has `traces.inputs.json`."""
     traces = PurePath(_path.expand(output.template, pid=os.getpid(), time=""))
     return str(traces.with_name(traces.stem + FILE_SUFFIX))

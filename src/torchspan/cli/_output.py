@@ -123,7 +123,7 @@ def relative(path: str) -> str:
 
 
 def opened(path: str) -> BinaryIO:
-    """A file of a run, to be read. Raises OSError for what is no regular file of this user's, which no run has written."""
+    """A file of a run, to be read. Raises OSError for what is not a regular file of this user's, which no run has written."""
     return os.fdopen(open_existing(path, os.O_RDONLY), "rb")
 
 

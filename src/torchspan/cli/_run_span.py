@@ -40,7 +40,7 @@ class RunSpan:
     def write(self) -> Span:
         """Append it to the file of the run, or to one of this process where each has its own, and return it as read.
 
-        A file that cannot be written is no loss to the drawing: the program's spans are what it lacks then.
+        A file that cannot be written is not a loss to the drawing: the program's spans are what it lacks then.
         """
         from torchspan.sdk._append_file import AppendFile, FileIsFullError
         from torchspan.sdk._otlp_json import Encoder, lines

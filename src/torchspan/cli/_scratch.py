@@ -23,7 +23,7 @@ _PREFIX = "torchspan-run-"
 def scratch_folder() -> Iterator[Folder]:
     """A new folder that is removed at the end. Folders of runs that were killed are removed first.
 
-    The lock on a folder says whether its run still goes on: the system releases it with the last process that has
+    The lock on a folder says whether its run has ended: the system releases it with the last process that has
     inherited the descriptor. Raises CommandError where no temporary folder can be made.
     """
     try:
@@ -69,7 +69,7 @@ def _sweep(parent: str) -> None:
             try:
                 fcntl.flock(
                     folder.number, fcntl.LOCK_EX | fcntl.LOCK_NB
-                )  # raises where its run goes on, or without locks
+                )  # raises while its run lasts, or without locks
                 folder.remove()
             finally:
                 folder.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process beside the program, by which a signal to many processes is told from one to `torchspan run` alone."""
+"""A process alongside the program, by which a signal to many processes is distinguished from one to `torchspan run` alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _START_OF_ARGUMENTS, _END_OF_ARGUMENTS = 45, 46
 class Sibling:
     """An idle process in the process group, session, terminal and control group of this one and of the program.
 
-    It does nothing but report each signal that reaches it. Handlers of the signals to report must be installed
+    It only reports each signal that reaches it. Handlers of the signals to report must be installed
     before. It shows the program's name and arguments, so that `pkill -f app.py` selects it with the program and
     `pkill torchspan` does not.
 
@@ -28,15 +28,15 @@ class Sibling:
 
     def __init__(self, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
         self.reports, reports = os.pipe()
-        lifeline, self._lifeline = os.pipe()
+        open_end, self._open_end = os.pipe()
         for descriptor in (self.reports, reports):
             os.set_blocking(descriptor, False)
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._lifeline)
-            _wait(reports, lifeline, command, on_orphaned)
+            os.close(self._open_end)
+            _wait(reports, open_end, command, on_orphaned)
         os.close(reports)
-        os.close(lifeline)
+        os.close(open_end)
 
     def received(self) -> bytes:
         """The numbers of the signals that it has reported since the last call; `reports` can be waited on for them."""
@@ -56,7 +56,7 @@ class Sibling:
                     return True
         return False
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue it where a SIGSTOP to the whole group has stopped it."""
         os.kill(self._pid, signal.SIGCONT)
 
@@ -66,10 +66,10 @@ class Sibling:
         with contextlib.suppress(ChildProcessError):  # SIGCHLD is ignored: the system has reaped it
             os.waitpid(self._pid, 0)
         os.close(self.reports)
-        os.close(self._lifeline)
+        os.close(self._open_end)
 
 
-def _wait(reports: int, lifeline: int, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
+def _wait(reports: int, open_end: int, command: Sequence[str], on_orphaned: Callable[[], None]) -> None:
     """The life of that process. Never returns: nothing that the parent has registered for its exit must run here."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -79,7 +79,7 @@ def _wait(reports: int, lifeline: int, command: Sequence[str], on_orphaned: Call
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         with contextlib.suppress(Exception):
             _look_like(command)
-        os.read(lifeline, 1)  # ends when the parent has
+        os.read(open_end, 1)  # ends when the parent has
         on_orphaned()
     finally:
         os._exit(0)

@@ -4,7 +4,7 @@
 A terminal sends a signal to the whole process group, `timeout` and a shell's `kill %1` too, systemd to each process of
 the control group, `pkill` to each that it finds. All of these reach the program by themselves, since it is in the group
 of `run`. What is sent to `run` alone has to be passed on. The signal itself does not say which of the two it was. An
-idle process beside the program does (`_sibling`): what reaches both was sent to many.
+idle process alongside the program does (`_sibling`): what reaches both was sent to many.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Signals:
         with contextlib.suppress(OSError):  # no process more: then signals to the whole group arrive twice
             self._sibling = Sibling(command, on_orphaned)
             self._selector.register(self._sibling.reports, selectors.EVENT_READ)
-        # After the fork, so that nothing but this process writes there.
+        # After the fork, so that only this process writes there.
         self._wakeup_before = signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         self._wakeup_writer = wakeup
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -92,7 +92,7 @@ class Signals:
     def accompany(self, pid: int) -> int:
         """Wait for the end of a program that has just been started, and return `os.waitpid`'s status.
 
-        Signals that this process alone gets go on to it. When it is stopped (Ctrl-Z), this process stops as well.
+        Signals that this process alone gets are passed to it. When it is stopped (Ctrl-Z), this process stops as well.
         """
         early, self._waiting = self._waiting, deque()
         for number, _ in early:  # before it was there, so that it cannot have got them
@@ -154,7 +154,7 @@ class Signals:
             elif self._sibling is None or not self._sibling.is_about_to_receive(number):
                 _send(pid, number)
                 if number == signal.SIGCONT and self._sibling is not None:
-                    self._sibling.go_on()
+                    self._sibling.resume()
 
     def _has_reached_many(self, number: int, at: float) -> bool:
         """Whether the sibling got the signal as well, at the same time."""
@@ -189,7 +189,7 @@ class Signals:
         self._give_back(
             number
             for number, handler in self._before.items()
-            if number not in _ENDING or handler is signal.SIG_IGN  # `nohup`: goes on being ignored
+            if number not in _ENDING or handler is signal.SIG_IGN  # `nohup`: continues being ignored
         )
 
     def _give_back(self, numbers: Iterable[int]) -> None:

@@ -51,7 +51,7 @@ class ProbesCommand:
 
 
 def table(resolved: Sequence[ResolvedProbe], width: int) -> Iterator[Line]:
-    """Three parts a probe: what became of it and the target, what is done there, why."""
+    """Three parts a probe: what happened to it and the target, what is done there, why."""
     from torchspan import probes
 
     for row in resolved:

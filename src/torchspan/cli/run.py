@@ -50,7 +50,7 @@ class RunCommand:
             action="append",
             default=[],
             type=_class,
-            help="write what every object of this class is called with beside the traces; may be given several times; "
+            help="write what every object of this class is called with alongside the traces; may be given several times; "
             "to read it: torchspan inputs FILE",
         )
         add_options(parser)

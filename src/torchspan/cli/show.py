@@ -123,7 +123,7 @@ def _drawings(
 def _is_more(member: Trace) -> bool:
     """Whether a waterfall of it says more than its line in the drawing of the program.
 
-    An import is told by its time, whatever else it imports.
+    An import is reported with its whole time, further imports included.
     """
     if all(node.span.name == phase.IMPORT.name for node in member.nodes()):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which long pieces of work are going on."""
+"""Which long pieces of work are running."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ActiveWork:
     A callback of the pipeline keeps it, so that what is in it ends with its event, however that ends; also when an
     interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended counts as such at once.
     Any thread may ask.
-    What the parent of a forked process was at goes on there, and not in the child.
+    What a forked process' parent was running continues in the parent, and not in the child.
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:

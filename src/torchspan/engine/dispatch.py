@@ -33,7 +33,7 @@ class Audience(Enum):
     PIPELINE = "pipeline"
     """The pipeline alone: subscribers have had this work, or it is over."""
     SUBSCRIBERS = "user callbacks and observers"
-    """Those that want it; for the pipeline, and for nesting, the event is not there."""
+    """Those that want it; for the pipeline, and for nesting, the event does not exist."""
 
 
 class Engine:
@@ -52,7 +52,7 @@ class Engine:
         self.active = True
         """False once stopped: wrappers that could not be removed pass straight through."""
         self.run_times = {phase: RunTimes(self.guard) for phase in RUNS}
-        """Durations of runs that are no events, by phase."""
+        """Durations of runs that are not events, by phase."""
         self._at_stop: list[Undo] = []
         self._before_next: list[Undo] = []
         self._waiting = Waiting(self._complete)

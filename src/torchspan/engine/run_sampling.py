@@ -239,7 +239,7 @@ class RunSampling:
         return Pick(None if self.clock() < self._certain_from_s else self._probability)
 
     def failed(self, runner: Any) -> Pick | None:
-        """Whether a run of `runner` that has failed, and that is no event yet, is one: ten a second of one object."""
+        """Whether a run of `runner` that has failed, and that is not an event yet, is one: ten a second of one object."""
         if not self.keeps_failed or self._failures.refused_until(runner, None) is not None:
             return None
         return FOR_ITSELF

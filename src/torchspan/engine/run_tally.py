@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts runs that are no events, exactly and from any thread."""
+"""Counts runs that are not events, exactly and from any thread."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HELD = 8192
 """Durations that are held at most before they are summed up."""
 
 CLOSE_TIMEOUT_S = 1.0
-"""How long an end of a span waits for a thread that is summing up, which takes microseconds. A forked child may wait in vain:
+"""How long an end of a span waits for a thread that is summing up, which takes microseconds. A forked child may wait without success:
 the thread that held the lock is its parent's."""
 
 

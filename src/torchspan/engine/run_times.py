@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations of frequent work that is no event: held cheaply until a metric adds them up."""
+"""Durations of frequent work that is not an event: held cheaply until a metric adds them up."""
 
 from __future__ import annotations
 

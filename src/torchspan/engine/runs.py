@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of one run of frequent work, an engine's above all: the decision, and its two seams.
+"""What happens to one run of frequent work, an engine's above all: the decision, and its two seams.
 
-A `RunPolicy` decides. A `Companion` works beside the runs that were decided to be recorded. What surrounds a run is what a
+A `RunPolicy` decides. A `Companion` works alongside the runs that were decided to be recorded. What surrounds a run is what a
 `ParentProbe` sees; the writer supplies it, because the parents are spans.
 """
 
@@ -35,7 +35,7 @@ class Parent(Protocol):
         """Identifies the trace."""
 
     def tally(self, phase: Phase) -> RunTally:
-        """Counts the runs of `phase` below this span that are no events: the same object for the same span."""
+        """Counts the runs of `phase` below this span that are not events: the same object for the same span."""
 
 
 class ParentProbe(Protocol):
@@ -56,7 +56,7 @@ class ParentProbe(Protocol):
 
 # --- what is decided --------------------------------------------------------------------------------------------------
 class Verdict(Enum):
-    """What becomes of a run."""
+    """What happens to a run."""
 
     PASS = "pass"  # noqa: S105 - no password
     """No event, no count."""
@@ -79,7 +79,7 @@ class RunPolicy(Protocol):
     """Decides about runs."""
 
     def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
-        """What becomes of a run of `runner` below `parent`, the recording span around it if there is one."""
+        """What happens to a run of `runner` below `parent`, the recording span around it if there is one."""
 
 
 class LimitedCalls:
@@ -99,10 +99,10 @@ class LimitedCalls:
         return Decision(Verdict.PASS) if parent is None else Decision(Verdict.COUNT, until_s)
 
 
-# --- what goes beside a recorded run ------------------------------------------------------------------------------------
+# --- what goes alongside a recorded run ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run that is an event. runner: the object that runs. inputs: its inputs, empty where they are no arguments."""
+    """A run that is an event. runner: the object that runs. inputs: its inputs, empty where they are not arguments."""
 
     event: Event
     runner: Any
@@ -110,7 +110,7 @@ class RecordedRun:
 
 
 class Companion(Protocol):
-    """Works beside recorded runs, inside their events: records shapes, measures time on the device, and the like.
+    """Works alongside recorded runs, inside their events: records shapes, measures time on the device, and similar.
 
     What it raises is caught and counted like a callback's.
     """

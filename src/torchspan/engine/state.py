@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Subscriber(Protocol):
-    """What runs around events beside the pipeline: a user's pair of callbacks, the official observers of a phase."""
+    """What runs around events alongside the pipeline: a user's pair of callbacks, the official observers of a phase."""
 
     def begin(self, subject: Any) -> Any:
-        """The event has started; `FAILED` where there is to be no end."""
+        """The event has started; `FAILED` for an event that has no end."""
 
     def finish(self, subject: Any, context: Any) -> None:
         """It has ended; `context` is what `begin` returned."""
@@ -25,7 +25,7 @@ class Subscriber(Protocol):
 class State:
     """members: pipeline members whose start ran, each with what it returned. subscribers: the same, with the subject that it
     received. record: how user callbacks see the event. tree, opens_tree: where sampling is decided once for all events inside.
-    for_subscribers: the pipeline does not receive the event, and for nesting it is not there. child_error: identity of the last
+    for_subscribers: the pipeline does not receive the event, and for nesting it does not exist. child_error: identity of the last
     exception that ended an event inside. deferral: completes the event after it has been closed.
     """
 

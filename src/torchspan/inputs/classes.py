@@ -33,7 +33,7 @@ def parsed(path: str) -> str:
     """The text, if it names a class as `EXPECTED` says. Raises ValueError for any other one."""
     module, colon, name = path.partition(":") if isinstance(path, str) else ("", "", "")
     if not colon or not all(map(str.isidentifier, (*module.split("."), *name.split(".")))):
-        raise ValueError(f"{path!r} is no class: expected {EXPECTED}")
+        raise ValueError(f"{path!r} is not a class: expected {EXPECTED}")
     if module == "__main__":
         raise ValueError(
             f"{path!r} is in the script that runs: put the class into a module and import it, or use "
@@ -58,7 +58,7 @@ class WatchedClass:
         self.path = parsed(path)
         self._module, _, self._name = self.path.partition(":")
         self._made = made
-        self._boundary = ErrorBoundary(f"Observing an object of {path} failed; the program goes on without it.")
+        self._boundary = ErrorBoundary(f"Observing an object of {path} failed; the program continues without it.")
         self._class: _Class | None = None
         self._count = 0
         self._problem = f"the program did not import the module {self._module}"
@@ -86,7 +86,7 @@ class WatchedClass:
                 self._problem = f"the module {self._module} has no class {self._name}{_meant(module, self._name)}"
                 return
         if not issubclass(type(found), type):
-            self._problem = f"{self.path} is no class"
+            self._problem = f"{self.path} is not a class"
         elif not callable(getattr(found, "forward", None)):
             self._problem = f"the class {self.path} has no method forward, of which the calls are observed"
         else:
@@ -187,7 +187,7 @@ def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
 
 
 def _bound_first(method: Any) -> Callable[..., Any]:
-    """A function that calls a method which is no function: a wrapper of a library's may take the object for an argument."""
+    """A function that calls a method which is not a function: a wrapper of a library's may take the object for an argument."""
     return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
 
 

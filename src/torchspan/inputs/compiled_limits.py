@@ -28,7 +28,7 @@ _ONE_OR_MORE = 2
 
 
 def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
-    """What the module's engines were built for; None where it is no graph, or nothing of its arguments is known.
+    """What the module's engines were built for; None where it is not a graph, or nothing of its arguments is known.
 
     It reads the graph and asks TensorRT for profiles. It compiles nothing and allocates nothing on the device.
 
@@ -136,7 +136,7 @@ def _both(a: SizeRange, b: SizeRange) -> SizeRange:
 
 # --- the exported program --------------------------------------------------------------------------------------------
 def _of_program(node: Any) -> _Ranges | None:
-    """The ranges of the tensor that a placeholder stands for; None where it is no tensor."""
+    """The ranges of the tensor that a placeholder stands for; None where it is not a tensor."""
     shape = getattr(node.meta.get("val"), "shape", None)
     return None if shape is None else tuple(_range(size) for size in shape)
 

@@ -75,7 +75,7 @@ def text_of(document: Document) -> str:
 
 
 def write(document: Document, file: str | os.PathLike[str]) -> str:
-    """Put the document in the place of a file, as a whole: for its owner alone. Returns its text. Raises OSError."""
+    """Put the document in place of a file, as a whole: for its owner alone. Returns its text. Raises OSError."""
     text, path = text_of(document), FilePath(file)
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     try:
@@ -212,18 +212,18 @@ def read(file: str | os.PathLike[str]) -> Document:
 def parsed(content: bytes | str, name: str) -> Document:
     """The document in a text. name: how messages name it. Raises InputFileError."""
     if len(content) > LARGEST:
-        raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is no file of observed inputs.")
+        raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is not a file of observed inputs.")
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
         raise InputFileError(
-            f"{name} is torn, or is no file of observed inputs: it is no complete JSON. Write it again with "
+            f"{name} is torn, or is not a file of observed inputs: it is not complete JSON. Write it again with "
             "InputObserver.to_json, or with torchspan run --observe-inputs."
         ) from None
     version = found.get(_VERSION_KEY) if isinstance(found, dict) else None
     if version is None:
         raise InputFileError(
-            f"{name} is no file of observed inputs: it has no {_VERSION_KEY!r}. InputObserver.to_json and torchspan run "
+            f"{name} is not a file of observed inputs: it has no {_VERSION_KEY!r}. InputObserver.to_json and torchspan run "
             "--observe-inputs write such files."
         )
     if version != VERSION or isinstance(version, bool):
@@ -389,7 +389,7 @@ def _signature(given: Iterable[Any]) -> CallSignature:
     try:
         return CallSignature(inspect.Signature(found))
     except ValueError:
-        raise _InvalidError("its parameters are no signature") from None
+        raise _InvalidError("its parameters are not signature") from None
 
 
 def _read_default(given: Any) -> Any:

@@ -21,7 +21,7 @@ class ExportedModel:
     """A model that was exported with the ranges of observed calls.
 
     program: the `torch.export.ExportedProgram`. profile: what it was exported with. inputs: what the program takes, in its
-    order, with the ranges that the program and the profile have in common; None for what is no tensor. findings: each
+    order, with the ranges that the program and the profile have in common; None for what is not a tensor. findings: each
     dimension that the program takes in fewer sizes than the profile has, and what there is to know of the profile.
     """
 
@@ -86,7 +86,7 @@ class _Taken:
 
 
 def _taken(program: Any, profile: InputProfile) -> list[_Taken | None]:
-    """What the program takes, in its order; None where it is no tensor."""
+    """What the program takes, in its order; None where it is not a tensor."""
     from torch.export.graph_signature import InputKind
 
     tensors = {each.path: each for each in profile}

@@ -18,8 +18,7 @@ from torchspan.inputs.trees import is_missing
 class Finding:
     """One thing to know of the observed calls.
 
-    kind: what it is about, such as `dtype`. path: the argument, or the place in it, such as `past[0][1]`; empty where it is
-    about calls as a whole. message: what was seen, and what to do.
+    kind: what it concerns, such as `dtype`. path: the argument, or the place in it, such as `past[0][1]`; empty where it concerns calls as a whole. message: what was seen, and what to do.
     """
 
     kind: str

@@ -105,7 +105,7 @@ class Inference:
         return isinstance(given, Constant) and given.distinct == Constant(self._signature.defaults[name]).distinct
 
     def _must_be_given(self, name: str) -> bool:
-        """Whether a call without this argument is no call."""
+        """Whether a call without this argument is not a call."""
         signature = self._signature
         is_optional = name in signature.defaults or signature.is_extra(name)
         return not is_optional or name in self._kept_by_position()

@@ -35,7 +35,7 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a string, a flag, a `torch.dtype` or the like: it becomes a part of an exported program.
+    """A number, a string, a flag, a `torch.dtype` or similar: it becomes a part of an exported program.
 
     The value stays in the process that observed it.
     """
@@ -69,7 +69,7 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """An object that torchspan cannot look into.
+    """An object that torchspan cannot inspect.
 
     kind: its class. reason: why, as a part of a sentence.
     """

@@ -23,7 +23,7 @@ class UnwritableError(Exception):
 
 
 def key(given: Hashable) -> Any:
-    """A key as JSON; one that is no plain value by its digest."""
+    """A key as JSON; one that is not a plain value by its digest."""
     if isinstance(given, WithheldKey):
         return {"digest": given.digest}
     try:

@@ -100,7 +100,7 @@ class Ranges:
 
 @dataclass(slots=True)
 class Counts:
-    """How many calls were seen, by what became of them."""
+    """How many calls were seen, by what happened to them."""
 
     completed: int = 0
     failed: int = 0

@@ -58,7 +58,7 @@ class InputObserver:
             copied on its device, twice the memory of those calls, until the observer is deleted. Default: 0.
 
     Raises:
-        TypeError: A key of `value_if_missing` is neither a name nor a position, or `keep_tensors` is no number.
+        TypeError: A key of `value_if_missing` is neither a name nor a position, or `keep_tensors` is not a number.
         ValueError: `keep_tensors` is negative.
     """
 
@@ -93,7 +93,7 @@ class InputObserver:
             method_name: The name of the method whose calls are recorded.
 
         Raises:
-            TypeError: `method_name` is no string, or `store_n_calls` no number, or the object cannot be observed.
+            TypeError: `method_name` is not a string, or `store_n_calls` no number, or the object cannot be observed.
             ValueError: The model has no such method, the observer has another model or method, `store_n_calls` is negative, or
                 `value_if_missing` names an argument that the method does not have.
         """
@@ -432,7 +432,7 @@ class InputObserver:
         kept and outputs are not written.
 
         Args:
-            file: Where it is written: for its owner alone, and as a whole, in the place of a file of this name. Default:
+            file: Where it is written: for its owner alone, and as a whole, in place of a file of this name. Default:
                 nowhere.
             values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
                 keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them a constant has its
@@ -492,7 +492,7 @@ class InputObserver:
         """A new observer with the calls of this one and of others, such as those of several processes.
 
         Counts, shapes and ranges add up exactly, in any order. Where one of them has no values (see `to_json`), the new one has
-        none. Single calls and kept tensors are not taken along.
+        none. Single calls and kept tensors are left out.
 
         Args:
             others: Observers of the same method of the same class.

@@ -79,7 +79,7 @@ _BY_NAME = {f"{each.__module__}.{each.__qualname__}".removeprefix("builtins."): 
 
 
 def name_of(kind: type) -> str:
-    """`module.Outer.Inner`; without `builtins`. A name that is no identifier is `?`."""
+    """`module.Outer.Inner`; without `builtins`. A name that is not an identifier is `?`."""
     module, name = reading.attribute(kind, "__module__"), reading.attribute(kind, "__qualname__")
     text = f"{module}.{name}".removeprefix("builtins.")
     return text if reading.is_identifier(text) else "?"
@@ -145,14 +145,14 @@ def _named_kind(container: Container, children: list[Tree]) -> Container:
 
 
 def named(given: Portable) -> Portable:
-    """The same by names alone. What pytree needs to build a container is taken along: `documents` writes of it what it can."""
+    """The same by names alone. What pytree needs to build a container is kept: `documents` writes of it what it can."""
     defaults = {name: named_default(value) for name, value in given.signature.defaults.items()}
     found = _mapped(given, _named, _named_kind, _named_distinct)
     return replace(found, signature=given.signature.with_defaults(defaults))
 
 
 def named_default(value: Any) -> Any:
-    """A default value; of an object that is no constant, what stands for it."""
+    """A default value; of an object that is not a constant, what stands for it."""
     return (
         named_value(value) if type(value) in PLAIN or value is None else standing_for(name_of(type(value)), "?default")
     )

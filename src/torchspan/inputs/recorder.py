@@ -113,7 +113,7 @@ class Recorder:
         self._observations.skipped("errors")
         if self._observations.errors == 1:
             log_failure(
-                "%s failed; the program goes on, and this call is not observed.", "The observation of a call's inputs"
+                "%s failed; the program continues, and this call is not observed.", "The observation of a call's inputs"
             )
 
 

@@ -45,7 +45,7 @@ class Specializations:
         key = id(shape_env), str(symbol)
         if key in self._places:
             return
-        with contextlib.suppress(Exception):  # the export goes on without the place
+        with contextlib.suppress(Exception):  # the export continues without the place
             place = _place(frame)
             if place is not None:
                 self._seen[id(shape_env)] = shape_env

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count, repeat
 from operator import length_hint
+from threading import get_ident
 from typing import Any, Protocol
 
 from torchspan import _dynamo_safety
@@ -82,7 +83,7 @@ class Follower(Protocol):
 
 @dataclass(slots=True)
 class TrafficCounts:
-    """What became of the calls of one module.
+    """What happened to the calls of one module.
 
     calls: counted. beyond_limit: those of them of which only ranges are kept. unfit, symbolic, too_large, errors: not
     counted, because they did not fit the signature, came from a tracer, had too many arguments, or torchspan failed.
@@ -108,14 +109,22 @@ class TrafficSnapshot:
 class Traffic:
     """Counts the calls of one module by shape. Safe from any thread; what goes wrong in here never reaches the call.
 
-    every: one in so many calls is sampled, and the first of each shape.
+    every: one in so many calls is sampled, and the first of each shape. waiting: what followers keep of a sampled call until it
+    ends, by thread; the next call in the thread removes it.
     """
 
-    def __init__(self, signature: CallSignature, every: int, followers: Iterable[Follower] = ()) -> None:
+    def __init__(
+        self,
+        signature: CallSignature,
+        every: int,
+        followers: Iterable[Follower] = (),
+        waiting: dict[int, Any] | None = None,
+    ) -> None:
         torch: Any = sys.modules["torch"]
         self._signature = signature
         self._every = every
         self._followers = tuple(followers)
+        self._waiting = {} if waiting is None else waiting
         self._tensor: Any = torch.Tensor
         self._torch_c = torch._C
         self._lock = renewed(self, "_lock", threading.RLock)  # a signal handler may call the module as well
@@ -131,6 +140,8 @@ class Traffic:
     def begin(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
         """A call begins. Raises nothing."""
         try:
+            if self._waiting:
+                self._waiting.pop(get_ident(), None)
             torch_c, tensor = self._torch_c, self._tensor
             key: Hashable
             if torch_c._len_torch_function_stack() or torch_c._len_torch_dispatch_stack():
@@ -181,7 +192,7 @@ class Traffic:
             return tuple(parts)
 
     def _part(self, value: Any) -> Hashable:
-        """What an argument that is no plain tensor adds to the key."""
+        """What an argument that is not a plain tensor adds to the key."""
         kind = id(type(value))
         if kind in _WITHOUT_PARTS:
             return kind
@@ -276,7 +287,7 @@ class Traffic:
     def _failed(self) -> None:
         self._skip("errors")
         if self._counts.errors == 1:
-            log_failure("%s failed; the program goes on.", "The observation of a module's inputs")
+            log_failure("%s failed; the program continues.", "The observation of a module's inputs")
 
     # --- what was counted --------------------------------------------------------------------------------------------
     def snapshot(self) -> TrafficSnapshot:

@@ -46,7 +46,7 @@ class Unknown:
 class Container:
     """A list, a tuple, a dictionary or an object of a class that is registered with torch's pytree.
 
-    context: what pytree needs, beside the children, to build such an object. keys: one for each child.
+    context: what pytree needs, alongside the children, to build such an object. keys: one for each child.
     """
 
     kind: type

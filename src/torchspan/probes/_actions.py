@@ -113,7 +113,7 @@ class Step:
 class Arguments:
     """The two positional arguments of a frequent function: their names, and where its engine and its inputs are.
 
-    inputs: None where the inputs are no argument.
+    inputs: None where the inputs are not an argument.
     """
 
     names: tuple[str, str]
@@ -139,7 +139,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The adapter's handler receives the arguments; the original runs unchanged and the call itself is no event.
+    """The adapter's handler receives the arguments; the original runs unchanged and the call itself is not an event.
 
     handler: its name in the adapter, `file:purpose`.
     """

@@ -39,7 +39,7 @@ _PARSER = (
     _row(
         target=Method("tensorrt:OnnxParser.parse_from_file"),
         action=_parse(parse.file_size),
-        why="the same from a file, with the weights that lie beside it",
+        why="the same from a file, with the weights that lie alongside it",
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse_model_proto"),

@@ -23,10 +23,10 @@ from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
 
 BAGGAGE = "BAGGAGE"
 
-_EXTRACTING = ErrorBoundary("Reading the context that was carried failed; the work goes on, in traces of its own.")
+_EXTRACTING = ErrorBoundary("Reading the context that was carried failed; the work continues, in traces of its own.")
 
 OWNED = "TORCHSPAN_OWNED"
-"""Beside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""
+"""Alongside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""
 
 
 VALUE_LIMIT = 8192

@@ -68,7 +68,7 @@ def at_start() -> Context | None:
 def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | None:
     """What a process sees of the context it was started with; None when there is nothing.
 
-    is_over: whether the span is no parent any more.
+    is_over: whether the span is not a parent any more.
     """
     span = trace.get_current_span(context)
     if not span.get_span_context().is_valid:

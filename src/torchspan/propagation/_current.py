@@ -11,7 +11,7 @@ from opentelemetry.context import Context
 
 from torchspan._base.threads import ContextCarrier, Inside
 
-CONSEQUENCE = "Carrying the context failed; the program goes on, in traces of their own."
+CONSEQUENCE = "Carrying the context failed; the program continues, in traces of their own."
 
 
 class CurrentContext(ContextCarrier):

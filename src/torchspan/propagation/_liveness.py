@@ -32,7 +32,7 @@ class Liveness:
 
     @classmethod
     def new(cls) -> Liveness:
-        """A new byte. Raises OSError where there is no room for temporary files."""
+        """A new byte. Raises OSError where temporary files cannot be written."""
         with tempfile.TemporaryFile() as file:
             file.truncate(1)
             return cls(os.dup(file.fileno()))
@@ -88,7 +88,7 @@ class LivenessTable:
 
 
 def _handed_over(handle: Any) -> Liveness | None:
-    """The same byte in a started process; None where no file came along, and the parent stays what it was."""
+    """The same byte in a started process; None where no file was passed, and the parent stays what it was."""
     try:
         return None if handle is None else Liveness(handle.detach())
     except Exception:

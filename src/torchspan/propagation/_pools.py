@@ -46,7 +46,7 @@ def workers(_boundary: ErrorBoundary, original: Function) -> Function:
 
 
 def _payload(pool: Any, function: Any) -> Function | None:
-    """The function in the current context; None to leave it as it is, what is no function included."""
+    """The function in the current context; None to leave it as it is, what is not a function included."""
     if not callable(function) or _runs_in_threads(pool):
         return None
     return ItemPayload(function, _carrier.pack(context_api.get_current()))

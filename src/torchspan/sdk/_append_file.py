@@ -144,9 +144,9 @@ class AppendFile:
         self._end = size + len(line)
 
     def _append_to_stream(self, descriptor: int, line: bytes) -> None:
-        """Write to a pipe or a device, which takes what it has room for.
+        """Write to a pipe or a device, which takes what fits into its buffer.
 
-        One whose reader stops is waited for once; from then on lines that find no room are lost until one does.
+        One whose reader stops is waited for once; from then on lines that do not fit are lost until one does.
         """
         view = memoryview(b"\n" + line if self._is_torn else line)
         start = last = monotonic()
@@ -176,9 +176,9 @@ class AppendFile:
         return opened.number, os.fstat(opened.number).st_mode
 
     def _lock(self, descriptor: int) -> bool | None:
-        """Take the lock that all writers of this file share. None: another process has it and does not let go.
+        """Take the lock that all writers of this file share. None: another process holds it and does not release it.
 
-        False where there is none to be had (a file system without locks, no other file to go to): O_APPEND keeps whole
+        False where none is available (a file system without locks, no other file to go to): O_APPEND keeps whole
         lines apart in all but the rarest case.
         """
         if fcntl is None:
@@ -202,7 +202,7 @@ class AppendFile:
                 return True
 
     def _elsewhere(self, locked: int) -> tuple[int, bool]:
-        """Go on in another file, which no other process writes; where none can be made, in this one without the lock."""
+        """Continue in another file, which no other process writes; where none can be made, in this one without the lock."""
         before = self._path("")
         self._locked, self._mark = before, _path.new_mark()
         try:

@@ -51,7 +51,7 @@ class FileSpanExporter(SpanExporter):
     What is written to is a regular file of this user's with one name. A link is not followed, and a file of another
     user's is left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
     descriptor such as `/dev/stdout`, which are never waited for. Where another process holds the lock of the file for
-    more than 0.1 s, this process writes to another file beside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
+    more than 0.1 s, this process writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
 
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
     warning each, with the consequence, and every batch that is not written is a FAILURE.

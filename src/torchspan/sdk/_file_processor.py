@@ -60,9 +60,9 @@ class RunFileProcessor(SpanProcessor):
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
       `torchspan.progress`, number 0, of no length.
 
-    It goes beside other processors, on any number of providers, and may be added while spans are open. It raises
+    It goes alongside other processors, on any number of providers, and may be added while spans are open. It raises
     nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
-    `errors` and `lost` say what became of it. What is written to, with which permissions, and what happens where it is
+    `errors` and `lost` say what happened to it. What is written to, with which permissions, and what happens where it is
     locked: as with `FileSpanExporter`.
     """
 

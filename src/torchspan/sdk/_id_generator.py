@@ -23,7 +23,7 @@ class TorchspanIdGenerator(IdGenerator):
         return IDS.generate_span_id()
 
     def generate_trace_id(self) -> int:
-        """A random 128-bit number, never 0; for a span of torchspan's that a sampler has kept, one that says so."""
+        """A random 128-bit number, never 0; for a span of torchspan's that a sampler has kept, one that marks it as kept."""
         return IDS.generate_trace_id()
 
     def is_trace_id_random(self) -> bool:

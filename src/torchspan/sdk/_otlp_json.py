@@ -62,7 +62,7 @@ class Encoder:
 
     def __init__(self, resource: Mapping[str, Any]) -> None:
         self._resource = resource
-        # The objects are kept beside their texts, so that no other object gets the same identity meanwhile.
+        # The objects are kept alongside their texts, so that no other object gets the same identity meanwhile.
         self._known: dict[int, tuple[object, tuple[str, str]]] = {}
         self._keys: dict[str, str] = {}
 
@@ -127,7 +127,7 @@ def _grouped(spans: Iterable[ReadableSpan]) -> _Groups:
     """The spans as text by resource and scope, equal ones together."""
     groups: _Groups = {}
     # Hashing a resource takes longer than writing a span, and nearly all spans share one: look up its identity first.
-    # The objects are kept beside their lists, so that no other object gets the same identity meanwhile.
+    # The objects are kept alongside their lists, so that no other object gets the same identity meanwhile.
     seen: dict[tuple[int, int], tuple[list[str], Resource, InstrumentationScope | None]] = {}
     keys: dict[str, str] = {}
     for span in spans:

@@ -5,7 +5,7 @@ These tables are the contract. `docs/reference/semantic-conventions.md` is gener
 compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a row is
 used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
 
-A module for each library holds the keys that start with the library's name; `torchspan.` is about the observation
+A module for each library holds the keys that start with the library's name; `torchspan.` concerns the observation
 itself. Keys without one of these prefixes are those of the OpenTelemetry conventions. All rows are here as well.
 """
 # ruff: noqa: F403 - a row that is added to a module is here without being listed a second time

@@ -76,7 +76,7 @@ def span_name(name: str) -> str:
 
 
 def identifier(name: Any) -> str:
-    """The name of something that the program made, as it may leave the process; `?` for what is no identifier.
+    """The name of something that the program made, as it may leave the process; `?` for what is not an identifier.
 
     name: what stands in its place, of any type. None of its methods is called.
     """
@@ -104,11 +104,11 @@ def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> list[str] 
     if entries is None:
         return None
     texts = [_exact(each) for each in entries]
-    told = [UNKNOWN if each is None else reduce(each) for each in texts]
-    if len(told) > 1 and sum(map(size, told)) > VALUE_LIMIT:
-        room = VALUE_LIMIT // len(told)  # each shortened, none dropped
-        return [each if size(each) <= room else kind.shortened(each, room) for each in told]
-    return told
+    redacted = [UNKNOWN if each is None else reduce(each) for each in texts]
+    if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
+        room = VALUE_LIMIT // len(redacted)  # each shortened, none dropped
+        return [each if size(each) <= room else kind.shortened(each, room) for each in redacted]
+    return redacted
 
 
 def _numbers(number: Reduce, value: Any) -> list[Any] | None:
@@ -116,8 +116,8 @@ def _numbers(number: Reduce, value: Any) -> list[Any] | None:
     entries = _entries(value)
     if entries is None:
         return None
-    told = [number(each) for each in entries]
-    return None if None in told else told
+    redacted = [number(each) for each in entries]
+    return None if None in redacted else redacted
 
 
 def _entries(value: Any) -> list[Any] | None:

@@ -34,7 +34,7 @@ _SCALAR_TYPES = frozenset(
 """Data types by their names in C++ (c10/core/ScalarType.h)."""
 _NUMBERS = r"-?\d{1,19}"
 _TENSOR = re.compile(
-    r"tensor '(?P<source>.*)' (?P<told>"
+    r"tensor '(?P<source>.*)' (?P<rest>"
     rf"(?:size|stride) mismatch at index \d{{1,3}}\. expected {_NUMBERS}, actual {_NUMBERS}"
     rf"|rank mismatch\. expected {_NUMBERS}, actual {_NUMBERS}"
     r"|requires_grad mismatch\. expected requires_grad=[01]"
@@ -72,7 +72,7 @@ _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 
 
 def _expression(text: str) -> str:
-    """The names and operators of an expression; each literal is `?`, but for numbers that a size is compared with.
+    """The names and operators of an expression; each literal is `?`, except for numbers that a size is compared with.
 
     Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local one becomes `x`, as in its own
     messages.
@@ -82,20 +82,20 @@ def _expression(text: str) -> str:
 
 def _clause(text: str) -> str:
     about_sizes = _SIZES.search(text) is not None
-    told: list[str] = []
+    redacted: list[str] = []
     for token in _TOKEN.finditer(text):
         match token.lastgroup:
             case "local":
-                told.append(token["local"])
+                redacted.append(token["local"])
             case "word":
-                told.append(UNKNOWN if token[0] in _LITERALS else token[0])
+                redacted.append(UNKNOWN if token[0] in _LITERALS else token[0])
             case "global" | "size" | "mark":
-                told.append(token[0])
-            case "number" if about_sizes and told[-1:] != ["["] and re.fullmatch(_NUMBERS, token[0]):
-                told.append(token[0])
+                redacted.append(token[0])
+            case "number" if about_sizes and redacted[-1:] != ["["] and re.fullmatch(_NUMBERS, token[0]):
+                redacted.append(token[0])
             case _:
-                told.append(UNKNOWN)
-    return "".join(told)
+                redacted.append(UNKNOWN)
+    return "".join(redacted)
 
 
 def _other(line: str) -> str:
@@ -111,17 +111,17 @@ def _other(line: str) -> str:
 
 def _condition(text: str, limit: int) -> str:
     """An expression; any other text, as which no guard is known, is reduced like a message."""
-    told = _expression(text)
-    if not _is_expression(told):
+    redacted = _expression(text)
+    if not _is_expression(redacted):
         words = template(text)
-        told = _expression(words)
-        told = told if _is_expression(told) else words
-    return told if len(told) <= limit else UNKNOWN
+        redacted = _expression(words)
+        redacted = redacted if _is_expression(redacted) else words
+    return redacted if len(redacted) <= limit else UNKNOWN
 
 
-def _is_expression(told: str) -> bool:
+def _is_expression(redacted: str) -> bool:
     try:
-        ast.parse(told.replace(UNKNOWN, " _ ").strip(), mode="eval")
+        ast.parse(redacted.replace(UNKNOWN, " _ ").strip(), mode="eval")
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
     return True
@@ -133,13 +133,13 @@ def _reduced(text: str) -> str:
     if found is None:
         return _other(line)
     source = _condition(found["source"], _LIMIT // 2)
-    told = found["told"]
+    redacted = found["rest"]
     for each in ("expected", "actual"):
         if found[each] is not None and found[each] not in _SCALAR_TYPES:
-            told = told.replace(found[each], UNKNOWN)
+            redacted = redacted.replace(found[each], UNKNOWN)
     if found["keys"] is not None:
-        told = "dispatch key set mismatch. expected ?"
-    return f"tensor '{source}' {told}"
+        redacted = "dispatch key set mismatch. expected ?"
+    return f"tensor '{source}' {redacted}"
 
 
 class Guard(Kind):

@@ -15,7 +15,7 @@ _OPERATOR = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*){0,8}", re.ASCII)
 _NODES = frozenset({"placeholder", "get_attr", "call_function", "call_module", "call_method", "output"})
 """Kinds of nodes of torch.fx."""
 _FUNCTIONS = frozenset({"_operator", "operator", "math", "builtins", "torch", "torch_tensorrt"})
-"""Packages whose functions stand in graphs beside operators."""
+"""Packages whose functions stand in graphs alongside operators."""
 _KNOWN_LIMIT = 4096
 _known: set[str] = set()
 

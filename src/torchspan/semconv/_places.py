@@ -14,9 +14,9 @@ class Place(Kind):
     title = "place"
     leaves = (
         "The path of a source file from the folder on Python's import path that it lies in (`models/net.py`), or its "
-        "name alone where it lies in none; `<string>` and the like for code that is in no file. A folder or file whose "
+        "name alone where it lies in none; `<string>` and similar for code that is in no file. A folder or file whose "
         "name has other characters than ASCII letters, digits, `_`, `.`, `+` and `-` is "
-        f"`{UNKNOWN}`, and so is what is no file."
+        f"`{UNKNOWN}`, and so is what is not a file."
     )
     leaves_with_text = "The absolute path of the file, which may have the name of a user in it."
 

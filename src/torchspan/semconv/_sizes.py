@@ -67,7 +67,7 @@ class DataType(Enumeration):
     def __init__(self) -> None:
         super().__init__(*DATA_TYPES, *sorted(_NOT_TENSORS))
         self.leaves = (
-            "The name of a data type (`float32`), or of the type of an argument that is no tensor (`int`); anything "
+            "The name of a data type (`float32`), or of the type of an argument that is not a tensor (`int`); anything "
             f"else is `{OTHER_VALUE}`."
         )
 

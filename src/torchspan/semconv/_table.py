@@ -19,7 +19,7 @@ AttributeType = Literal["string", "int", "double", "boolean", "string[]", "int[]
 class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
-    on: the phases. Empty means any span of torchspan, or a user's span (then `brief` says so).
+    on: the phases. Empty means any span of torchspan, or a user's span (then `brief` names it).
     events: the span events that carry the key; where `on` names phases, their spans carry it as well.
     kind: what its strings may be; a row of strings has one, and no other row has.
     at_start: a sampler sees the value where it is known when the span starts.

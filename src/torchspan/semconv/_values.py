@@ -117,7 +117,7 @@ def is_name(text: str) -> bool:
 
 
 class Identifier(Kind):
-    """The name of a class, a function, an engine and the like, which the program may have chosen."""
+    """The name of a class, a function, an engine and similar, which the program may have chosen."""
 
     title = "identifier"
     leaves = (
@@ -242,11 +242,11 @@ class Phrase(Kind):
 @lru_cache(maxsize=256)
 def _phrase(text: str) -> str:
     """The template; a word of a message may stand at the beginning with a capital letter."""
-    told, first = template(text), text[:1]
-    if told[:1] == first or not first.isupper():
-        return told
+    redacted, first = template(text), text[:1]
+    if redacted[:1] == first or not first.isupper():
+        return redacted
     lowered = template(first.lower() + text[1:])
-    return first + lowered[1:] if lowered[:1] == first.lower() else told
+    return first + lowered[1:] if lowered[:1] == first.lower() else redacted
 
 
 class SpanName(Kind):

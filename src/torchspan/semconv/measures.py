@@ -2,7 +2,7 @@
 """What a metric measures, and what a row of the table of metrics is.
 
 A measure says which events a metric is taken from and what is read there. The metric writer knows the kinds of
-measures; which phases and attributes they are about is said by the rows alone.
+measures; which phases and attributes they concern is said by the rows alone.
 """
 
 from __future__ import annotations

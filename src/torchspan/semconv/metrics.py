@@ -18,7 +18,7 @@ from torchspan.semconv.measures import (
     Size,
     Total,
 )
-from torchspan.semconv.tensorrt import ENGINE_SIZE
+from torchspan.semconv.tensorrt import ENGINE_ID, ENGINE_SIZE
 
 LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 """5 ms to 1 h: durations of compilations and their parts."""
@@ -251,6 +251,7 @@ METRIC_PROFILE_CALLS = Metric(
     "whether the call has the sizes that its engine was optimized for, others that it was built for, or none of "
     "these.",
     torchspan.CALL_MODULE,
+    ENGINE_ID,
     input_limits.PROFILE_FIT,
     measure=Total(),
 )
@@ -261,6 +262,7 @@ METRIC_PROFILE_DISTANCE = Metric(
     "as a share of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so "
     "far.",
     torchspan.CALL_MODULE,
+    ENGINE_ID,
     measure=Level(),
 )
 METRIC_SPAN_EMITTED = Metric(

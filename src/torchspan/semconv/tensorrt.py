@@ -60,7 +60,8 @@ ENGINE_ID = Attribute(
     "equal bytes, in any process and at any time, except for changes that fall between the blocks (a refit of few "
     "weights may). Different ids mean different bytes, which may still compute the same. On a run, the id is that of "
     "the bytes that the engine had when it was set up or last refitted through Torch-TensorRT, and it is absent while "
-    "they are unknown.",
+    "they are unknown. On metrics of the calls of a compiled module, it is the id of the module's engine when torchspan "
+    "began to follow the module, and it is absent where the module has several engines.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -94,7 +95,7 @@ PARSER_ERROR = Attribute(
 PARSER_FAILED_OPERATORS = Attribute(
     "tensorrt.parser.failed_operators",
     "string[]",
-    "ONNX operators that the parser's errors are about (at most 20).",
+    "ONNX operators that the parser's errors concern (at most 20).",
     phase.PARSE,
     kind=OnnxOperator(),
 )

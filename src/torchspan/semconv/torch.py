@@ -242,7 +242,7 @@ COMPILE_STANCE = Attribute(
 
 
 class GuardClass:
-    """What a guard is about that failed: values of `torch.compile.recompile.class`."""
+    """What a guard concerns that failed: values of `torch.compile.recompile.class`."""
 
     SIZE, STRIDE, RANK, DTYPE, DEVICE, REQUIRES_GRAD = "size", "stride", "rank", "dtype", "device", "requires_grad"
     SHAPE = "shape"
@@ -267,7 +267,7 @@ RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",
-    "Of a frame that is to be compiled again: what the guard is about that failed.",
+    "Of a frame that is to be compiled again: what the guard concerns that failed.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
@@ -343,7 +343,7 @@ STRICT = Attribute(
 EXPORT_DRAFT = Attribute(
     "torch.export.draft",
     "boolean",
-    "Whether it is a draft (`torch.export.draft_export`), which goes on where an export fails; absent for others.",
+    "Whether it is a draft (`torch.export.draft_export`), which continues where an export fails; absent for others.",
     phase.EXPORT,
     at_start=True,
 )
@@ -412,7 +412,7 @@ EXPORT_FAILED_REASON = Attribute(
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
     "string",
-    "The operator that an export failed for, where the exception says so: one without a kernel for fake tensors, or "
+    "The operator that an export failed for, where the exception names it: one without a kernel for fake tensors, or "
     "one whose result depends on data, which the model then uses in a condition.",
     phase.EXPORT,
     kind=Operator(),

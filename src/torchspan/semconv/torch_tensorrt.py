@@ -102,7 +102,7 @@ class CacheReason:
     LARGER_THAN_CACHE = "larger_than_cache"
     """Refused: the entry is larger than the cache may become."""
     CACHE_FULL = "cache_full"
-    """Refused: even after removing entries there was too little room."""
+    """Refused: the entry did not fit, even after others were removed."""
     WRITE_FAILED = "write_failed"
     """Refused: the file could not be written; the library continues without it."""
     INSERT_RAISED = "insert_raised"
@@ -171,7 +171,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("dryrun", "boolean", "Plan only, build nothing."),
     ("lazy_engine_init", "boolean", "Set engines up after all were built."),
     ("cache_built_engines", "boolean", "Put new engines into the engine cache."),
-    ("reuse_cached_engines", "boolean", "Look into the engine cache first."),
+    ("reuse_cached_engines", "boolean", "Look the engine up in the cache first."),
     ("immutable_weights", "boolean", "Engines cannot be refitted."),
     ("strip_engine_weights", "boolean", "Engines without weights."),
     ("refit_identical_engine_weights", "boolean", "Engines refittable with identical weights only."),
@@ -180,7 +180,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("version_compatible", "boolean", "Engines run on later TensorRT versions too."),
     ("offload_module_to_cpu", "boolean", "The model leaves the GPU while engines are built."),
     ("truncate_double", "boolean", "64-bit floats become 32-bit."),
-    ("disable_tf32", "boolean", "TF32 is switched off."),
+    ("disable_tf32", "boolean", "TF32 is disabled."),
     ("use_fp32_acc", "boolean", "FP32 accumulation for FP16 matrix products."),
     ("enable_autocast", "boolean", "Rule-based low precision."),
     ("decompose_attention", "boolean", "Attention is decomposed."),
@@ -403,7 +403,7 @@ UNSUPPORTED_NAMES = Attribute(
     "torch_tensorrt.unsupported.operators.names",
     "string[]",
     "Operators for which a compilation with `require_full_compilation` failed, most frequent first (at most 20). "
-    "Nothing runs, so these are no fallback.",
+    "Nothing runs, so these are not fallback.",
     *_SPLIT,
     kind=Operator(),
 )
@@ -587,7 +587,7 @@ CACHE_NEIGHBOURS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
     "int",
     "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their "
-    "names say so; none is read.",
+    "names report it; none is read.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_SETTINGS = Attribute(
@@ -601,7 +601,7 @@ CACHE_NEIGHBOUR_SETTINGS = Attribute(
 CACHE_NEIGHBOUR_STORED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.stored_values",
     "string[]",
-    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is no number, "
+    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is not a number, "
     "boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
@@ -654,7 +654,7 @@ CACHE_INSERTED = Attribute(
 CACHE_EVICTED = Attribute(
     "torch_tensorrt.engine_cache.evicted.count",
     "int",
-    "Entries that were removed to make room for the new one.",
+    "Entries of the engine cache that were removed to store a new one.",
     phase.CACHE_INSERT,
 )
 CACHE_EVICTED_SIZE = Attribute(

@@ -97,7 +97,7 @@ OBSERVER_COUNT = Attribute(
     event=OBSERVER_EVENT,
 )
 OBSERVERS_OMITTED = Attribute(
-    "torchspan.observer.omitted", "int", "How often observers fired in this span without an event that says so."
+    "torchspan.observer.omitted", "int", "How often observers fired in this span without an event of their own."
 )
 
 CALL_EVENT = "torchspan.input"

@@ -52,7 +52,7 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     initialised.
 
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already, and is not imported by this, but,
-    where it is installed, by the import of TensorRT that follows. A second call changes nothing but `engine_dir`.
+    where it is installed, by the import of TensorRT that follows. A second call changes only `engine_dir`.
 
     engine_dir: the folder in which engines are kept with the graphs they were built from, so that they run in other
         processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
@@ -65,7 +65,7 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     for raises NeedsGpuError. For an engine that was not built here `deserialize_cuda_engine` returns None and logs an error,
     as TensorRT does for an engine that it cannot read.
     """
-    _switch.switch_on(engine_dir)
+    _switch.enable(engine_dir)
 
 
 def is_without_gpu() -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CapturedTrace(Searchable):
-    """The spans that ended in a `capture()` block; while it goes on, those that have ended so far.
+    """The spans that ended in a `capture()` block; while it runs, those that have ended so far.
 
     They are the objects that `torchspan.traces.read` makes of a file: `trace.one(name)`, `trace.find(name)`,
     `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`.
@@ -56,7 +56,7 @@ def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -
 
     If torchspan is not instrumented, it is for the length of the block. If it is, it stays so, and the spans go where they
     go, as well as into the captured trace. Spans of the program are captured if they come from the same tracer provider.
-    Blocks may be nested, and may run in several threads; each captures what ends in the process while it goes on.
+    Blocks may be nested, and may run in several threads; each captures what ends in the process while it runs.
 
     Args:
         tracer_provider: Which provider's spans are captured. Default: the one that torchspan is instrumented with, else the

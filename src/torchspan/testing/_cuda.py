@@ -16,7 +16,7 @@ from torchspan.testing._errors import NeedsGpuError
 
 TOTAL_BYTES, FREE_BYTES = 24 << 30, 20 << 30
 
-# Their own CUDA branches would go on to calls that have no stand-in (RNG state, allocator hooks, custom kernels).
+# Their own CUDA branches would continue to calls that have no stand-in (RNG state, allocator hooks, custom kernels).
 _LIBRARIES = frozenset({"functorch", "torch", "torch_tensorrt", "torchgen", "transformers", "triton"})
 
 PROPERTIES = SimpleNamespace(
@@ -107,7 +107,7 @@ def refuses(original: Any, call: str) -> Any:
 
 
 def refuses_class(original: Any, call: str) -> Any:
-    """A subclass whose construction raises NeedsGpuError: annotations and isinstance go on working."""
+    """A subclass whose construction raises NeedsGpuError: annotations and isinstance continue working."""
 
     def new(_cls: type, *_args: Any, **_kwargs: Any) -> Any:
         raise NeedsGpuError(call)

@@ -252,7 +252,7 @@ _DIGEST = hashlib.sha256().digest_size
 
 _lock = threading.Lock()
 """Held while a graph is read: torch.fx traces it and replaces `torch.nn.Module.__call__` meanwhile. Two threads that do so
-at once put back each other's replacements, and one stays for good."""
+at once restore each other's replacements, and one stays for good."""
 
 
 def _renew_lock() -> None:

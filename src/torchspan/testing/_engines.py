@@ -47,7 +47,7 @@ def keep(engine: bytes, reference: Reference) -> None:
 
 
 def find(engine: bytes) -> Reference | None:
-    """The reference of `engine`. None for bytes that are no engine, or one that the stand-in did not build.
+    """The reference of `engine`. None for bytes that are not an engine, or one that the stand-in did not build.
 
     What this process built is stored for others here, and not when it is built: a build is real, and its duration counts.
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 class WithoutGpuError(RuntimeError):
     """Base of everything that `torchspan.testing` raises of its own accord.
 
-    A RuntimeError, because that is what PyTorch raises when a CUDA call finds no GPU: programs that catch it go on.
+    A RuntimeError, because that is what PyTorch raises when a CUDA call finds no GPU: programs that catch it continue.
     """
 
 
@@ -28,7 +28,7 @@ class NeedsGpuError(WithoutGpuError):
             f"stand in for it. {advice or _DEFAULT_ADVICE}"
         )
 
-    def __reduce__(self) -> tuple[object, ...]:  # the message is no argument: exceptions cross process borders
+    def __reduce__(self) -> tuple[object, ...]:  # the message is not an argument: exceptions cross process borders
         return (_rebuilt, (self.call, str(self)))
 
 

@@ -35,7 +35,7 @@ def hidden_during_import() -> Iterator[None]:
     isfile, find_spec = os.path.isfile, importlib.util.find_spec
 
     @functools.wraps(isfile)
-    def isfile_but_for_the_runtime(path: Any) -> bool:
+    def isfile_except_for_the_runtime(path: Any) -> bool:
         return "libtorchtrt" not in str(path) and isfile(path)
 
     @functools.wraps(find_spec)
@@ -47,12 +47,12 @@ def hidden_during_import() -> Iterator[None]:
                 return None
             raise
 
-    os.path.isfile = isfile_but_for_the_runtime
+    os.path.isfile = isfile_except_for_the_runtime
     importlib.util.find_spec = find_spec_or_none
     try:
         yield
     finally:
-        if os.path.isfile is isfile_but_for_the_runtime:
+        if os.path.isfile is isfile_except_for_the_runtime:
             os.path.isfile = isfile
         if importlib.util.find_spec is find_spec_or_none:
             importlib.util.find_spec = find_spec

@@ -232,7 +232,7 @@ TORCH: tuple[Replacement, ...] = (
 
 _RUNTIME = "torch_tensorrt.dynamo.runtime"
 
-# Applied when the body of TensorRT's package, `tensorrt` or `tensorrt_rtx`, has run, before anybody's post-import hook.
+# Applied when the body of TensorRT's package, `tensorrt` or `tensorrt_rtx`, has run, before any post-import hook.
 TENSORRT: tuple[Replacement, ...] = (
     Replacement(
         "tensorrt",
@@ -255,7 +255,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "tensorrt",
         ("Refitter",),
         "answers",
-        "the engine goes on with the new weights, and its bytes change",
+        "the engine continues with the new weights, and its bytes change",
         "the real one takes only a real engine",
         "_tensorrt:stand_in_class",
     ),
@@ -285,7 +285,7 @@ TENSORRT: tuple[Replacement, ...] = (
     ),
 )
 
-# Applied when the body of torch_tensorrt has run, before anybody's post-import hook.
+# Applied when the body of torch_tensorrt has run, before any post-import hook.
 TORCH_TENSORRT: tuple[Replacement, ...] = (
     Replacement(
         "torch_tensorrt.dynamo.conversion._TRTInterpreter",
@@ -353,7 +353,7 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
     ),
 )
 
-# Put back right after the body of torch_tensorrt has run, unless said otherwise.
+# Restore right after the body of torch_tensorrt has run, unless said otherwise.
 DURING_IMPORT: tuple[str, ...] = (
     "os.path.isfile: no file whose path holds 'libtorchtrt', so that torch_tensorrt takes its Python runtime (since 2.13)",
     "torch._C._CudaDeviceProperties: an empty class where a CPU build of torch has none; this one stays",
@@ -380,5 +380,5 @@ LIMITS: tuple[str, ...] = (
         "and custom CUDA or Triton kernels raise NeedsGpuError or the library's own error."
     ),
     "An engine's graph and weights are kept as long as the process lives.",
-    "torch_tensorrt up to 2.12 cannot save a compiled module here: its runtime module is no operator, and export runs it.",
+    "torch_tensorrt up to 2.12 cannot save a compiled module here: its runtime module is not an operator, and export runs it.",
 )

@@ -26,7 +26,7 @@ _refit = threading.local()
 
 
 _real: dict[str, Any] = {}
-"""TensorRT's own classes by the names under which the package has ours."""
+"""TensorRT's own classes by the names under which the package has the stand-ins."""
 
 
 def tensorrt() -> Any:
@@ -326,9 +326,9 @@ def refitting_to(graph: torch.fx.GraphModule) -> Iterator[None]:
 
 
 class Refitter(StandIn):
-    """Stands in for `tensorrt.Refitter`: the engine goes on with the graph that torch_tensorrt is refitting to.
+    """Stands in for `tensorrt.Refitter`: the engine continues with the graph that torch_tensorrt is refitting to.
 
-    The engine's bytes change with the weights, so that they can be told apart and found again.
+    The engine's bytes change with the weights, so that they can be distinguished and found again.
     """
 
     interface = "Refitter"

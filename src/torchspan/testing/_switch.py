@@ -30,7 +30,7 @@ applied: dict[str, Any] = {}
 """Dotted name -> what it was replaced with, for every name replaced so far."""
 
 
-def switch_on(engine_dir: str | os.PathLike[str] | None) -> None:
+def enable(engine_dir: str | os.PathLike[str] | None) -> None:
     global _is_on, _engine_dir
     with _lock:
         if not _is_on:
@@ -55,7 +55,7 @@ def is_on() -> bool:
 
 
 def _check_in_time() -> None:
-    mend = (
+    remedy = (
         "Call torchspan.testing.without_gpu() first thing in the program (or in conftest.py), or set TORCHSPAN_WITHOUT_GPU=1 "
         "and start it with `opentelemetry-instrument` or `torchspan run`."
     )
@@ -63,12 +63,12 @@ def _check_in_time() -> None:
         where = getattr(sys.modules["torch_tensorrt"], "__file__", None) or "this process"
         raise TooLateError(
             "torchspan.testing.without_gpu() was called after torch_tensorrt had been imported "
-            f"(from {where}): the GPU was asked for during that import. {mend}"
+            f"(from {where}): the GPU was asked for during that import. {remedy}"
         )
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         raise TooLateError(
-            f"torchspan.testing.without_gpu() was called after CUDA had been initialised: tensors may be on a GPU. {mend}"
+            f"torchspan.testing.without_gpu() was called after CUDA had been initialised: tensors may be on a GPU. {remedy}"
         )
 
 

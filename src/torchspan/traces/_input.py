@@ -149,7 +149,7 @@ class _Lines:
         """The document that begins with this line and ends on a later one, and the line after it.
 
         A line that begins a request is not part of it: a writer was stopped in the middle of a line, and another one
-        went on. In a list of requests it is one of them.
+        continued. In a list of requests it is one of them.
         """
         lines, depth, length = [first], _depth(first), len(first)
         is_list = first.lstrip().startswith(b"[")

@@ -34,7 +34,7 @@ class Run:
 
 
 def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
-    """The traces in order, with one Run in the place of all that belong to it.
+    """The traces in order, with one Run in place of all that belong to it.
 
     A trace belongs to a run if a span `torchspan.run` with its run id is there. Nothing in the traces is changed.
     """

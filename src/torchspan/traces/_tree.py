@@ -86,7 +86,7 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
 def trees(spans: Iterable[Span]) -> list[Trace]:
     """One tree or several for each trace id, by start.
 
-    Spans of progress are in none of them; work that they tell of and whose own span is not there is (`settled`).
+    Spans of progress are in none of them; work that they report and whose own span is missing is (`settled`).
     A span whose parent is not among the spans is a root. Spans that are each other's parents (different spans with
     the same ids) are shown from the earliest on.
     """

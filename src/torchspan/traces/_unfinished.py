@@ -41,7 +41,7 @@ def settled(spans: Iterable[Span]) -> list[Span]:
     named = _named(every, arrived)
     last_writes = _last_writes(every) if named else {}
     result += [_open(key, each, progress.get(key, []), last_writes) for key, each in named.items()]
-    result += [_last_seen(told) for key, told in progress.items() if key not in arrived and key not in named]
+    result += [_last_seen(reports) for key, reports in progress.items() if key not in arrived and key not in named]
     return result
 
 
@@ -90,16 +90,16 @@ def _ancestors(span: Span) -> Iterator[tuple[str, str, int, str]]:
 
 
 def _process(span: Span) -> tuple[Any, Any] | None:
-    """Which process of which run wrote the span into its file; None where nothing says so."""
+    """Which process of which run wrote the span into its file; None where nothing records it."""
     run, pid = (span.resource.get(key) for key in (semconv.RUN_ID, semconv.PROCESS_PID))
     return (run, pid) if isinstance(run, str) and isinstance(pid, int) else None
 
 
 def _last_writes(spans: Iterable[Span]) -> dict[tuple[Any, Any], int]:
-    """Until when each process is known to have gone on, in nanoseconds: what was open then had not ended.
+    """Until when each process is known to have continued, in nanoseconds: what was open then had not ended.
 
     That is the end of its last span, since each was written as soon as it ended. The process that `torchspan run`
-    itself started goes on until the end of the run.
+    itself started lasts until the end of the run.
     """
     result: dict[tuple[Any, Any], int] = {}
     for span in spans:
@@ -115,17 +115,17 @@ def _is_run(span: Span) -> bool:
     return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
 
-def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:
+def _open(key: _Key, named: _Named, reports: list[Span], last_writes: dict[tuple[Any, Any], int]) -> UnfinishedSpan:
     """The span that was open when its process wrote for the last time: had it ended, it would be there."""
     process = _process(named.by)
     last_ns = max(named.by.end_ns, last_writes.get(process, 0) if process is not None else 0)
     attributes: Attributes = {}
-    heartbeats = _heartbeats(told)
-    for span in told:
+    heartbeats = _heartbeats(reports)
+    for span in reports:
         # A heartbeat has the facts of what was running, the record at the start those of the work.
         facts = _FACTS if span in heartbeats else (*_FACTS, semconv.ENGINE_NAME)
         attributes |= {str(fact): span.attributes[fact] for fact in facts if fact in span.attributes}
-    is_own = bool(told) or named.name.partition(" ")[0] in _PHASES
+    is_own = bool(reports) or named.name.partition(" ")[0] in _PHASES
     return UnfinishedSpan(
         trace_id=key[0],
         span_id=key[1],
@@ -140,8 +140,8 @@ def _open(key: _Key, named: _Named, told: list[Span], last_writes: dict[tuple[An
     )
 
 
-def _last_seen(told: list[Span]) -> UnfinishedSpan:
-    last = max(told, key=lambda span: span.end_ns)
+def _last_seen(reports: list[Span]) -> UnfinishedSpan:
+    last = max(reports, key=lambda span: span.end_ns)
     attributes: Attributes = {str(key): last.attributes[key] for key in _FACTS if key in last.attributes}
     attributes[str(semconv.INCOMPLETE)] = True
     return UnfinishedSpan(
@@ -154,13 +154,13 @@ def _last_seen(told: list[Span]) -> UnfinishedSpan:
         attributes=attributes,
         scope=last.scope,
         resource=last.resource,
-        running=_running(_heartbeats(told)),
+        running=_running(_heartbeats(reports)),
     )
 
 
-def _heartbeats(told: list[Span]) -> list[Span]:
-    """Without the record of the start, which saw nothing but that."""
-    return [span for span in told if span.attributes.get(semconv.PROGRESS_NUMBER) != 0]
+def _heartbeats(reports: list[Span]) -> list[Span]:
+    """Without the record of the start, which saw only that."""
+    return [span for span in reports if span.attributes.get(semconv.PROGRESS_NUMBER) != 0]
 
 
 def _running(heartbeats: list[Span]) -> Running | None:

@@ -14,7 +14,7 @@ from typing import Any
 from torchspan._base.reading import traceback_of
 
 LIBRARIES = frozenset(("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"))
-"""Whose messages are templates with values in them. Other messages may be nothing but a value."""
+"""Whose messages are templates with values in them. Other messages may consist of a value alone."""
 
 _OWN = """
     aten prim prims inductor_prims rngprims debugprims quantized _quantized quantization quantized_decomposed sparse

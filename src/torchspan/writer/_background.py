@@ -16,7 +16,7 @@ class Wake(Protocol):
     """What the thread sleeps on: `queue.SimpleQueue`, whose `put` waits for nothing and may be called anywhere."""
 
     def put(self, item: bool, /) -> None:
-        """Wake the thread: True to go on, False to end."""
+        """Wake the thread: True to continue, False to end."""
 
     def get(self, *, timeout: float | None) -> bool:
         """Wait for that. Raises queue.Empty when `timeout` seconds have passed."""

@@ -31,7 +31,7 @@ def limited_by(context: SpanContext) -> Hashable:
 class Budget:
     """Counts spans by trace, in this process.
 
-    What is a detail stops early, so that it leaves room for what matters: a phase has spans while fewer than its share
+    What is a detail stops early, so that spans are left for what matters: a phase has spans while fewer than its share
     (`Phase.room`) of the trace's are used.
     """
 
@@ -40,10 +40,10 @@ class Budget:
         self._used: OrderedDict[Hashable, int] = OrderedDict()
         self._lock = renewed(self, "_lock", threading.Lock)
         self.refused = 0
-        """Spans for which there was no room."""
+        """Spans over the limit."""
 
     def take(self, trace: Hashable, room: float) -> bool:
-        """Whether the trace has room for one more span, of a phase that may use this share of it; then it is counted."""
+        """Whether the trace may have one more span, of a phase that may use this share of it; then it is counted."""
         with self._lock:
             used = self._used.get(trace, 0)
             if used >= int(self._spans * room):

@@ -21,7 +21,7 @@ def _start(event: Event) -> None:
 
 
 def _is_recompilation(event: Event) -> bool:
-    """Whether Dynamo says so: `0/2` is the second recompilation of its frame 0, `0/2_1` the next attempt at it."""
+    """Whether Dynamo marks it as one: `0/2` is the second recompilation of its frame 0, `0/2_1` the next attempt at it."""
     compile_id = event.attributes.get(semconv.COMPILE_ID, "")
     number = compile_id.rpartition("/")[2].partition("_")[0]
     return number.isdecimal() and int(number) > 0

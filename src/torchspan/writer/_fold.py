@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of an event for which its trace had no room for a span."""
+"""What happens to an event for which its trace had reached its limit of spans."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Folding:
             self._count_on_the_users_span()
 
     def _fold_into(self, outer: Event, event: Event, raised: Occurrence | None) -> None:
-        """Its own time is a step; steps in it are steps beside that one, so that all add up to no more than the span."""
+        """Its own time is a step; steps in it are steps alongside that one, so that all add up to no more than the span."""
         outer.steps.merge(event.steps)
         outer.steps.add(event.name, max(_seconds(event) - event.steps.seconds(), 0.0))
         outer.additions[semconv.FOLDED] = (

@@ -31,11 +31,11 @@ def rules_of(tracer: Tracer) -> Callable[[], SamplingRules] | None:
 def start(tracer: Tracer, event: Event, context: Context, around: SpanContext, arguments: dict[str, Any]) -> Span:
     """Start the span of `event` in `context`, with a tracer that has torchspan's sampler.
 
-    around: the span around it. arguments: those of `Tracer.start_span` but for the context.
+    around: the span around it. arguments: those of `Tracer.start_span` except for the context.
 
     What is kept whatever surrounds it is a root below a span that is not sampled: in the same trace, since that span will
     not arrive. What would follow that span is left to the sampler, as is what begins a trace by its own choice. Where a run
-    was picked with a known probability, its trace id is one that is kept with this probability, and it says so.
+    was picked with a known probability, its trace id is one that is kept with this probability, and it records this.
     """
     follows = around.is_valid and around.trace_flags.sampled
     if not (event.phase.keep or event.pick is not None or follows):

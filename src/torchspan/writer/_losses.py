@@ -16,7 +16,7 @@ from torchspan._base.forks import renewed
 from torchspan.writer import _otel_private
 from torchspan.writer._otel_private import Exporting
 
-_UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program goes on, and the counts are too low.")
+_UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program continues, and the counts are too low.")
 
 
 class Losses:
@@ -24,7 +24,7 @@ class Losses:
 
     The SDK reports neither: a batch processor whose queue is full drops the oldest span in it, which may be another tracer's
     than the newest, and it ignores what an exporter answers. So the method that a batch processor calls for each span that it
-    drops, and the method `export` of each exporter, are replaced on these objects, until `close`. Both go on as before.
+    drops, and the method `export` of each exporter, are replaced on these objects, until `close`. Both continue as before.
     """
 
     def __init__(self) -> None:
@@ -111,15 +111,15 @@ def _counting_failures(count: Callable[[Any], None]) -> Callable[[Any], Any]:
 
 def _replace(thing: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
     """Give one object another method, until the returned function is called. Nothing happens where it takes no attribute."""
-    ours = wrap(getattr(thing, name))
+    replacement = wrap(getattr(thing, name))
     held = vars(thing) if hasattr(thing, "__dict__") else None
     if held is None:
         return lambda: None
     before = held.get(name)
-    held[name] = ours
+    held[name] = replacement
 
     def undo() -> None:
-        if held.get(name) is not ours:  # others have replaced it since
+        if held.get(name) is not replacement:  # others have replaced it since
             return
         if before is None:
             del held[name]

@@ -16,7 +16,7 @@ from torchspan.engine import Attributes
 from torchspan.writer._otel_private import is_suppressed
 
 NOTES_LIMIT = 20
-"""Events of one name of torchspan's on one span of the user: a frequent one leaves room for the others."""
+"""Events of one name of torchspan's on one span of the user: a frequent one does not displace the others."""
 
 
 class CurrentSpanNotes:

@@ -41,7 +41,7 @@ STEPS_LIMIT = 20
 
 @dataclass(slots=True)
 class _Open:
-    """The span of an event that is open; None where its trace had no room for one."""
+    """The span of an event that is open; None where its trace was at its limit."""
 
     span: Span | None
     token: Token[Context] | None
@@ -49,7 +49,7 @@ class _Open:
 
 
 class SpanWriter:
-    """A callback of the pipeline: every event is a span, as long as its trace has room.
+    """A callback of the pipeline: every event is a span, up to its trace's limit.
 
     The parent is the current
     OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
@@ -114,7 +114,7 @@ class SpanWriter:
 
     @property
     def dropped(self) -> int:
-        """Spans that were not started, because their trace had no room for them."""
+        """Spans that were not started, because their trace was at its limit."""
         return self._budget.refused
 
     # --- start ------------------------------------------------------------------------------------------------

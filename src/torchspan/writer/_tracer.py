@@ -92,7 +92,7 @@ class TracerSource:
             route = self._made(provider)
             tracer: Any = route.tracer
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":
-                tracer.id_generator = IDS  # anybody else's has its reasons (ids that a backend prescribes)
+                tracer.id_generator = IDS  # a generator of the user's has its reasons (ids that a backend prescribes)
             self._route, self._provider = route, provider
             if self._holds is not None and not isinstance(provider, ProxyTracerProvider):
                 rules = rules_of(tracer)

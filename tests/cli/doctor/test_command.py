@@ -102,7 +102,7 @@ def test_probe_says_what_is_lost_by_each_hook_point_that_does_not_resolve(new_py
     assert rows["hooks.absent.torch_tensorrt.dynamo._compiler:compile_module"] == {
         "name": "hooks.absent.torch_tensorrt.dynamo._compiler:compile_module",
         "state": "warning",
-        "summary": "compile_module is not there. Lost: what this call adds to torch_tensorrt.compile spans. Why the hook is "
+        "summary": "compile_module is missing. Lost: what this call adds to torch_tensorrt.compile spans. Why the hook is "
         "there: partition and conversion of every route; knows the engines, and returns its argument when it skips.",
         "remedy": "Use a version of Torch-TensorRT that torchspan is tested with, or report this line.",
         "facts": {

@@ -21,7 +21,7 @@ def test_by_default_torch_compile_is_on_and_writes_no_records(rows):
     }
 
 
-def test_torch_compile_that_is_switched_off_is_a_warning(rows):
+def test_torch_compile_that_is_disabled_is_a_warning(rows):
     row = rows(TORCH_COMPILE_DISABLE="1")["compile.enabled"]
 
     assert row.state is State.WARNING

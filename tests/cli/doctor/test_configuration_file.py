@@ -111,7 +111,7 @@ def test_an_option_that_torchspan_does_not_have_fails_with_the_one_that_was_mean
         (
             WHOLE.replace("detail: passes", "enabled: false"),
             "instrumentation.enabled",
-            "`enabled: false` in the configuration file switches torchspan off.",
+            "`enabled: false` in the configuration file disables torchspan.",
         ),
     ],
 )
@@ -122,8 +122,8 @@ def test_a_file_that_switches_tracing_off_is_a_warning(asked, text, name, summar
 REASONS = [
     ("", ".yaml", "Configuration file is empty"),
     ("- s3cret", ".yaml", "Configuration must be a mapping/object, got list"),
-    ("a: [s3cret", ".yaml", "line 1, column 11 is no YAML"),
-    ('{"s3cret"', ".json", "line 1, column 10 is no JSON"),
+    ("a: [s3cret", ".yaml", "line 1, column 11 is not YAML"),
+    ('{"s3cret"', ".json", "line 1, column 10 is not JSON"),
     (
         'file_format: "1.0"\nlog_level: s3cret\n',
         ".yaml",
@@ -151,7 +151,7 @@ def test_a_file_that_cannot_be_used_fails_with_the_reason_and_no_value_of_it(ask
     )
 
 
-def test_a_file_that_is_not_there_fails(rows, tmp_path):
+def test_a_file_that_is_missing_fails(rows, tmp_path):
     row = rows(OTEL_CONFIG_FILE=str(tmp_path / "none.yaml"))["sdk.configuration"]
 
     assert row.state is State.FAILED

@@ -35,7 +35,7 @@ def packages(monkeypatch):
     return versions
 
 
-def test_an_environment_without_conflicts_says_so(instrumentors, packages):
+def test_an_environment_without_conflicts_is_reported_as_such(instrumentors, packages):
     assert rows()["conflicts.none"].state is State.OK
 
 
@@ -99,7 +99,7 @@ def test_a_ratio_of_another_sampler_is_a_warning_with_what_it_drops():
 
 
 @pytest.mark.parametrize("argument", ["1", "1.0", "", "a", "nan", "7"])
-def test_a_ratio_that_drops_nothing_or_is_none_is_no_conflict(argument):
+def test_a_ratio_that_drops_nothing_or_is_none_is_not_a_conflict(argument):
     assert "conflicts.sampler" not in rows(OTEL_TRACES_SAMPLER="traceidratio", OTEL_TRACES_SAMPLER_ARG=argument)
 
 

@@ -12,7 +12,7 @@ def states(result):
     return {row["name"]: row["state"] for row in json.loads(result.stdout)["checks"]}
 
 
-def test_the_environment_holds_nothing_but_the_core_install(core_install):
+def test_the_environment_holds_only_the_core_install(core_install):
     program = """
 import importlib.util
 for name in ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.distro", "rich", "torch", "torch_tensorrt"):
@@ -123,7 +123,7 @@ def test_what_is_asked_for_and_cannot_work_without_an_extra_fails(core_install):
     assert found["sdk.configuration"]["remedy"] == "Install it: pip install 'torchspan[auto]'"
 
 
-def test_with_the_sdk_beside_the_core_install_its_row_is_ok(tmp_path):
+def test_with_the_sdk_alongside_the_core_install_its_row_is_ok(tmp_path):
     environment = Environment(tmp_path / "sdk", *core(), "opentelemetry-sdk")
 
     assert states(environment.run("torchspan", "doctor", "--json"))["sdk.installed"] == "ok"

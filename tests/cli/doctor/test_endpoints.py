@@ -220,7 +220,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("status", ANSWERS)
-def test_an_answer_in_http_is_told_with_its_meaning(status):
+def test_an_answer_in_http_is_reported_with_its_meaning(status):
     with http(status, b"no such key", content_type="text/plain") as endpoint:
         found = row(HTTP, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
@@ -239,13 +239,13 @@ def test_a_path_that_is_missing_is_named_where_the_exporter_adds_none():
     )
 
 
-def test_a_page_for_browsers_is_no_endpoint_although_the_exporter_counts_it_as_delivered():
+def test_a_page_for_browsers_is_not_an_endpoint_although_the_exporter_counts_it_as_delivered():
     with http("200 OK", b"<html>", content_type="text/html; charset=utf-8") as endpoint:
         found = row(HTTP, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
     assert found.state is State.FAILED
     assert said(found) == (
-        "HTTP 200 OK with text/html: that is no answer of an OTLP endpoint, and the exporter counts it as delivered."
+        "HTTP 200 OK with text/html: that is not an answer of an OTLP endpoint, and the exporter counts it as delivered."
     )
 
 
@@ -271,7 +271,7 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("code", STATUSES)
-def test_a_status_of_grpc_is_told_with_its_meaning(code):
+def test_a_status_of_grpc_is_reported_with_its_meaning(code):
     with GrpcEndpoint(code, "as it says") as endpoint:
         found = row(GRPC, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
@@ -306,7 +306,7 @@ GARBAGE = [hostile.CLOSE, b"\x00\xffgarbage\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"
 
 @PROTOCOLS
 @pytest.mark.parametrize("answer", GARBAGE, ids=["nothing", "bytes", "ssh", "half a status"])
-def test_what_is_no_endpoint_at_all_fails_with_a_remedy(answer, protocol):
+def test_what_is_not_an_endpoint_at_all_fails_with_a_remedy(answer, protocol):
     with Endpoint(answer) as endpoint:
         found = row(protocol, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
@@ -359,7 +359,7 @@ def test_the_variable_of_requests_wins_over_that_of_the_exporter(secure_http, au
         ),
     ],
 )
-def test_a_certificate_that_does_not_hold_here_is_told(protocol, options, answer, meaning, tmp_path):
+def test_a_certificate_that_does_not_hold_here_is_reported(protocol, options, answer, meaning, tmp_path):
     authority = Authority(tmp_path, **options)
     trusts = {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file}
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -397,7 +397,7 @@ def test_a_clients_certificate_is_presented_where_variables_name_it(authority, t
 
 
 @PROTOCOLS
-def test_a_file_of_certificates_that_is_not_there_is_told(protocol, secure_http, secure_grpc, tmp_path):
+def test_a_file_of_certificates_that_is_missing_is_reported(protocol, secure_http, secure_grpc, tmp_path):
     port = (secure_http if protocol is HTTP else secure_grpc).port
     missing = {"OTEL_EXPORTER_OTLP_CERTIFICATE": str(tmp_path / "none.pem")}
     found = row(protocol, missing, {TO: f"https://127.0.0.1:{port}"})
@@ -408,7 +408,7 @@ def test_a_file_of_certificates_that_is_not_there_is_told(protocol, secure_http,
 
 
 @PROTOCOLS
-def test_http_in_the_endpoint_of_a_port_with_tls_is_told(protocol, secure_http, secure_grpc):
+def test_http_in_the_endpoint_of_a_port_with_tls_is_reported(protocol, secure_http, secure_grpc):
     port = (secure_http if protocol is HTTP else secure_grpc).port
     found = row(protocol, {TO: f"http://127.0.0.1:{port}"})
 
@@ -417,7 +417,7 @@ def test_http_in_the_endpoint_of_a_port_with_tls_is_told(protocol, secure_http, 
 
 
 @PROTOCOLS
-def test_https_in_the_endpoint_of_a_port_without_tls_is_told(protocol):
+def test_https_in_the_endpoint_of_a_port_without_tls_is_reported(protocol):
     with http("200 OK") if protocol is HTTP else GrpcEndpoint() as endpoint:
         found = row(protocol, {TO: f"https://127.0.0.1:{endpoint.port}"})
 
@@ -425,14 +425,14 @@ def test_https_in_the_endpoint_of_a_port_without_tls_is_told(protocol):
     assert "Write http://" in found.remedy
 
 
-def test_http_to_a_port_of_grpc_with_tls_is_told(secure_grpc, authority):
+def test_http_to_a_port_of_grpc_with_tls_is_reported(secure_grpc, authority):
     trusts = {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file}
     found = row(HTTP, trusts, {TO: f"https://127.0.0.1:{secure_grpc.port}"})
 
     assert found.facts["answer"] == "speaks grpc"
 
 
-def test_grpc_to_a_port_of_http_with_tls_is_told(secure_http, authority):
+def test_grpc_to_a_port_of_http_with_tls_is_reported(secure_http, authority):
     trusts = {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file}
     found = row(GRPC, trusts, {TO: f"https://127.0.0.1:{secure_http.port}"})
 
@@ -460,9 +460,9 @@ def test_an_endpoint_without_a_scheme_is_tls_for_grpc():
             "collector:4318/v1/traces begins with neither http:// nor https://, so that the exporter refuses every batch.",
         ),
         (HTTP, "http://collector:banana", "http://collector:banana/v1/traces names no host, or a port that is none."),
-        (HTTP, "http://[::1", "The endpoint is no URL."),
+        (HTTP, "http://[::1", "The endpoint is not URL."),
         (GRPC, "http://", "http:// names no host, or a port that is none."),
-        (GRPC, "unix:///run/otel.sock", "unix:///***/*** is no endpoint of gRPC."),
+        (GRPC, "unix:///run/otel.sock", "unix:///***/*** is not an endpoint of gRPC."),
     ],
 )
 def test_an_endpoint_that_is_none_fails_without_a_connection(protocol, endpoint, summary):
@@ -472,14 +472,14 @@ def test_an_endpoint_that_is_none_fails_without_a_connection(protocol, endpoint,
     assert found.remedy
 
 
-def test_a_name_that_cannot_be_resolved_is_told():
+def test_a_name_that_cannot_be_resolved_is_reported():
     found = row(HTTP, {TO: "http://collector.invalid:4318"})
 
     assert found.facts["answer"] in ("name", "timeout")
     assert "collector.invalid" in found.summary
 
 
-def test_a_header_that_the_exporter_cannot_send_is_told_without_its_value():
+def test_a_header_that_the_exporter_cannot_send_is_reported_without_its_value():
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%0asecret99"}
     with http("200 OK") as one, GrpcEndpoint() as other:
         found = [
@@ -532,7 +532,7 @@ def test_grpc_goes_through_the_proxy_that_grpc_itself_takes():
     assert (excluded.state, upper_case.state) == (State.OK, State.OK)
 
 
-def test_a_proxy_that_does_not_connect_to_the_endpoint_is_told():
+def test_a_proxy_that_does_not_connect_to_the_endpoint_is_reported():
     with http("403 Forbidden") as proxy:
         through = {"HTTPS_PROXY": f"http://127.0.0.1:{proxy.port}"}
         found = row(HTTP, through, {TO: "https://collector.invalid:4318"})
@@ -542,7 +542,7 @@ def test_a_proxy_that_does_not_connect_to_the_endpoint_is_told():
     assert found.remedy == "Let the proxy pass it, or name the host in NO_PROXY."
 
 
-def test_a_proxy_on_a_closed_port_is_told_as_the_proxy():
+def test_a_proxy_on_a_closed_port_is_reported_as_the_proxy():
     port = hostile.closed_port()
     found = row(HTTP, {"ALL_PROXY": f"http://127.0.0.1:{port}"}, {TO: "http://collector.invalid:4318"})
 

@@ -93,7 +93,7 @@ def test_values_that_the_sdk_refuses_fail(environment, summary, monkeypatch):
     assert found.summary == (f"{summary}what sends this signal cannot be made, and the SDK sets up no signal at all.")
 
 
-def test_what_is_no_number_is_a_warning_with_the_default_that_is_used(monkeypatch):
+def test_what_is_not_a_number_is_a_warning_with_the_default_that_is_used(monkeypatch):
     monkeypatch.setenv("OTEL_BSP_SCHEDULE_DELAY", "5s")
     processor = BatchSpanProcessor(InMemorySpanExporter())
     processor.shutdown()
@@ -122,7 +122,7 @@ def test_a_timeout_in_milliseconds_is_a_warning_because_exporters_read_seconds()
     assert found.remedy == "Set OTEL_EXPORTER_OTLP_TIMEOUT to seconds, such as 10."
 
 
-def test_a_timeout_that_is_no_number_fails_as_the_exporter_over_grpc_does(monkeypatch):
+def test_a_timeout_that_is_not_a_number_fails_as_the_exporter_over_grpc_does(monkeypatch):
     from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")

@@ -130,7 +130,7 @@ def test_a_protocol_that_pythons_sdk_does_not_have_fails():
 
     assert found.state is State.FAILED
     assert found.summary == (
-        "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is no protocol that OpenTelemetry's SDK for Python has, so that it sets up "
+        "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is not a protocol that OpenTelemetry's SDK for Python has, so that it sets up "
         "no signal at all."
     )
     assert found.remedy == "Set it to one of grpc, http/protobuf."

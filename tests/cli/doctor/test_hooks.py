@@ -16,7 +16,7 @@ from torchspan.probes import Annotate, Function, Probe, Record, Run, Step, Tally
 def absent(name, action):
     target = Function(f"torch_tensorrt:{name}")
     return ResolvedProbe(
-        Probe(library="torch_tensorrt", target=target, action=action, why="a reason"), "absent", f"{name} is not there"
+        Probe(library="torch_tensorrt", target=target, action=action, why="a reason"), "absent", f"{name} is missing"
     )
 
 
@@ -81,7 +81,7 @@ def test_an_absent_hook_point_is_a_row_that_says_what_is_lost(here, action, stat
         "0 hook points resolved with torch_tensorrt 2.14.0; absent though this version should have them: 1, below.",
     )
     assert (row.name, row.state, row.facts["lost"]) == ("hooks.absent.torch_tensorrt:f", state, lost)
-    assert row.summary == f"f is not there. {lost} Why the hook is there: a reason."
+    assert row.summary == f"f is missing. {lost} Why the hook is there: a reason."
 
 
 def test_a_library_that_cannot_be_imported_fails(monkeypatch):

@@ -99,7 +99,7 @@ def test_parts_of_tensorrt_in_two_versions_are_a_warning(rows, distribution):
     assert row.summary.startswith("tensorrt 10.9.0 and tensorrt_cu13 10.14.1 are installed, in different versions")
 
 
-def test_metadata_without_the_module_is_no_library(rows, distribution):
+def test_metadata_without_the_module_is_not_a_library(rows, distribution):
     distribution("tensorrt", "10.14.1")
 
     assert rows()["libraries.tensorrt"][1:3] == (State.NOTE, "tensorrt is not installed.")
@@ -111,7 +111,7 @@ def test_requirements_that_mean_nothing_are_passed_over(rows, distribution, torc
     assert rows()["libraries.torch_tensorrt"].state is State.OK
 
 
-def test_torch_alone_is_traced_and_a_note_says_what_is_not_there():
+def test_torch_alone_is_traced_and_a_note_says_what_is_missing():
     row = libraries._observed([libraries.TORCH])
 
     assert row.state is State.NOTE

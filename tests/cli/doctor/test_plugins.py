@@ -107,7 +107,7 @@ def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provi
         ("host,acme", State.FAILED, "Correct the name, or take it out."),
     ],
 )
-def test_the_detectors_are_said_with_what_to_set_beside_those_that_are(rows, value, state, remedy):
+def test_the_detectors_are_said_with_what_to_set_alongside_those_that_are(rows, value, state, remedy):
     variables = {} if value is None else {"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": value}
     row = rows(**variables)["sdk.resource_detectors"]
 

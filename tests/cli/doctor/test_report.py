@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of rows, whatever the checks are."""
+"""What happens to rows, whatever the checks are."""
 
 import json
 
@@ -78,7 +78,7 @@ def test_the_exit_status_is_1_only_where_something_failed(states, status):
     assert report.exit_status([Check("a.b", state, "") for state in states]) == status
 
 
-def test_a_check_that_raises_is_a_failed_row_beside_what_it_had_found():
+def test_a_check_that_raises_is_a_failed_row_alongside_what_it_had_found():
     def half(_context):
         yield ROWS[2]
         raise OSError("no such thing")

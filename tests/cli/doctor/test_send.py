@@ -75,7 +75,7 @@ def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd)
 
 
 @pytest.mark.slow
-def test_a_refusal_in_http_is_told_with_what_the_endpoint_said_and_without_the_credentials():
+def test_a_refusal_in_http_is_reported_with_what_the_endpoint_said_and_without_the_credentials():
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
     with http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain") as endpoint:
         found = row(HTTP, headers, port=endpoint.port)
@@ -90,7 +90,7 @@ def test_a_refusal_in_http_is_told_with_what_the_endpoint_said_and_without_the_c
 
 
 @pytest.mark.slow
-def test_a_refusal_in_grpc_is_told_with_what_the_endpoint_said_and_without_the_credentials():
+def test_a_refusal_in_grpc_is_reported_with_what_the_endpoint_said_and_without_the_credentials():
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
     with GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89 here") as endpoint:
         found = row(GRPC, headers, port=endpoint.port)
@@ -101,7 +101,7 @@ def test_a_refusal_in_grpc_is_told_with_what_the_endpoint_said_and_without_the_c
 
 
 @pytest.mark.slow
-def test_a_page_for_browsers_is_no_delivery_although_the_exporter_counts_it():
+def test_a_page_for_browsers_is_not_a_delivery_although_the_exporter_counts_it():
     with http("200 OK", b"<html>", content_type="text/html") as endpoint:
         found = row(HTTP, port=endpoint.port)
 
@@ -112,7 +112,7 @@ def test_a_page_for_browsers_is_no_delivery_although_the_exporter_counts_it():
 
 
 @pytest.mark.slow
-def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_no_delivery():
+def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_not_a_delivery():
     answer = ExportTraceServiceResponse()
     answer.partial_success.rejected_spans, answer.partial_success.error_message = 1, "over quota"
     with http("200 OK", answer.SerializeToString(), content_type="application/x-protobuf") as endpoint:
@@ -123,7 +123,7 @@ def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_no_delivery()
 
 
 @pytest.mark.slow
-def test_a_closed_port_is_told_as_such():
+def test_a_closed_port_is_reported_as_such():
     found = row(HTTP, port=hostile.closed_port())
 
     assert found.state is State.FAILED
@@ -133,7 +133,7 @@ def test_a_closed_port_is_told_as_such():
 @pytest.mark.slow
 @pytest.mark.parametrize("answer", [hostile.CLOSE, b"\x00\xffgarbage\r\n\r\n"], ids=["nothing", "bytes"])
 @pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
-def test_what_is_no_endpoint_at_all_is_no_delivery(protocol, answer):
+def test_what_is_not_an_endpoint_at_all_is_not_a_delivery(protocol, answer):
     with Endpoint(answer) as endpoint:
         found = row(protocol, port=endpoint.port)
 
@@ -175,7 +175,7 @@ tracer_provider:
 
 
 @pytest.mark.slow
-def test_a_sampler_that_drops_everything_is_told():
+def test_a_sampler_that_drops_everything_is_reported():
     with Receiver() as receiver:
         found = row(HTTP, {TO: receiver.url, "OTEL_TRACES_SAMPLER": "always_off"})
 
@@ -187,10 +187,10 @@ def test_a_sampler_that_drops_everything_is_told():
 
 
 @pytest.mark.slow
-def test_a_disabled_sdk_is_told():
+def test_a_disabled_sdk_is_reported():
     found = row({"OTEL_SDK_DISABLED": "true", "OTEL_TRACES_EXPORTER": "console"})
 
-    assert found.summary == "No test trace was sent: the tracer for torchspan is switched off."
+    assert found.summary == "No test trace was sent: the tracer for torchspan is disabled."
     assert found.remedy == "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR."
 
 
@@ -204,7 +204,7 @@ def test_a_ratio_is_asked_until_it_lets_one_pass():
     assert len(receiver.spans()) == 1
 
 
-def test_a_set_up_that_fails_is_told_with_its_reason():
+def test_a_set_up_that_fails_is_reported_with_its_reason():
     found = row({"OTEL_TRACES_EXPORTER": "otpl"})
 
     assert found.state is State.FAILED
@@ -215,7 +215,7 @@ def test_a_set_up_that_fails_is_told_with_its_reason():
 
 
 @pytest.mark.slow
-def test_a_provider_without_exporters_is_told():
+def test_a_provider_without_exporters_is_reported():
     found = row({"OTEL_TRACES_EXPORTER": "none"})
 
     assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: no exporter took it.")
@@ -255,7 +255,7 @@ def test_a_private_authority_is_trusted_where_the_variable_names_it(tmp_path, mo
     assert (trusted.state, unknown.state) == (State.OK, State.FAILED)
 
 
-def test_a_process_that_dies_before_it_says_anything_is_told(tmp_path):
+def test_a_process_that_dies_before_it_says_anything_is_reported(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import os; os._exit(3)")
     found = row({"PYTHONPATH": str(tmp_path)})
 

@@ -32,7 +32,7 @@ def sent(monkeypatch):
         (grpc, "insecure_channel"),
         (grpc, "secure_channel"),
     ):
-        monkeypatch.setattr(holder, name, getattr(holder, name))  # put back at the end
+        monkeypatch.setattr(holder, name, getattr(holder, name))  # restore at the end
 
     def send(*exporters, processor=export.SimpleSpanProcessor, **options):
         made = []
@@ -116,7 +116,7 @@ def test_a_batch_over_grpc_is_flushed_and_its_answer_is_reported(sent):
         (lambda: GrpcEndpoint("INTERNAL"), "gRPC INTERNAL"),
     ],
 )
-def test_an_answer_that_is_no_delivery_is_reported_as_none(sent, endpoint, answer):
+def test_an_answer_that_is_not_a_delivery_is_reported_as_none(sent, endpoint, answer):
     with endpoint() as made:
         report = sent((to_grpc if isinstance(made, GrpcEndpoint) else to_http)(made.port))
 
@@ -129,7 +129,7 @@ def rejecting():
     return answer.SerializeToString()
 
 
-def test_a_span_that_is_rejected_of_an_accepted_request_is_no_delivery(sent):
+def test_a_span_that_is_rejected_of_an_accepted_request_is_not_a_delivery(sent):
     with http("200 OK", rejecting(), content_type="application/x-protobuf") as endpoint:
         over_http = sent(to_http(endpoint.port))
     with GrpcEndpoint(answer=rejecting()) as endpoint:
@@ -148,7 +148,7 @@ def test_no_answer_is_reported_with_its_reason_and_the_number_of_attempts(sent):
     assert answer.endswith(" attempts)")
 
 
-def test_what_is_no_http_at_all_is_no_answer(sent):
+def test_what_is_not_a_http_at_all_is_not_an_answer(sent):
     with Endpoint(b"\x00\xffgarbage\r\n\r\n") as endpoint:
         answer, is_delivered = exported(sent(to_http(endpoint.port)))
 
@@ -210,7 +210,7 @@ def test_a_sampler_is_asked_until_it_lets_one_pass(sent):
     assert sent(sampler=ALWAYS_OFF)["attempts"] == 10_000
 
 
-def test_without_a_provider_the_report_says_so(monkeypatch, sent):
+def test_without_a_provider_the_report_names_it(monkeypatch, sent):
     def failing(*, swallow_exceptions):
         raise RuntimeError("Requested component 'otpl' not found")
 

@@ -21,13 +21,13 @@ from torchspan.cli.doctor._check import State
             {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "flask, torchspan"},
             "instrumentation.enabled",
             State.WARNING,
-            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=flask,torchspan switches torchspan off.",
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=flask,torchspan disables torchspan.",
         ),
         (
             {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "*"},
             "instrumentation.enabled",
             State.WARNING,
-            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=* switches torchspan off.",
+            "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=* disables torchspan.",
         ),
         (
             {"OTEL_PYTHON_TRACER_PROVIDER": "acme"},
@@ -62,7 +62,7 @@ def test_a_switch_is_a_row_with_its_present_value(rows, variables, name, state, 
     assert bool(row.remedy) is (state is not State.OK)
 
 
-def test_what_opentelemetry_instrument_switches_on_is_named(rows, distribution):
+def test_what_opentelemetry_instrument_enables_is_named(rows, distribution):
     distribution("acme", "1", opentelemetry_instrumentor="acme = acme:Acme")
 
     row = rows()["instrumentation.enabled"]

@@ -19,7 +19,7 @@ CASES = {
     "what a series had before the window does not count": (["0+1x20"], 10, [5]),
     "a series that stays as it is counts nothing": (["7x20"], 10, [0]),
     "a process that ended within the window counts": (["0 0 0 0 0 1 2 3 _x5"], 10, [2]),
-    "a series that Prometheus was told is over counts": (["0 0 0 0 0 1 2 3 stale _x5"], 10, [2]),
+    "a series that Prometheus was reported is over counts": (["0 0 0 0 0 1 2 3 stale _x5"], 10, [2]),
     "a process that ended before the window counts nothing": (["0 1 2 _x10"], 10, []),
     "after a restart counts what came since": (["5 6 7 8 9 9 2 3 3 3 3"], 10, [3]),
     "what was missed for less than an hour counts once": (["7 _x50 7 9"], 52, [2]),

@@ -58,7 +58,7 @@ class Known:
         return [each for of_service in self.emitted.values() for each in of_service]
 
     def of(self, service):
-        """What is to be compared for one service; the Collector's own figures are about all."""
+        """What is to be compared for one service; the Collector's own figures concern all."""
         if service not in self._figures:
             own = self.prometheus.series('{job="collector"}', self.end)
             self._figures[service] = Figures(service, self.emitted[service], self.processes(), own)
@@ -515,7 +515,7 @@ def ids(targets):
     return [str(target) for target in targets]
 
 
-def test_the_set_has_what_figures_are_about(known):
+def test_the_set_has_what_figures_concern(known):
     spans = known.of("one").spans
     assert {"torchspan.progress", "torchspan.import", RUN, CONTEXT_RUN, LOOKUP, BACKWARD} <= {
         span.name for span in spans

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 
 def plant(place):
-    """Each model is refused for another reason, so that the parser's message is about another thing."""
+    """Each model is refused for another reason, so that the parser's message concerns another thing."""
     for op_type, domain in (
         ("onnx.op_type.identifier", ""),
         ("onnx.op_type.text", ""),

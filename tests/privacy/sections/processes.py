@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that the program starts: what they are called with, what they find around them, and what becomes of them."""
+"""Processes that the program starts: what they are called with, what they find around them, and what happens to them."""
 
 import json
 import multiprocessing

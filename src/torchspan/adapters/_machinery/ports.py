@@ -28,7 +28,7 @@ class Ports:
     now, outside every event, by name and attributes. annotate_again: the same of something frequent, with attributes that
     `semconv.emitted` has returned before and further ones. parents: looks at what surrounds frequent work. run_policy: decides
     about runs of engines. call_policy: decides about calls of observed functions. sampling: picks runs that nothing surrounds,
-    and failed ones. traceparent: the W3C traceparent of the current span, empty where there is none. companions: work beside recorded
+    and failed ones. traceparent: the W3C traceparent of the current span, empty where there is none. companions: work alongside recorded
     runs.
     """
 

@@ -13,7 +13,7 @@ from torchspan.probes import Operator, Probe
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProbe:
-    """A probe and what became of it here.
+    """A probe and what happened to it here.
 
     status: `resolved`, `absent` (the version should have it and does not), `out of range` (not expected in this
         version or package), `library not installed`.
@@ -40,7 +40,7 @@ def resolve(probe: Probe, version: str | None, package: str | None, module: Modu
         holder, name, original = _find(probe, module or sys.modules.get(probe.target.module))
     except LookupError as missing:
         if probe.holds_for(version, package):
-            return ResolvedProbe(probe, "absent", f"{missing.args[0]} is not there")
+            return ResolvedProbe(probe, "absent", f"{missing.args[0]} is missing")
         return ResolvedProbe(probe, "out of range", _expected(probe))
     return ResolvedProbe(probe, "resolved", "", holder, name, original)
 

@@ -257,7 +257,7 @@ class WrapperFactory:
 
 
 def ignoring(libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
-    """`wrapper`, but for calls made by `libraries`, which have probes of their own: those call `original`."""
+    """`wrapper`, except for calls made by `libraries`, which have probes of their own: those call `original`."""
     if not libraries:
         return wrapper
 

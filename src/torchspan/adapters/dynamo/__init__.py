@@ -60,7 +60,7 @@ def install(engine: Engine, ports: Ports, calls: CompiledCalls, recorded_phases:
 
 
 def resolve_probes() -> list[ResolvedProbe]:
-    """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
+    """Every row and what happened to it in the PyTorch that is loaded; imports and changes nothing."""
     of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
     return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
 
@@ -114,7 +114,7 @@ def _codes_of_events() -> Iterator[CodeType]:
 def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: Probe, original: Any) -> Any:
     """The original, whose call the handler of the row has first; Dynamo traces neither."""
     if not isinstance(probe.action, Tap):
-        raise TypeError(f"{probe.target} is no tap")
+        raise TypeError(f"{probe.target} is not a tap")
     observed = tap(engine, taps[probe.action.handler], probe.target, original)
     sys.modules[LIBRARY].eval_frame.skip_code(attribute(observed, "__code__"))
     return observed

@@ -42,7 +42,7 @@ class _Wait:
 
 
 class Open(Protocol):
-    """Something that goes on in a thread, with its event where it has one."""
+    """Work that runs in a thread, with its event where it has one."""
 
     event: Event | None
 
@@ -51,7 +51,7 @@ class Waits:
     """Who compiles under Dynamo's lock, and who waits for it. Its state changes in steps that the GIL makes atomic: a lock of its own
     would be one more that a compilation could wait for.
 
-    open_here: returns what goes on in the calling thread, innermost last. It must not raise.
+    open_here: returns the work that runs in the calling thread, innermost last. It must not raise.
     """
 
     def __init__(self, engine: Engine, open_here: Callable[[], Sequence[Open]]) -> None:
@@ -70,7 +70,7 @@ class Waits:
         if self._owner == threading.get_ident():
             self._compiles(event)
 
-    def goes_on(self) -> None:
+    def continues(self) -> None:
         """The calling thread, which now has the lock, is in the middle of something: a backward graph takes the lock late."""
         for each in reversed(self._open_here()):
             if each.event is not None and semconv.COMPILE_ID in each.event.attributes:
@@ -143,7 +143,7 @@ class _FollowedLock:
                 waits = self._waits
                 waits._owner = threading.get_ident()
                 if waits._open_here():
-                    self._guarded(waits.goes_on)
+                    self._guarded(waits.continues)
         return taken
 
     def release(self) -> None:

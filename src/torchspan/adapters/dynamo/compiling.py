@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Dynamo has at hand while it compiles a frame, and reports only at the end or not at all."""
+"""What Dynamo knows while it compiles a frame, and reports only at the end or not at all."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class _Thread(threading.local):
 class Frames:
     """Makes events of what Dynamo reports; nothing outside of a frame or a backward graph is one.
 
-    A frame, a backward graph and the backend's phase are open while they go on, so what runs inside lies below them. The other
+    A frame, a backward graph and the backend's phase are open while they run, so what runs inside lies below them. The other
     phases get their events when they have turned out to be long, with their own times: most are short. User callbacks and
     observers have each phase when it begins.
 
@@ -394,7 +394,7 @@ class Frames:
         return found.event
 
     def _materialize_long(self) -> None:
-        """Give what has turned out to be long its event while it goes on: heartbeats and a crash then say where it is."""
+        """Give what has turned out to be long its event while it runs: heartbeats and a crash then say where it is."""
         open_ = self._thread.open
         for index in range(len(open_) - 1, -1, -1):
             found = open_[index]
@@ -419,7 +419,7 @@ class Frames:
         return next((each.event for each in reversed(self._thread.open) if isinstance(each, kinds)), None)
 
     def _now_ns(self) -> int:
-        """By the clock of the compilation that is going on."""
+        """By the clock of the compilation that is running."""
         around = self._innermost_event(_OpenCompilation, _OpenWorker)
         return 0 if around is None else around.anchor.now_ns()
 

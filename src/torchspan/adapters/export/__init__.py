@@ -33,7 +33,7 @@ def install(engine: Engine, provenance: Provenance, library: str, *, follow: Fol
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what became of it in the PyTorch that is loaded; imports and changes nothing."""
+    """Every row and what happened to it in the PyTorch that is loaded; imports and changes nothing."""
     version = version_of(sys.modules.get("torch"))
     return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
 

@@ -49,7 +49,7 @@ def _is_there(name: str) -> bool:
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what became of it in each package that is loaded; imports and changes nothing."""
+    """Every row and what happened to it in each package that is loaded; imports and changes nothing."""
     packages: list[tuple[str | None, ModuleType | None]] = [*loaded().items()] or [(None, None)]
     return [resolve(probe, version_of(module), package, module) for probe in probes for package, module in packages]
 

@@ -51,7 +51,7 @@ def install(
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what became of it with the library as it is loaded now; imports and changes nothing."""
+    """Every row and what happened to it with the library as it is loaded now; imports and changes nothing."""
     version, package = version_of(sys.modules.get(LIBRARY)), tensorrt_package()
     return [resolve(probe, version, package) for probe in probes]
 

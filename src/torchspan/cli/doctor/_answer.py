@@ -22,7 +22,7 @@ class Answer(NamedTuple):
 
 
 class Progress:
-    """How far the asking of one endpoint has come, and how long it may go on.
+    """How far the asking of one endpoint has come, and how much time is left.
 
     seconds: for all of it. stage: what is being done, in words that follow "while".
     """

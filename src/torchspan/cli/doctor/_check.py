@@ -52,7 +52,7 @@ class Context:
 
     @cached_property
     def file(self) -> ConfigurationFile | None:
-        """The file that OTEL_CONFIG_FILE names; None where it names none. With a file, OpenTelemetry's SDK reads its own
+        """The file that OTEL_CONFIG_FILE names; None where it is not set. With a file, OpenTelemetry's SDK reads its own
         variables no more, apart from those that the file itself refers to.
         """
         return configuration_file(self.environment)

@@ -15,11 +15,11 @@ def torch_compile(context: Context) -> Iterator[Check]:
     """Nothing where PyTorch is not installed."""
     if find_spec("torch") is None:
         return
-    yield _switched_on(context)
+    yield _enabled(context)
     yield _records(context)
 
 
-def _switched_on(context: Context) -> Check:
+def _enabled(context: Context) -> Check:
     """`torch._dynamo.config.disable` is read from the variable once."""
     name = "compile.enabled"
     if context.variable(_OFF) == "1":
@@ -33,7 +33,7 @@ def _switched_on(context: Context) -> Check:
     return Check(
         name,
         State.OK,
-        "torch.compile is not switched off; each frame that it compiles is a span, whatever the backend.",
+        "torch.compile is not disabled; each frame that it compiles is a span, whatever the backend.",
         facts={"enabled": True},
     )
 

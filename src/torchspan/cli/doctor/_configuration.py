@@ -15,7 +15,7 @@ LOST = "OpenTelemetry's set-up fails, and no span leaves the program."
 
 
 class ConfigurationFile(NamedTuple):
-    """What became of the file.
+    """What happened to the file.
 
     path: as the variable gives it. configuration: OpenTelemetry's model of what it says; None where nothing can be read.
     problem: why not, with what to do about it; both empty where it can. No value of the file stands in it.
@@ -40,7 +40,7 @@ class ConfigurationFile(NamedTuple):
 
 
 def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | None:
-    """The file that the environment names; None where it names none. Raises nothing."""
+    """The file that the environment names; None where it is not set. Raises nothing."""
     path = _config_file.named(environment)
     if path is None:
         return None
@@ -71,9 +71,9 @@ def _reason(error: Exception) -> str:
         return f"{place} does not match OpenTelemetry's schema (rule `{getattr(cause, 'validator', 'unknown')}`)"
     mark = getattr(cause, "problem_mark", None)
     if mark is not None:
-        return f"line {mark.line + 1}, column {mark.column + 1} is no YAML"
+        return f"line {mark.line + 1}, column {mark.column + 1} is not YAML"
     if kind == "JSONDecodeError":
-        return f"line {getattr(cause, 'lineno', '?')}, column {getattr(cause, 'colno', '?')} is no JSON"
+        return f"line {getattr(cause, 'lineno', '?')}, column {getattr(cause, 'colno', '?')} is not JSON"
     if cause is not None:
         return f"{kind} while it was read"
     return str(error).partition("\n")[0].removesuffix(".")

@@ -75,7 +75,7 @@ def _another_torchspan(_context: Context) -> Iterator[Check]:
             "conflicts.entry_point",
             State.WARNING,
             f"Another package registers an instrumentor under the name torchspan: {', '.join(strange)}.",
-            "Uninstall that package, or switch torchspan on in code: torchspan.instrument().",
+            "Uninstall that package, or enable torchspan in code: torchspan.instrument().",
             {"entry_points": strange},
         )
 
@@ -105,7 +105,7 @@ def _threads(context: Context) -> Iterator[Check]:
         "conflicts.threading",
         State.NOTE,
         "OpenTelemetry's instrumentation of threads is installed, and torchspan takes the context into threads too. They may "
-        "be switched on and off in any order, and spans are the same.",
+        "be enabled and disabled in any order, and spans are the same.",
         f"One is enough: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=threading, or {TORCHSPAN_PROPAGATION}=off.",
     )
 
@@ -161,7 +161,7 @@ def _logfire(_context: Context) -> Iterator[Check]:
             State.NOTE,
             f"logfire {version} is installed: logfire.configure() sets a tracer provider of its own, and OpenTelemetry keeps "
             "the first that is set.",
-            "A program that calls it needs no `opentelemetry-instrument`: call torchspan.instrument() beside it.",
+            "A program that calls it needs no `opentelemetry-instrument`: call torchspan.instrument() alongside it.",
             {"version": version},
         )
 
@@ -205,7 +205,7 @@ def _monitors(context: Context) -> Iterator[Check]:
             "conflicts.progress_monitor",
             State.NOTE,
             f"{TORCHSPAN_BUILD_PHASES}=on: torchspan puts a progress monitor into each builder's configuration, in front of the "
-            "one that is there (the program's, or that of Torch-TensorRT's Debugger), which goes on to be called and alone may "
+            "one that is there (the program's, or that of Torch-TensorRT's Debugger), which continues to be called and alone may "
             "cancel the build. On TensorRT other than TensorRT-RTX, whether it slows the build was not measured.",
             f"Without it: {TORCHSPAN_BUILD_PHASES}=off.",
         )

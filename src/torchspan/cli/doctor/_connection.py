@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections to endpoints: TCP, the proxy, TLS, and what a port speaks. Nothing but the standard library."""
+"""Connections to endpoints: TCP, the proxy, TLS, and what a port speaks. Uses only the standard library."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ def _grpc_address(url: str, source: str, exporter: Exporter, context: Context) -
     is_secure = scheme == "https" or (insecure != "true" if insecure else scheme != "http")
     if "://" in url and scheme not in _DEFAULT_PORTS:
         raise AddressError(
-            f"{shown(url)} is no endpoint of gRPC. Write {source}=http://collector:4317, or https:// for TLS."
+            f"{shown(url)} is not an endpoint of gRPC. Write {source}=http://collector:4317, or https:// for TLS."
         )
     parts = _parts(url if "://" in url else f"//{url}")
     return _address(parts, url, is_secure, 443)
@@ -147,7 +147,7 @@ def _parts(url: str) -> SplitResult:
     try:
         return urlsplit(url)
     except ValueError:
-        raise AddressError("The endpoint is no URL. Write one such as http://collector:4318.") from None
+        raise AddressError("The endpoint is not a URL. Write one such as http://collector:4318.") from None
 
 
 def _address(parts: SplitResult, url: str, is_secure: bool, default_port: int) -> Address:

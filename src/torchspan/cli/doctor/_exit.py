@@ -119,7 +119,7 @@ def _timeout(context: Context) -> Check:
             return Check(
                 "exit.otlp",
                 State.FAILED,
-                f"{name}={text} is no number: an exporter over gRPC cannot be made, and the SDK sets up no signal.",
+                f"{name}={text} is not a number: an exporter over gRPC cannot be made, and the SDK sets up no signal.",
                 f"Set {name} to seconds, such as 10.",
                 facts,
             )

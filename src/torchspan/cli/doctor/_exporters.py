@@ -80,7 +80,7 @@ def _entry_point(name: str, signal: str, context: Context) -> str:
     protocol = context.variable(variable) or "grpc"
     if protocol not in _BY_PROTOCOL:
         raise UnknownExportersError(
-            f"{variable}={protocol} is no protocol that OpenTelemetry's SDK for Python has, so that it sets up no "
+            f"{variable}={protocol} is not a protocol that OpenTelemetry's SDK for Python has, so that it sets up no "
             f"signal at all. Set it to one of {', '.join(_BY_PROTOCOL)}."
         )
     return _BY_PROTOCOL[protocol]

@@ -159,7 +159,7 @@ def _meaning(destination: HttpDestination, status: int, reason: str, headers: Ma
             return Answer(
                 "no otlp",
                 State.FAILED,
-                f"{answered} with {media}: that is no answer of an OTLP endpoint, and the exporter counts it as delivered",
+                f"{answered} with {media}: that is not an answer of an OTLP endpoint, and the exporter counts it as delivered",
                 _path_remedy(destination),
             )
         return Answer("accepted", State.OK, f"accepts {destination.signal} ({answered})")

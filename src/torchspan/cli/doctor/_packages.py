@@ -24,7 +24,7 @@ CONFIGURED = (
 
 
 def installed(distribution: str) -> str | None:
-    """The version of an installed distribution, from its metadata; None if it is not there."""
+    """The version of an installed distribution, from its metadata; None if it is missing."""
     try:
         return version(distribution)
     except PackageNotFoundError:

@@ -114,7 +114,7 @@ def id_generator(context: Context) -> Iterator[Check]:
         )
 
 
-_NO_RANKS = "Rank, run and versions of the libraries do not stand beside the spans."
+_NO_RANKS = "Rank, run and versions of the libraries do not stand alongside the spans."
 
 
 def resource_detectors(context: Context) -> Iterator[Check]:
@@ -132,7 +132,7 @@ def resource_detectors(context: Context) -> Iterator[Check]:
         summary = f"{variable}={value}: no package brings {', '.join(unknown)}."
         yield Check(name, State.FAILED, summary, "Correct the name, or take it out.", facts)
     elif {TORCHSPAN, "*"} & {*names}:
-        summary = f"{variable}={value}: rank, run and versions of the libraries stand beside the spans."
+        summary = f"{variable}={value}: rank, run and versions of the libraries stand alongside the spans."
         yield Check(name, State.OK, summary, facts=facts)
     else:
         given = f"{variable}={value}." if value else f"{variable} is not set."

@@ -23,7 +23,7 @@ _PROGRAM = "from torchspan.cli.doctor._send_program import main; main()"
 
 
 def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
-    """With --send, a row with what became of the trace."""
+    """With --send, a row with what happened to the trace."""
     if context.send:
         yield _sent(context, limit_s)
 
@@ -76,7 +76,7 @@ def _row(report: Mapping[str, Any]) -> Check:
             _NAME, State.FAILED, f"No test trace was sent: {summary}.{failed}", f"{INSTALL}, or see sdk.*.", report
         )
     if not report["is_enabled"]:
-        summary = "No test trace was sent: the tracer for torchspan is switched off."
+        summary = "No test trace was sent: the tracer for torchspan is disabled."
         return Check(_NAME, State.FAILED, summary, "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR.", report)
     if not report["is_sampled"]:
         summary = f"No test trace was sent: the sampler dropped {report['attempts']} of {report['attempts']}."

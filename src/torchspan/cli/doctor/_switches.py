@@ -84,7 +84,7 @@ def provider(context: Context) -> Iterator[Check]:
 
 
 def instrumentation(context: Context) -> Iterator[Check]:
-    """Whether `opentelemetry-instrument` and `torchspan run` would switch torchspan on."""
+    """Whether `opentelemetry-instrument` and `torchspan run` would enable torchspan."""
     name, variable = "instrumentation.enabled", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
     names = [each.strip() for each in context.variable(variable).split(",") if each.strip()]
     options = None if context.file is None else context.file.options()
@@ -104,7 +104,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            f"{variable}={','.join(names)} switches torchspan off.",
+            f"{variable}={','.join(names)} disables torchspan.",
             f"Take {'*' if '*' in names else 'torchspan'} out of {variable} to trace.",
             facts,
         )
@@ -112,10 +112,10 @@ def instrumentation(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            "`enabled: false` in the configuration file switches torchspan off.",
+            "`enabled: false` in the configuration file disables torchspan.",
             f"Take it out of {_config_file.PLACE} to trace.",
             facts,
         )
     else:
         more = f", and with it {', '.join(others)}" if others else ""
-        yield Check(name, State.OK, f"`opentelemetry-instrument` switches torchspan on{more}.", facts=facts)
+        yield Check(name, State.OK, f"`opentelemetry-instrument` enables torchspan{more}.", facts=facts)

@@ -21,7 +21,7 @@ _LONGEST_TEXT = 200
 
 
 def shown(url: str) -> str:
-    """The scheme, host and port of a URL, and the parts of its path that are no secret; `***` for what is left out.
+    """The scheme, host and port of a URL, and the parts of its path that are not secret; `***` for what is left out.
 
     A password may have a slash or a question mark that is not encoded: with an `@` behind one, all is left out.
     """

@@ -32,7 +32,7 @@ class Answer:
     """What it answers, and paragraphs, each of which starts on a line of its own.
 
     A paragraph consists of pieces with a space between them. A line is broken between pieces, and inside one only if the
-    piece alone is longer than a line. note: added where the last line has room for it.
+    piece alone is longer than a line. note: added where it fits in the last line.
     """
 
     head: str

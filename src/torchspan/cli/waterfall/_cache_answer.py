@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line about the engine cache: what became of each engine, why, and what would change it."""
+"""The line about the engine cache: what happened to each engine, why, and what would change it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _C = semconv.CacheReason
 _OFF = "off; cache_built_engines, reuse_cached_engines turn it on"
 WHY = {
     _C.NOT_REQUESTED: Why("not asked for", "reuse_cached_engines turns it on"),
-    _C.NO_CACHE_GIVEN: Why("no cache at hand", "pass engine_cache"),
+    _C.NO_CACHE_GIVEN: Why("no cache passed", "pass engine_cache"),
     _C.REFIT_UNAVAILABLE: Why("refit unavailable", "the cache needs a TensorRT that refits"),
     _C.IMMUTABLE_WEIGHTS: Why("immutable weights", "immutable_weights=False turns it on"),
     _C.NO_HASH: Why("no hash", "get_hash must return one"),
@@ -40,7 +40,7 @@ _PLURALS = {"hit": "hits", "miss": "misses"}
 
 
 def cache_answers(nodes: list[Node]) -> list[Answer]:
-    """What became of each engine; from conversions, which all say it, or else from the lookups that were seen."""
+    """What happened to each engine; from conversions, which all say it, or else from the lookups that were seen."""
     conversions = sum((_outcomes(nodes, each) for each in phase.CONVERSIONS), Counter[tuple[str, str]]())
     looked = conversions or _outcomes(nodes, phase.CACHE_LOOKUP)
     stored = _outcomes(nodes, phase.CACHE_INSERT)

@@ -146,7 +146,7 @@ def _fold(name: str, nodes: list[Node], folds: dict[int, Fold]) -> None:
 
 
 def _with_folds(nodes: list[Node], folds: dict[int, Fold]) -> list[Node | Fold]:
-    """The nodes in order, each fold in the place of its first node."""
+    """The nodes in order, each fold in place of its first node."""
     items: list[Node | Fold] = []
     for node in nodes:
         fold = folds.get(id(node))

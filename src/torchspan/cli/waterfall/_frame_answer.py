@@ -61,7 +61,7 @@ _ADVICE = {
     GuardClass.STATE: words("the same settings of PyTorch in all calls"),
     GuardClass.BACKEND: words("one torch.compile of the function"),
 }
-"""What would avoid a recompilation, by what the guard is about that failed."""
+"""What would avoid a recompilation, by what the guard concerns that failed."""
 
 _BREAK_ADVICE = {
     BreakClass.DATA_DEPENDENT_BRANCH: "torch.where or torch.cond keep one graph",
@@ -161,7 +161,7 @@ def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
 def _grouped(
     frames: Sequence[Attributes], also: Callable[[Attributes], object] = lambda _: None
 ) -> Iterator[tuple[str, _Again]]:
-    """What the guard that failed is about, with the frames for which it is the same."""
+    """What the guard that failed concerns, with the frames for which it is the same."""
     found: dict[tuple[str, Paragraph, object], _Again] = {}
     for each in frames:
         subject, values, advice = _guard(each)
@@ -173,7 +173,7 @@ def _grouped(
 
 
 def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
-    """What a guard that failed is about, its values before and now, and what avoids the recompilation."""
+    """What a guard that failed concerns, its values before and now, and what avoids the recompilation."""
     text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
     form = _FORMS.get(kind)
     found = None if form is None else form.match(text)
@@ -186,12 +186,12 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
         advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
     if kind == GuardClass.SIZE and _PARAMETER.fullmatch(name):
         advice = words("torch._dynamo.config.force_parameter_static_shapes=False")
-    told = f"argument {name}" if is_argument else _source(name)
-    return f"{_WORDS[kind]} of {told}{f', axis {axis}' if axis else ''}", values, advice
+    shown = f"argument {name}" if is_argument else _source(name)
+    return f"{_WORDS[kind]} of {shown}{f', axis {axis}' if axis else ''}", values, advice
 
 
 def _source(name: str) -> str:
-    """What Dynamo calls something that is no argument."""
+    """What Dynamo calls something that is not an argument."""
     found = _GLOBAL.fullmatch(name)
     if found is not None:
         return f"global {found[1].replace('_dot_', '.')}{found[2]}"
@@ -237,5 +237,5 @@ def _break(event: Attributes, frame: Attributes) -> str:
     if event.get(semconv.GRAPH_BREAK_SKIPS) is True:
         text += f", so all of {_named(frame)} runs eagerly"
     kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
-    advice = _BREAK_ADVICE.get(kind) or next((told for begin, told in _CAPTURES if type_.startswith(begin)), None)
+    advice = _BREAK_ADVICE.get(kind) or next((each for begin, each in _CAPTURES if type_.startswith(begin)), None)
     return f"G{text[1:]}{f'; {advice}' if advice else ''}"

@@ -42,7 +42,7 @@ class Steps:
 
 
 def subject(span: Span) -> str:
-    """Which engine, model or outcome the span is about; empty where it has none."""
+    """Which engine, model or outcome the span concerns; empty where it has none."""
     keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
     return _frames.subject(span) or next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
 
@@ -102,7 +102,7 @@ def facts(node: Node) -> list[Fact]:
 
 
 def outcome(span: Span) -> list[Fact]:
-    """What became of the work, where that is worth a word: it failed, did not end, or a request waited for it."""
+    """What happened to the work, where that is worth a note: it failed, did not end, or a request waited for it."""
     kind, _ = error(span)
     failed = [Fact(kind, Style.ERROR)] if kind else []
     return [*_serving(span), *_end(span), *failed]
@@ -287,7 +287,7 @@ def _runs(span: Span) -> list[str]:
             found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
     without_room = number(a, semconv.FOLDED)
     if without_room:
-        found.append(f"+ {plural(int(without_room), 'span')} that the trace had no room for")
+        found.append(f"+ {plural(int(without_room), 'span')} dropped (trace limit)")
     return found
 
 

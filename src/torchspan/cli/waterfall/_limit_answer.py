@@ -15,7 +15,7 @@ from torchspan.cli.waterfall._units import share
 from torchspan.traces import Attributes, Node
 
 OUTSIDE, DRIFT = "Outside", "Drift"
-"""What the answers say they are about."""
+"""Nouns of what the answers describe."""
 
 _MOST = 3
 """Lines of an answer; what follows is counted."""

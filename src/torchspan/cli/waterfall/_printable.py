@@ -23,7 +23,7 @@ def printable_spans(spans: Iterable[Span]) -> Iterator[Span]:
     """
     resources: dict[int, tuple[Attributes, Attributes]] = {}
     for span in spans:
-        # Spans of a process share their resource: each is looked at once. It is kept beside its copy, so that no
+        # Spans of a process share their resource: each is looked at once. It is kept alongside its copy, so that no
         # other object gets the same identity meanwhile.
         if id(span.resource) not in resources:
             resources[id(span.resource)] = (span.resource, _mapping(span.resource))

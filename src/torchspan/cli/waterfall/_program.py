@@ -48,7 +48,7 @@ def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], wi
     The parts do not overlap and add up to the whole. Imports, Torch-TensorRT and torch.compile are the time in which at
     least one thread of one process was in such work: an import inside a compilation counts as import, and what
     Torch-TensorRT does for a frame of torch.compile as Torch-TensorRT. Of runs only the sum is known: where threads overlap
-    it may be more than the time that is left for it. The line then says so, as it does where the other parts overlap.
+    it may be more than the time that is left for it. The line then marks it, as it does where the other parts overlap.
     """
     found = _Found(run, traces)
     imports, work, frames = _union(found.imports), _union(found.work), _union(found.frames)

@@ -11,7 +11,7 @@ from torchspan.cli.waterfall._answer import words
 from torchspan.traces import Attributes
 
 _MOST = 3
-"""Operators whose refusal is told."""
+"""Operators whose refusal is shown."""
 
 _LIBRARY = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
 

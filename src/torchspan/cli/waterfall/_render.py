@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of a given width. Names give way when room is short, numbers never do."""
+"""Lines of a given width. Names are shortened where space is short, numbers never are."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _fitting(time: str) -> str:
 
 
 def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
-    """The left part of a line, and the facts that found no room in it."""
+    """The left part of a line, and the facts that did not fit in it."""
     room = scale.left - cells(guide)
     name = _short_name(entry.name, room, scale.left + scale.bar - cells(guide))
     line: Line = [(guide, Style.DIM), (name, Style.ERROR if entry.failed else Style.STRONG)]
@@ -233,7 +233,7 @@ def _left(entry: _Entry, guide: str, scale: _Scale) -> tuple[Line, list[Fact]]:
 
 
 def _short_name(name: str, room: int, whole_room: int) -> str:
-    """The name, or the end of it that follows the library's; where there is little room, in the place of the bar.
+    """The name, or the end of it that follows the library's; where space is short, in place of the bar.
 
     whole_room: columns with those of the bar. A name that is longer still keeps both its ends.
     """

@@ -13,7 +13,7 @@ from torchspan.traces import Node, Run, Span
 
 _THREADS = ("thread.name", "thread.id")
 _MOST_LINKS = 10
-"""Links of a span that are told; a consumer of messages may have one for each."""
+"""Links of a span that are shown; a consumer of messages may have one for each."""
 _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 
 
@@ -31,7 +31,7 @@ class Scene:
 
     @classmethod
     def of(cls, spans: Iterable[Span]) -> Scene:
-        """The scene of all these spans. The wrapper's own span is no process of the program."""
+        """The scene of all these spans. The wrapper's own span is not a process of the program."""
         every = list(spans)
         processes = {_process(span) for span in every if not _is_wrapper(span)} - {""}
         threads = {_thread(span) for span in every} - {""}

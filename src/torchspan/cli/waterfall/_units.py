@@ -46,7 +46,7 @@ def share(part: float, whole: float) -> str:
 
 def _scaled(value: float, units: tuple[tuple[int, str], ...]) -> str:
     for index, (factor, unit) in enumerate(units):
-        # 999.6 ms reads better as 1.00 s, hence the margin.
+        # 999.6 ms reads better as 1.00 s, which is the reason for the margin.
         if value >= factor * 0.9995 or index == len(units) - 1:
             number = value / factor
             digits = 0 if factor == 1 or number >= 99.95 else 1 if number >= 9.995 else 2

@@ -63,7 +63,7 @@ def _of_tensor(value: Any, name: str) -> Any:
 
 # --- shapes and data types -------------------------------------------------------------------------------------------
 def dimensions(shape: Any) -> list[str] | None:
-    """Each dimension as text; a symbolic size shows its expression and guards nothing. None for what is no shape."""
+    """Each dimension as text; a symbolic size shows its expression and guards nothing. None for what is not a shape."""
     found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
     if found is None and reading.is_of_library(type(shape)):  # TensorRT has a class of its own for sizes
         with contextlib.suppress(TypeError):
@@ -78,7 +78,7 @@ def _dimension(size: Any) -> str:
 
 
 def shape_list(shape: Any) -> str | None:
-    """`[1, 16]`; None for what is no shape."""
+    """`[1, 16]`; None for what is not a shape."""
     found = dimensions(shape)
     return None if found is None else f"[{', '.join(found)}]"
 

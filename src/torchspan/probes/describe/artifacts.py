@@ -34,7 +34,7 @@ def save(call: Call) -> Facts:
 
 
 def _format(given: Any) -> str:
-    """The text that was given; what is no text is not asked for one."""
+    """The text that was given; what is not text is not asked for one."""
     return given if type(given) is str else semconv.OTHER_VALUE
 
 
@@ -82,7 +82,7 @@ def load_mutable(call: Call) -> Facts:
 
 
 def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """What `torch_tensorrt.load` found: it tries one format after the other, and a failed attempt is no failure."""
+    """What `torch_tensorrt.load` found: it tries one format after the other, and a failed attempt is not a failure."""
     if reading.is_of_library(type(result)) and graph_of(result) is not None:
         return {semconv.FILE_FORMAT: "exported_program", **_engines(result)}
     if reading.has(result, "gm"):

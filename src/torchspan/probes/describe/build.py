@@ -70,7 +70,7 @@ def _enumeration(thing: Any, name: str) -> Any:
 def _timing_cache_size(config: Any) -> int | None:
     """Bytes of the timing cache; None without one.
 
-    TensorRT-RTX is not asked: there every call about timing caches does nothing but warn of its deprecation.
+    TensorRT-RTX is not asked: there every call about timing caches only warns of its deprecation.
     """
     package: Any = sys.modules.get("tensorrt")
     package = getattr(package, "_target_module", package)  # behind Torch-TensorRT's proxy
@@ -106,7 +106,7 @@ def serialized_engine(call: Call) -> Facts:
 
 
 def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """An engine; None for bytes of another version, of another kind of GPU, or that are no engine."""
+    """An engine; None for bytes of another version, of another kind of GPU, or that are not an engine."""
     return {semconv.ERROR_TYPE: DESERIALIZE_FAILED} if result is None else {}
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of looking into the engine cache and of putting something into it, and why.
+"""The outcome of an engine-cache lookup and of an insertion, and why.
 
 Upstream says little: whatever is wrong with an entry is a bare AssertionError, an entry that it ignores looks like a
-miss, and an entry that found no room counts as inserted. What the cache, pickle and the library's own comparisons
+miss, and a refused entry counts as inserted. What the cache, pickle and the library's own comparisons
 answered is counted while they answer; nothing is read, unpickled or compared a second time, because a cache may be
 the user's.
 """
@@ -32,7 +32,7 @@ KEY_LENGTH = 16
 
 
 def availability(call: Call) -> Facts:
-    """`interpret_module_to_result(module, inputs, settings, engine_cache)` where it does not look into the cache.
+    """`interpret_module_to_result(module, inputs, settings, engine_cache)` where it does not look the engine up in the cache.
 
     In the order in which upstream decides (conversion/_conversion.py).
     """

@@ -122,7 +122,7 @@ def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Diff
     for name, value in values.items():
         for other in _alternatives(settings, name, value):
             if hash_with(**{name: other}) in others:
-                yield _Difference(name, _told(name, other), _told(name, value))
+                yield _Difference(name, _shown(name, other), _shown(name, value))
 
 
 def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
@@ -156,7 +156,7 @@ def _default(settings: Any, name: str) -> tuple[Any, ...]:
     return ()
 
 
-def _told(name: str, value: Any) -> str:
+def _shown(name: str, value: Any) -> str:
     """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which is the program's."""
     is_listed = reading.is_of_library(type(value)) or (name in _TEXTS and type(value) is str)
     return str(value) if value is None or reading.exactly(value, bool, int, float) or is_listed else "?"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of a look into the engine cache, and of an insertion, answered: counted while they answer."""
+"""What the parts of an engine-cache lookup, and of an insertion, returned: counted while they answer."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ _BLACK_BOXES = {
     "flat_apply_capture": Declared.NONSTRICT_TRACE,
     "invoke_leaf_function": Declared.LEAF_FUNCTION,
 }
-"""The functions of PyTorch's that stand in a graph for a function that Dynamo did not look into."""
+"""The functions of PyTorch's that stand in a graph for a function that Dynamo did not trace."""
 
 
 def kept(graph_module: Any) -> list[Declaration]:

@@ -2,7 +2,7 @@
 """Why an export failed, as far as its exception says.
 
 PyTorch's messages are templates with the program's names and values in them. What is taken out of them is the kind of
-violation, and which dimension of which input it is about.
+violation, and which dimension of which input it concerns.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def _refusal(error: BaseException) -> str | None:
 
 
 def _operator(error: BaseException) -> str | None:
-    """The operator that the exception is about: one without a meta kernel, or whose result depends on data."""
-    function = attribute(error, "func")  # UnsupportedOperatorException and the like (_subclasses/fake_tensor.py)
+    """The operator that the exception concerns: one without a meta kernel, or whose result depends on data."""
+    function = attribute(error, "func")  # UnsupportedOperatorException and similar (_subclasses/fake_tensor.py)
     if reading.has(function, "_overloadname"):
         return operator_name(function)
     graph = attribute(error, "partial_fx_graph")  # GuardOnDataDependentSymNode

@@ -71,7 +71,7 @@ def _converter(entry: TracebackType | None) -> str | None:
 
 
 def qualified_name(function: Any) -> str | None:
-    """`module.name` of a function, without what decorators put around it; None where that is no identifier."""
+    """`module.name` of a function, without what decorators put around it; None where that is not an identifier."""
     if function is None:
         return None
     function = reading.unwrapped(guarded(reading.unwrapped(function)))

@@ -133,7 +133,7 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     """(operator, reason) for each node of the graph that was partitioned and stays in PyTorch.
 
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
-    splitting added (they unpack what an engine returns) have no verdict and are no operators of the model.
+    splitting added (they unpack what an engine returns) have no verdict and are not operators of the model.
     """
     found = (
         (operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED))

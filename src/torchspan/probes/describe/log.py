@@ -31,7 +31,7 @@ class Line(NamedTuple):
 def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
     """`log(self, severity, msg)` of a logger; None for what only informs, which is nearly all of it.
 
-    A program may call its own logger with something else; that is no line of TensorRT's.
+    A program may call its own logger with something else; that is not a line of TensorRT's.
     """
     severity = args[1] if len(args) > 1 else kwargs.get("severity")
     number = attribute(severity, "value")

@@ -53,11 +53,11 @@ def recompile(metrics: object, code: object) -> Facts:
     if not text:
         return {}
     guard = _COMMENT.split(_NUMBER.sub("", text.partition("\n")[0], count=1))[0].strip()
-    guard = _told_apart(_HINT.sub("", guard), code)
+    guard = _distinguished(_HINT.sub("", guard), code)
     return {semconv.RECOMPILE_CLASS: class_of(guard), semconv.RECOMPILE_REASON: guard}
 
 
-def _told_apart(guard: str, code: object) -> str:
+def _distinguished(guard: str, code: object) -> str:
     """Dynamo writes `G['x']` for a global name, and leaves out the `L[...]` around a local one. So a key of a dictionary of the
     program that is itself called `G` or `L` would read like a name.
     """

@@ -49,7 +49,7 @@ PROBES: tuple[Probe, ...] = (
     row(
         target=Lock("torch._dynamo.convert_frame:compile_lock"),
         action=Record(phase.COMPILE_WAIT, around="dynamo:lock"),
-        why="the lock under which one thread at a time compiles: others wait for it, and Dynamo does not say so",
+        why="the lock under which one thread at a time compiles: others wait for it, which Dynamo does not report",
     ),
 )
 """Every row of Dynamo's."""

@@ -40,7 +40,7 @@ PROBES: tuple[Probe, ...] = (
             remembers_result=True,
             shares=_TRACE_SHARES,
         ),
-        why="an export that goes on where another one fails: it exports again, and has a report of what it passed over",
+        why="an export that continues where another one fails: it exports again, and has a report of what it passed over",
     ),
     _row(
         target=Function("torch.export._trace:_process_export_inputs"),

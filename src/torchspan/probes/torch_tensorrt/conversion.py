@@ -19,7 +19,7 @@ _CONVERT = (
     row(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:interpret_module_to_result"),
         action=Annotate((phase.CONVERT, phase.CONVERT_TO_ENGINE), start=cache.availability, end=conversion.interpreted),
-        why="returns the engine's bytes, from the cache or from a build; decides whether to look into the cache",
+        why="returns the engine's bytes, from the cache or from a build; decides whether to use the cache",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.conversion._symbolic_shape_capture:extract_symbolic_shape_expressions"),
@@ -42,7 +42,7 @@ _CONVERT = (
                 keys=(semconv.CACHE_RESULT, semconv.CACHE_REASON), phases=(phase.CONVERT, phase.CONVERT_TO_ENGINE)
             ),
         ),
-        why="the look into the engine cache; after a hit it refits, so a hit has a price",
+        why="the engine-cache lookup; it refits after a hit, so a hit takes time",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check"),
@@ -91,12 +91,12 @@ _CONVERT = (
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.clear_cache"),
         action=Tally((phase.CACHE_INSERT,), cache_seen.count_evicted, before=cache_seen.entries),
-        why="entries that make room for a new one",
+        why="entries removed for a new one",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:DiskEngineCache.save"),
         action=Tally((phase.CACHE_INSERT,), cache_seen.count_saved, before=cache_seen.free_bytes),
-        why="an entry that found no room is a line in the log and counts as inserted",
+        why="a refused entry is a line in the log and counts as inserted",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run"),
@@ -106,7 +106,7 @@ _CONVERT = (
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
         action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network, failed=failure.conversion),
-        why="runs the converters; __init__ is left alone, the Debugger swaps it and puts back what it found",
+        why="runs the converters; __init__ is left alone, the Debugger swaps it and restores what it found",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run_node"),

@@ -36,7 +36,7 @@ _TRACE_AND_LOWER = (
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:inline_lifted_buffers_into_gm"),
         action=Step(),
         since=(2, 14),
-        why="and are put back after conversion",
+        why="and are restored after conversion",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.backend.backends:fold_get_attr_item_calls"),

@@ -16,7 +16,7 @@ def test_importing_the_package_imports_no_library_and_switches_nothing_on(python
     assert python(f"import sys, torchspan.testing as t; print({HEAVY}, t.is_without_gpu())") == "[] False\n"
 
 
-def test_switching_on_imports_no_library(python):
+def test_enabling_imports_no_library(python):
     program = f"import sys, torchspan.testing as t; t.without_gpu(); print({HEAVY}, t.is_without_gpu())"
     assert python(program) == "[] True\n"
 
@@ -38,7 +38,7 @@ print(any(hasattr(getattr(torch.cuda, n, None), "__torchspan_stand_in__") for n 
     assert python(program, CUDA_VISIBLE_DEVICES="") == "False 0 builtin_function_or_method torch.cuda.streams\nFalse\n"
 
 
-def test_switching_on_after_torch_tensorrt_says_where_and_how_to_mend(monkeypatch):
+def test_enabling_after_torch_tensorrt_says_where_and_how_to_fix_it(monkeypatch):
     monkeypatch.setattr(_switch, "_is_on", False)
     assert "torch_tensorrt" in sys.modules or __import__("torch_tensorrt")
     with pytest.raises(
@@ -49,7 +49,7 @@ def test_switching_on_after_torch_tensorrt_says_where_and_how_to_mend(monkeypatc
     assert not torchspan.testing.is_without_gpu()
 
 
-def test_switching_on_after_cuda_was_initialised_is_refused(monkeypatch):
+def test_enabling_after_cuda_was_initialised_is_refused(monkeypatch):
     monkeypatch.setattr(_switch, "_is_on", False)
     monkeypatch.delitem(sys.modules, "torch_tensorrt", raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
@@ -57,7 +57,7 @@ def test_switching_on_after_cuda_was_initialised_is_refused(monkeypatch):
         torchspan.testing.without_gpu()
 
 
-def test_switched_on_after_torch_and_dynamo_everything_holds(python):
+def test_enabled_after_torch_and_dynamo_everything_holds(python):
     program = """
 import torch, torch._dynamo
 DEVICE = "cpu"

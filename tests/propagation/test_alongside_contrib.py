@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Beside OpenTelemetry's own instrumentation of threads: any order of switching on and off, any number of times."""
+"""Alongside OpenTelemetry's own instrumentation of threads: any order of enabling and disabling, any number of times."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +132,7 @@ def test_after_cycles_torchspan_propagates(route, cycle, contrib, instrument, tr
 
 
 @ROUTES
-def test_contrib_can_be_switched_off_below_torchspan_which_goes_on(route, contrib, instrument, tracer):
+def test_contrib_can_be_disabled_below_torchspan_which_continues(route, contrib, instrument, tracer):
     original = bound()
     contrib.instrument()
     instrumentor = instrument()

@@ -86,10 +86,10 @@ print(json.dumps([results, seen, loaded, threading.active_count()]))
     return ran(program)
 
 
-def test_with_an_api_without_sdk_the_program_runs_as_ever_and_observers_work(without_sdk):
+def test_with_an_api_without_sdk_the_program_runs_as_usual_and_observers_work(without_sdk):
     assert without_sdk.status == 0, without_sdk.err
     assert json.loads(without_sdk.out) == [[[2, False]] * 4, ["returned"] * 4, [], 1]
 
 
-def test_an_api_without_sdk_is_no_failure_that_is_logged(without_sdk):
+def test_an_api_without_sdk_is_not_a_failure_that_is_logged(without_sdk):
     assert [line for line in without_sdk.err.splitlines() if "torchspan" in line] == []

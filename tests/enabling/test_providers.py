@@ -70,7 +70,7 @@ def test_spans_follow_a_provider_that_takes_the_place_of_another(later):
     assert later["second"] == ["second", "again"]
 
 
-def test_a_provider_that_is_given_holds_until_torchspan_is_switched_off(later):
+def test_a_provider_that_is_given_holds_until_torchspan_is_disabled(later):
     assert later["third"] == ["third"]
 
 

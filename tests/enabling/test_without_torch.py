@@ -45,7 +45,7 @@ print(json.dumps({
 
 @pytest.fixture(scope="module")
 def found(instrumented):
-    """What the program above has, by whether torchspan is switched on there."""
+    """What the program above has, by whether torchspan is enabled there."""
     result = {}
     with Receiver() as receiver:
         endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
