@@ -80,19 +80,20 @@ def document():
 
 def settings():
     """The table of what `instrument()` takes."""
-    lines = ["| argument and option | variable | values | default | meaning |", "|---|---|---|---|---|"]
+    lines = ["| argument, variable, option of `torchspan run` | values | meaning |", "|---|---|---|"]
     for each in SETTINGS:
-        option = f"<br>`torchspan run {each.option}`" if each.option else ""
-        lines.append(_row(f"`{each.name}`{option}", f"`{each.variable}`", _values(each.kind), _default(each), each.doc))
+        names = "<br>".join(f"`{name}`" for name in (each.name, each.variable, each.option) if name)
+        lines.append(_row(names, _values(each), each.doc))
     return "\n".join([*lines, ""])
 
 
 def variables():
     """The table of the other variables."""
-    lines = ["| variable | values | default | meaning |", "|---|---|---|---|"]
+    lines = ["| variable | values | meaning |", "|---|---|---|"]
     for each in VARIABLES:
-        values = "" if isinstance(each.kind, Text) else each.kind.expected
-        lines.append(_row(f"`{each.variable}`", values, f"`{each.default}`" if each.default else "", each.doc))
+        values = "" if isinstance(each.kind, Text) else f"{each.kind.expected}<br>"
+        default = f"default: `{each.default}`" if each.default else ""
+        lines.append(_row(f"`{each.variable}`", values + default, each.doc))
     return "\n".join([*lines, ""])
 
 
@@ -100,7 +101,11 @@ def _row(*cells):
     return f"| {' | '.join(map(cell, cells))} |"
 
 
-def _values(kind):
+def _values(setting):
+    return f"{_allowed(setting.kind)}<br>default: {_default(setting)}"
+
+
+def _allowed(kind):
     if isinstance(kind, Choice):
         return ", ".join(f"`{choice}`" for choice in kind.choices)
     return "`1`, `0`" if isinstance(kind, Switch) else kind.expected

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lays out the pages that the site is built from: docs/, and a page for each file of the repository that a page links to.
+"""Lays out the pages that the site is built from: docs/, every other Markdown file, and each file that one of them links to.
 
-Links in Markdown are relative paths in the repository, so that they hold there. The site holds docs/ alone. A link to
-another file, such as `../../examples/fallback.py`, gets a page with that file's text, at `repository/examples/fallback.py`.
-So every link stays within the site, and none names an address at which the repository is published.
+Links in Markdown are relative paths in the repository, so that they hold there. On the site, docs/ is the root, and the
+other files are below `repository/`. A file that is not Markdown, such as `examples/fallback.py`, is a page with its text. So
+every link stays within the site, and none names an address at which the repository is published.
 """
 
 import functools
@@ -19,6 +19,7 @@ DOCS = "docs"
 REPOSITORY = "repository"
 """The folder of the site with the files that are not in docs/."""
 
+PICTURES = (".svg", ".png", ".jpg", ".gif", ".webp")
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".yml": "yaml", ".toml": "toml", ".json": "json", ".sh": "bash"}
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
@@ -47,7 +48,7 @@ class Pages:
     def write(self):
         """Write all of them. Raises BrokenLinkError, which names every link that leads to no file."""
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._waiting = [file for file in sorted(self._known) if _is_below(file, DOCS)]
+        self._waiting = [file for file in sorted(self._known) if _is_below(file, DOCS) or _is_page(file)]
         done = set(self._waiting)
         while self._waiting:
             file = self._waiting.pop()
@@ -71,7 +72,7 @@ class Pages:
             link = functools.partial(self._link, file, links)
             text = rewritten(source.read_text(encoding="utf-8"), link)
             target.write_text(text, encoding="utf-8")
-        elif _is_below(file, DOCS):
+        elif _is_below(file, DOCS) or file.endswith(PICTURES):
             shutil.copyfile(source, target)
         else:
             target.write_text(_listed(file, source.read_text(encoding="utf-8")), encoding="utf-8")
@@ -101,7 +102,7 @@ def page_of(file, *, is_folder):
         return posixpath.relpath(file, DOCS)
     if is_folder:
         return posixpath.join(REPOSITORY, file, "index.md")
-    return posixpath.join(REPOSITORY, file if file.endswith(".md") else f"{file}.md")
+    return posixpath.join(REPOSITORY, file if file.endswith((".md", *PICTURES)) else f"{file}.md")
 
 
 def rewritten(text, link):
@@ -156,6 +157,11 @@ def _listing(folder, entries):
 
 def _relative(file):
     return page_of(file, is_folder=False)
+
+
+def _is_page(file):
+    """Whether it is Markdown, apart from templates of a code host, which are below a folder with a dot, and from tests."""
+    return file.endswith(".md") and not file.startswith((".", "tests/"))
 
 
 def _is_below(file, folder):

@@ -132,11 +132,11 @@ def test_bad_options_of_a_file_are_named_and_the_good_ones_hold(started):
     ]
 
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "configuration-file.md"
 
 
-def test_the_file_of_the_readme_sets_resource_sampler_ids_and_options(started):
-    _, _, block = README.read_text(encoding="utf-8").partition("```yaml file=otel.yaml\n")
+def test_the_file_of_the_page_sets_resource_sampler_ids_and_options(started):
+    _, _, block = PAGE.read_text(encoding="utf-8").partition("```yaml file=otel.yaml\n")
     ran = started("", file=block.partition("```")[0].replace("http://127.0.0.1:4318", "{url}", 1))
 
     assert ran.active["detail"] == "passes"

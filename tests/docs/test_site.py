@@ -3,7 +3,9 @@
 
 import contextlib
 import importlib
+import importlib.util
 import io
+import json
 import pkgutil
 import re
 import subprocess
@@ -64,9 +66,8 @@ def configuration():
 
 def public_modules():
     """The modules that docs/reference/api documents, by their page."""
-    return {
-        found[1]: page for page in sorted(API.glob("*.md")) for found in DIRECTIVE.finditer(page.read_text("utf-8"))
-    }
+    pages = {page: DIRECTIVE.findall(page.read_text(encoding="utf-8")) for page in sorted(API.glob("*.md"))}
+    return {name: page for page, names in pages.items() for name in names if name.rpartition(".")[2].islower()}
 
 
 def listed(entries):
@@ -158,6 +159,14 @@ def test_a_link_to_a_file_of_the_repository_leads_to_a_page_with_its_text(site):
 
 
 @needs_zensical
+def test_the_search_covers_written_pages_and_public_names_but_no_listing_of_a_file(site):
+    found = {each["location"] for each in json.loads((site / "search.json").read_text(encoding="utf-8"))["items"]}
+    assert "reference/api/traces.html#torchspan.traces.read" in found
+    assert "repository/CONTRIBUTING.html" in found
+    assert [each for each in found if each.startswith("repository/examples/") and ".py" in each] == []
+
+
+@needs_zensical
 def test_the_source_of_a_public_function_is_on_its_page(site):
     page = (site / "reference" / "api" / "callbacks.html").read_text(encoding="utf-8")
     assert re.search(r"Source code in <code>(?:src/)?torchspan/callbacks\.py</code>", page)
@@ -233,6 +242,17 @@ def test_a_link_or_an_anchor_that_leads_nowhere_fails_the_build(repository, text
     (repository / "docs" / "more.md").write_text(f"# More\n\n{text}\n", encoding="utf-8")
     with contextlib.redirect_stderr(io.StringIO()):
         assert build_site.build(repository, repository) == status
+
+
+def test_a_picture_outside_of_docs_is_copied_and_a_page_of_tests_is_left_out(repository):
+    (repository / "src" / "a.svg").write_text("<svg/>", encoding="utf-8")
+    (repository / "tests").mkdir()
+    (repository / "tests" / "note.md").write_text("[x](nowhere.md)\n", encoding="utf-8")
+    (repository / "README.md").write_text('<img src="src/a.svg"> ![a](src/a%2Esvg)\n', encoding="utf-8")
+    made = pages(repository)
+    assert made["repository/README.md"] == '<img src="src/a.svg"> ![a](src/a.svg)\n'
+    assert made["repository/src/a.svg"] == "<svg/>"
+    assert "repository/tests/note.md" not in made
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ The test is marked `needs("chromium")`. The browser has an empty profile and sen
 
 import json
 import re
-import shutil
 import subprocess
 import tempfile
 import time
+from contextlib import ExitStack
 
 import websocket
 
@@ -42,26 +42,30 @@ class Browser:
         self._number = 0
 
     def __enter__(self):
-        self._profile = tempfile.mkdtemp(prefix="torchspan-browser-")
-        command = [program("chromium"), *OPTIONS, f"--user-data-dir={self._profile}", "about:blank"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
-        lines = iter(self._process.stderr)
-        found = next(filter(None, (re.search(r"DevTools listening on (ws://\S+)", line) for line in lines)), None)
-        assert found, f"Chromium ended with {self._process.wait()} before it could be driven"
-        self._socket = websocket.create_connection(found[1], suppress_origin=True, timeout=LIMIT_S)
-        target = self._call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Network", "Runtime", "Log"):
-            self._call(f"{domain}.enable")
+        with ExitStack() as stack:
+            profile = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="torchspan-browser-", ignore_cleanup_errors=True)
+            )
+            command = [program("chromium"), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            )
+            stack.callback(process.communicate)
+            stack.callback(process.terminate)
+            listening = (re.search(r"DevTools listening on (ws://\S+)", line) for line in process.stderr)
+            found = next(filter(None, listening), None)
+            assert found, f"Chromium ended with {process.wait()} before it could be driven"
+            self._socket = websocket.create_connection(found[1], suppress_origin=True, timeout=LIMIT_S)
+            stack.callback(self._socket.close)
+            target = self._call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Network", "Runtime", "Log"):
+                self._call(f"{domain}.enable")
+            self._ending = stack.pop_all()
         return self
 
     def __exit__(self, *_):
-        self._socket.close()
-        self._process.terminate()
-        self._process.communicate()
-        shutil.rmtree(self._profile, ignore_errors=True)
+        self._ending.close()
 
     def open(self, address):
         """Load the page and wait until all of it is there."""

@@ -70,7 +70,8 @@ def test_the_check_fails_for_a_page_of_the_reference_that_is_not_current(page, t
 
 def test_the_page_of_settings_has_every_argument_and_variable():
     text = generate_settings_page.document()
-    assert "| `detail`<br>`torchspan run --detail` | `TORCHSPAN_DETAIL` | `stages`, `passes` | `stages` |" in text
+    assert "| `detail`<br>`TORCHSPAN_DETAIL`<br>`--detail` | `stages`, `passes`<br>default: `stages` |" in text
+    assert "| `TORCHSPAN_FILE_MAX_SIZE` | a positive number of bytes<br>default: `268435456` |" in text
     assert [each for each in _settings.SETTINGS if f"`{each.name}`" not in text] == []
     assert [name for name in vars(environment_variables) if name.isupper() and f"`{name}`" not in text] == []
 
