@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws docs/images/waterfall.svg: the convolutional net of `torchspan demo`, compiled anew, as `torchspan show --svg` draws it."""
+"""Draws docs/images/waterfall.svg: the convolutional net of `torchspan demo`, compiled again, as `torchspan show --svg`
+draws it.
+"""
 
 import os
 import subprocess

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the diagram and the table of packages in ARCHITECTURE.md, and docs/images/architecture.svg, from the real imports.
+"""Writes the diagram and the table of packages in ARCHITECTURE.md, and docs/images/architecture.svg, from the real
+imports.
 
 `--check` writes nothing and ends with status 1 when a file is not what would be written.
 """
@@ -78,7 +79,8 @@ def summary(part):
 class Layers:
     """The parts in rows: each lies above everything that it imports.
 
-    `mutual` are pairs that import each other, both inside functions; the import that would close the circle is left out.
+    `mutual` are pairs that import each other, both inside functions; the import that would close the circle is left
+    out.
     """
 
     def __init__(self, imported):
@@ -237,7 +239,7 @@ def documents():
     picture = f"![Packages of torchspan: each lies above what it imports]({PICTURE.relative_to(ROOT).as_posix()})\n"
     legend = (
         "Each package lies above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
-        "are not drawn. The table has all, except those for type checkers alone. Blue is the way of an event."
+        "are not drawn. The table has all, except those for type checkers alone. Blue is the path of an event."
         + (f" {mutual} import each other, inside\nfunctions." if mutual else "")
         + "\n"
     )

@@ -255,7 +255,9 @@ class Bridge:
         return self._settings.build_phases == "on"
 
     def exports(self) -> list[Callable[[], object]]:
-        """What exports the metrics that torchspan has recorded, if any is exported, and its log records, if there are some."""
+        """What exports the metrics that torchspan has recorded, if any is exported, and its log records, if there are
+        some.
+        """
         return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
 
     def close(self) -> None:
@@ -295,7 +297,9 @@ def _traceparent() -> str:
 
 
 def _why_no_build_phases(setting: str) -> str:
-    """What is said to users who register for build phases where nothing fires them, though torchspan is instrumented."""
+    """What is said to users who register for build phases where nothing fires them, though torchspan is
+    instrumented.
+    """
     if setting == "on":
         return "no TensorRT has been imported yet"
     meaning = ", which is off outside `torchspan run` with TensorRT-RTX" if setting == "auto" else ""

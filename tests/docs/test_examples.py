@@ -178,8 +178,8 @@ def test_fallback(trace):
 
 def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
     (tmp_path / "examples").symlink_to(EXAMPLES)
-    readme = (EXAMPLES.parent / "README.md").read_text(encoding="utf-8")
-    (recipe,) = re.findall(r"^```shell ranks\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    guide = (EXAMPLES.parent / "docs/how-to/threads-and-workers.md").read_text(encoding="utf-8")
+    (recipe,) = re.findall(r"^```shell shown ranks\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     out = start("sh", "-e", "-c", recipe, TORCHSPAN_WITHOUT_GPU="1")
 
     assert out.startswith("2 ranks, 8 rows\n")

@@ -6,7 +6,7 @@ import pytest
 from support import pages
 
 SHARED = ("README.md", "docs/tutorial/first-trace.md")
-"""Pages whose files the other pages go on with."""
+"""Pages whose files the other pages use."""
 
 PAGES = {
     str(path.relative_to(pages.ROOT)): pages.blocks(path.read_text(encoding="utf-8"))

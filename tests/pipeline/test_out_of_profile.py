@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of a compiled module against the profile of its engine: what lies outside is an event, and how far the rest is from opt a metric."""
+"""Calls of a compiled module against the profile of its engine: what lies outside is an event, and how far the rest is
+from opt a metric."""
 
 import gc
 import warnings

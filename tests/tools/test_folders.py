@@ -11,7 +11,18 @@ import pytest
 from support.child import unmeasured
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = (".ci", "src", "tests", "tools", "docs", "Makefile", "pyproject.toml", "README.md", "CHANGELOG.md")
+PARTS = (
+    ".ci",
+    "src",
+    "tests",
+    "tools",
+    "docs",
+    "Makefile",
+    "pyproject.toml",
+    "README.md",
+    "CHANGELOG.md",
+    "ARCHITECTURE.md",
+)
 FOLDER_DEPENDENT = (
     "tests/test_architecture.py::test_uninstrumenting_before_the_library_is_imported_leaves_it_untouched",
     "tests/test_architecture.py::test_importing_us_imports_neither_torch_nor_tensorrt_nor_the_sdk",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of compiled modules against what their engines were built for: as events, as metrics, and as facts of a compilation.
+"""Calls of compiled modules against what their engines were built for: as events, as metrics, and as facts of a
+compilation.
 
 Each call outside is an event on the span around it. How far usual sizes are from opt is one now and then, and a metric.
 """

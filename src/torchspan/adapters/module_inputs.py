@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose calls are followed (`TORCHSPAN_INPUTS`): each gets one hook, a `Traffic` that counts, and what follows that.
+"""Modules whose calls are followed (`TORCHSPAN_INPUTS`): each gets one hook, a `Traffic` that counts, and what follows
+that.
 
 A call is an event on the span around it when it is sampled. Counts and sizes are gathered until a reader collects.
 """
@@ -44,7 +45,8 @@ SIZES_LIMIT = 4_096
 """Different sizes of dimensions that are held for the metric until a reader collects."""
 
 _LOADED = "GraphModule"
-"""The class of a module of a program that was loaded, which does not know the model's. PyTorch derives one from it each time."""
+"""The class of a module of a program that was loaded, which does not know the model's. PyTorch derives one from it each
+time."""
 
 _Size = tuple[tuple[str, str, int], int]
 """The size of a dimension, which is known by module, place in the arguments and number."""
@@ -65,7 +67,8 @@ class Followed:
 
 
 Maker = Callable[[Followed, Any, "Compilation | None"], Follower | None]
-"""Given a module that is followed from now on, the module itself and the compilation it came from: a follower, or None."""
+"""Given a module that is followed from now on, the module itself and the compilation it came from: a follower, or
+None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +108,16 @@ class ModuleInputs:
     def follow_compiled(self, module: Any, call: Call, event: Event | None) -> None:
         """Follow what a compilation returned, or had returned before it ended. event: its own; None: it was loaded.
 
-        What was loaded refuses a call outside of its program's ranges in a hook of its own, before which torchspan's runs.
+        What was loaded refuses a call outside of its program's ranges in a hook of its own, before which torchspan's
+        runs.
         """
         if event is None:
             self._follow(module, _LOADED, signature_of(module.forward), None, comes_first=True)
             return
         entry_point = event.attributes.get(semconv.ENTRY_POINT)
         name, is_graph = event.attributes.get(semconv.MODEL_CLASS, entry_point), entry_point == FROM_DYNAMO
-        # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries included.
+        # The names of a graph's inputs are made of whatever the program's arguments are in, keys of dictionaries
+        # included.
         signature = any_call() if is_graph else signature_of(module.forward)
         self._follow(module, name, signature, Compilation(call, event))
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls of one module in production: every call counted by its shape, in bounded memory, without values.
 
-A call is known by a key that is cheap to make: shapes and data types of its tensors, and the types of everything else. What a
-key means, its arguments by name and the path of each tensor, is found out once for each key. Whatever follows the calls of a
-module is a `Follower`: it looks at a new shape once, and says what is to be done at each call of that shape.
+A call is known by a key that is cheap to make: shapes and data types of its tensors, and the types of everything else.
+What a key means, its arguments by name and the path of each tensor, is found out once for each key. Whatever follows
+the calls of a module is a `Follower`: it looks at a new shape once, and says what is to be done at each call of that
+shape.
 """
 
 from __future__ import annotations
@@ -47,9 +48,10 @@ Action = Callable[["CallShape"], None]
 class CallShape:
     """All calls of one shape.
 
-    number: the how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept. tensors:
-    the tensors by path, in the order of the signature, with the devices of the first call. actions: what followers do at each
-    call of this shape. add_one: counts one call, without a lock.
+    number: the how-manieth shape it is, from 0 on; None for a call beyond `SHAPES_LIMIT`, whose shape is not kept.
+    tensors:
+    the tensors by path, in the order of the signature, with the devices of the first call. actions: what followers do
+    at each call of this shape. add_one: counts one call, without a lock.
     """
 
     __slots__ = ("_left", "actions", "add_one", "number", "tensors")
@@ -68,13 +70,16 @@ class CallShape:
 
 
 class Follower(Protocol):
-    """Looks at the calls of one module. It is called in the call's thread, before the module runs, and must be quick."""
+    """Looks at the calls of one module. It is called in the call's thread, before the module runs, and must be
+    quick.
+    """
 
     def new_shape(self, shape: CallShape) -> Action | None:
-        """Calls of a new shape begin. Returns what is to be done at each call of this shape, this one included; None: nothing.
+        """Calls of a new shape begin. Returns what is to be done at each call of this shape, this one included; None:
+        nothing.
 
-        It is called once for each of the first `SHAPES_LIMIT` shapes, and at each call beyond them. Threads wait for it: it
-        makes no call of the module, and emits nothing.
+        It is called once for each of the first `SHAPES_LIMIT` shapes, and at each call beyond them. Threads wait for
+        it: it makes no call of the module, and emits nothing.
         """
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:
@@ -99,7 +104,9 @@ class TrafficCounts:
 
 @dataclass(frozen=True, slots=True)
 class TrafficSnapshot:
-    """What `Traffic` had at one moment. shapes: those that are kept with their counts, in the order in which they appeared."""
+    """What `Traffic` had at one moment. shapes: those that are kept with their counts, in the order in which they
+    appeared.
+    """
 
     shapes: list[tuple[CallShape, int]]
     ranges: dict[Path, Ranges]
@@ -201,7 +208,9 @@ class Traffic:
         return tuple(parts)
 
     def _walk(self, value: Any, parts: list[Hashable], depth: int) -> None:
-        """Add what is known of a value: shape and type of a tensor, or the class of anything else with its parts after it."""
+        """Add what is known of a value: shape and type of a tensor, or the class of anything else with its parts after
+        it.
+        """
         if len(parts) > 2 * LEAVES_LIMIT:
             raise TooManyLeavesError
         tensor: Any = self._tensor

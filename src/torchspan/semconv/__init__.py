@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of attributes and metrics: everything that torchspan emits, with its type and meaning.
 
-These tables are the contract. `docs/reference/semantic-conventions.md` is generated from them (`make docs`), and the checks
-compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a row is
-used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
+These tables are the contract. `docs/reference/semantic-conventions.md` is generated from them (`make docs`), and the
+checks compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a
+row is used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
 
 A module for each library holds the keys that start with the library's name; `torchspan.` concerns the observation
 itself. Keys without one of these prefixes are those of the OpenTelemetry conventions. All rows are here as well.

@@ -149,7 +149,7 @@ class Guard(Kind):
     leaves = (
         "The condition that did not hold, in Dynamo's words: names of variables and attributes (`G['x']` is a global "
         "one), operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch "
-        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is no "
+        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is not an "
         f"expression is a template. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
