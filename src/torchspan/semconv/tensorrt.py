@@ -60,12 +60,13 @@ ENGINE_SIZE = Attribute(
 ENGINE_ID = Attribute(
     "tensorrt.engine.id",
     "string",
-    "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal ids mean "
-    "equal bytes, in any process and at any time, except for changes that fall between the blocks (a refit of few "
-    "weights may). Different ids mean different bytes, which may still compute the same. On a run, the id is that of "
-    "the bytes that the engine had when it was set up or last refitted through Torch-TensorRT, and it is absent while "
-    "they are unknown. On metrics of the calls of a compiled module, it is the id of the module's engine when torchspan "
-    "began to follow the module, and it is absent where the module has several engines.",
+    "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal "
+    "ids mean equal bytes, in any process and at any time, except for changes that fall between the blocks (a "
+    "refit of few weights may). Different ids mean different bytes, which may still compute the same. On a "
+    "run, the id is that of the bytes that the engine had when it was set up or last refitted through "
+    "Torch-TensorRT, and it is absent while they are unknown. On metrics of the calls of a compiled module, "
+    "it is the id that the module's engine had when torchspan began to follow the module, and it is absent "
+    "where the module has several engines.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,

@@ -622,8 +622,8 @@ CACHE_NEIGHBOUR_STORED = Attribute(
 CACHE_NEIGHBOUR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
-    "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is not a "
-    "number, boolean, data type or enumeration.",
+    "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is "
+    "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
 )
