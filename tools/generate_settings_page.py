@@ -69,7 +69,7 @@ instrumentation/development:
 ```
 
 `enabled: false` there disables torchspan, also under `opentelemetry-instrument`. A program that calls `instrument()` itself
-enables it. [Deploying](../how-to/deploying.md) shows a whole configuration.
+enables it. [Configure OpenTelemetry and torchspan with one file](../how-to/configuration-file.md) shows a whole file.
 """
 
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks what a release would upload: `release_check.py [step …]`, all steps or those named, in their order.
 
-build: the source distribution, and the wheel from it, into dist/. metadata: what the package index shows, with
-the version. changes: the version's section in CHANGELOG.md. install: the wheel in an empty environment, with its dependencies from the package index; the command
-line, and a traced program. demo: `torchspan demo` from the wheel, with the PyTorch and Torch-TensorRT of .venv, which would be 3 GB to
-download. Every step fails with the command that failed and what it printed.
+committed: no file is left to commit; the source distribution has every file that git does not ignore. build: the source
+distribution, and the wheel from it, into dist/. metadata: what the package index shows, with the version. changes: the
+version's section in CHANGELOG.md. install: the wheel in an empty environment, with its dependencies from the package
+index; the command line, and a traced program. demo: `torchspan demo` from the wheel, with the PyTorch and Torch-TensorRT of
+.venv, which would be 3 GB to download. A step fails with the command that failed and what it printed.
 """
 
 import argparse
@@ -37,6 +38,14 @@ work()
 
 class CheckError(Exception):
     """A step failed; the message says which command or file, and why."""
+
+
+def committed():
+    """Look for files that are not committed."""
+    left = _run(["git", "status", "--porcelain"], cwd=ROOT)
+    if left:
+        raise CheckError(f"these files are not committed and would be released; commit or remove them:\n{left}")
+    return "no file that is not committed"
 
 
 def build():
@@ -114,7 +123,7 @@ def demo():
     return "two models compiled and drawn"
 
 
-STEPS = {each.__name__: each for each in (build, metadata, changes, install, demo)}
+STEPS = {each.__name__: each for each in (committed, build, metadata, changes, install, demo)}
 
 
 def main(arguments):
@@ -123,9 +132,9 @@ def main(arguments):
     parser.add_argument("steps", nargs="*", choices=[*STEPS, []], metavar="step", help=", ".join(STEPS))
     for name in parser.parse_args(arguments).steps or STEPS:
         try:
-            print(f"passed  {name:<8}  {STEPS[name]()}", flush=True)
+            print(f"passed  {name:<9}  {STEPS[name]()}", flush=True)
         except CheckError as error:
-            print(f"FAILED  {name:<8}  {error}", file=sys.stderr)
+            print(f"FAILED  {name:<9}  {error}", file=sys.stderr)
             return 1
     return 0
 

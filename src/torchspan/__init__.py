@@ -47,3 +47,7 @@ def __getattr__(name: str) -> _typing.Any:
 
         return globals().setdefault(name, batch)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

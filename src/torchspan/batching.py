@@ -25,10 +25,10 @@ Request = Span | SpanContext | Context
 
 
 class batch:  # noqa: N801 - it is used as a function is
-    """The work in a `with` statement is done for several requests at once: the span `torchspan.batch`, linked to each.
+    """A context manager for work that is done for several requests at once: the span `torchspan.batch`, linked to each.
 
-    A server that batches keeps `opentelemetry.context.get_current()` with each request, and runs the model for several of
-    them on another thread::
+    A server that batches keeps `opentelemetry.context.get_current()` with each request, and runs the model for several
+    requests on another thread::
 
         with torchspan.batch([each.context for each in requests]):
             outputs = model(torch.cat([each.rows for each in requests]))
@@ -36,17 +36,23 @@ class batch:  # noqa: N801 - it is used as a function is
     The span is a child of the first request whose span is sampled, and has links to the spans of all that are; runs of
     engines and compilations inside are below it. The spans of the other requests that are still open get a link to it. If
     no request is sampled, what is inside is recorded as it is below the span of the first: compilations and metrics.
-    Nothing happens while torchspan is not instrumented.
+    Nothing is recorded while torchspan is not instrumented.
 
-    requests: spans, span contexts or contexts. A context says more: a compilation inside is `torchspan.while_serving`
-    where one of them comes from a SERVER span. Requests without a span count, and have no link.
+    Args:
+        requests: The spans, span contexts or contexts of the requests. Prefer contexts: a compilation inside is
+            `torchspan.while_serving` if one of them comes from a SERVER span. A request without a span is counted, and gets
+            no link.
 
-    Raises TypeError for anything else, whether or not torchspan is instrumented.
+    Raises:
+        TypeError: `requests` holds anything else, whether or not torchspan is instrumented.
     """
 
     __slots__ = ("_engine", "_event", "_requests", "_stack")
 
     def __init__(self, requests: Iterable[Request]) -> None:
+        if isinstance(requests, (Span, SpanContext, Context)) or not isinstance(requests, Iterable):
+            hint = ": write batch([request])" if isinstance(requests, (Span, SpanContext, Context)) else ""
+            raise TypeError(f"requests must be a list of spans, span contexts or contexts, not {requests!r}{hint}")
         self._requests = [_checked(index, each) for index, each in enumerate(requests)]
         self._engine: Engine | None = None
         self._event: Event | None = None

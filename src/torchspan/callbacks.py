@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Python implementation of ATen's RecordFunction callbacks, with the words of ATen/record_function.h.
 
-Callbacks are pairs, a start and an end, that run around events: ranges of the program's own (`record_function`) and, while
-the bridge is on, its phases (`torchspan.phase`). They live as long as the process, whether the bridge is on or not.
+A callback is a pair of functions, a start and an end, that run around events. Events are the ranges that a program records
+with `record_function` and, while torchspan is instrumented, its phases (`torchspan.phase`). A callback stays registered
+until it is removed, whether or not torchspan is instrumented::
 
-    handle = add_global_callback(RecordFunctionCallback(lambda record: time.perf_counter(), report, sampling_prob=0.01))
+    callback = RecordFunctionCallback(lambda record: time.perf_counter(), report, sampling_prob=0.01)
+    with add_global_callback(callback):
+        ...
 
-docs/callbacks-and-observers.md teaches it and says of each public name of the header what it is here. Everything may be
-called from any thread and inside a callback. In a function that Dynamo traces everything does nothing: what registers
-returns `INVALID_CALLBACK_HANDLE`, what asks says that no callback is registered.
+docs/tutorial/callbacks.md is a tutorial. docs/reference/record-function.md lists each public name of the header with what
+it is here. Every function may be called from any thread and inside a callback. In a function that Dynamo traces every
+function does nothing: registering returns `INVALID_CALLBACK_HANDLE`, and queries answer that no callback is registered.
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import Guarded
+from torchspan._base.removable import Removable
 from torchspan.subscribers import sampling
-from torchspan.subscribers.checks import check_bool, check_callable, checked_scopes
+from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.local_state import (
     DisableRecordFunctionGuard,
@@ -35,7 +39,7 @@ from torchspan.subscribers.local_state import (
     is_record_function_enabled,
     set_record_function_tls,
 )
-from torchspan.subscribers.ranges import record_function
+from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
 from torchspan.subscribers.registry import REGISTRY, probability
 from torchspan.subscribers.sampling import SamplingMode
@@ -50,6 +54,7 @@ __all__ = [
     "RecordFunctionGuard",
     "RecordFunctionTLS",
     "RecordScope",
+    "RecordedRange",
     "SamplingMode",
     "ThreadLocalState",
     "add_global_callback",
@@ -74,11 +79,23 @@ __all__ = [
     "set_record_function_tls",
 ]
 
-CallbackHandle = int
-"""Names a registered callback: unique, never given out again."""
 
-INVALID_CALLBACK_HANDLE: CallbackHandle = 0
-"""Names none; whatever is done with it does nothing."""
+class CallbackHandle(int, Removable):
+    """A registered callback: remove it with `remove`, or use the handle in a `with` statement.
+
+    It is the number by which `remove_callback`, `disable_callback` and `reenable_callback` know the callback. Numbers are
+    unique in the process and are not reused.
+    """
+
+    __slots__ = ()
+
+    def remove(self) -> None:
+        """Unregister the callback, as `remove_callback` does. A second call does nothing."""
+        remove_callback(self)
+
+
+INVALID_CALLBACK_HANDLE = CallbackHandle(0)
+"""The handle of no callback. Every function that takes a handle does nothing with it."""
 
 
 def _nothing(_record: RecordFunction, _context: Any) -> None:
@@ -87,13 +104,22 @@ def _nothing(_record: RecordFunction, _context: Any) -> None:
 
 @dataclass(frozen=True)
 class RecordFunctionCallback:
-    """A start and an end that run as a pair and are sampled together. Raises ValueError, TypeError for what cannot be.
+    """A start and an end that run as a pair and are sampled together.
 
-    start: called with the `RecordFunction`; what it returns is the observer context. end: called with the same object and
-    the observer context. needs_inputs, needs_outputs, needs_ids: have them in the `RecordFunction`. sampling_prob: how
-    probable it is that the pair runs for an event, 0 to 1. scopes: for which; empty means all, phases included. should_run:
-    called without arguments at each event, decides in place of `sampling_prob`. sampling_mode: where `sampling_prob` is
-    applied, to each event as in PyTorch or where a tree of events starts.
+    Args:
+        start: Called before the work with the `RecordFunction`. Its return value is the observer context.
+        end: Called after the work with the same `RecordFunction` and the observer context.
+        needs_inputs: Gather the inputs for `start`.
+        needs_outputs: Gather the outputs for `end`.
+        needs_ids: Give each `RecordFunction` a unique `handle`.
+        sampling_prob: The probability, 0 to 1, that the pair runs for an event.
+        scopes: Which events the pair runs for: a collection of `RecordScope` and phases. Empty: all of them.
+        should_run: Called without arguments at each event; decides in place of `sampling_prob` whether the pair runs.
+        sampling_mode: Where `sampling_prob` is applied: at each event, as in PyTorch, or where a tree of events starts.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: `sampling_prob` is not in 0 to 1.
     """
 
     start: Callable[[RecordFunction], Any]
@@ -121,18 +147,36 @@ class RecordFunctionCallback:
 
 # --- registration ---------------------------------------------------------------------------------------------
 def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
-    """Register a callback for the whole process. Logs a warning if nothing fires a scope that it names.
+    """Register a callback for the whole process.
 
-    Raises TypeError for what is no `RecordFunctionCallback`.
+    Logs a warning if the callback names a scope that nothing fires, such as a phase while torchspan is not instrumented.
+
+    Args:
+        callback: The start and the end, with the events that they run for.
+
+    Returns:
+        The handle, which removes the callback with `remove()` or at the end of a `with` statement.
+
+    Raises:
+        TypeError: `callback` is not a `RecordFunctionCallback`.
     """
     return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=False)
 
 
 def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandle:
-    """Have `callback` run for events of the work going on here, never sampled.
+    """Register a callback for the current execution context. It is not sampled.
 
-    It follows the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now on; elsewhere
-    `ThreadLocalState` takes it. Raises TypeError for what is no `RecordFunctionCallback`.
+    The callback follows the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now on. Use
+    `ThreadLocalState` to take it anywhere else.
+
+    Args:
+        callback: The start and the end, with the events that they run for. Its `sampling_prob` is not used.
+
+    Returns:
+        The handle, which removes the callback with `remove()` or at the end of a `with` statement.
+
+    Raises:
+        TypeError: `callback` is not a `RecordFunctionCallback`.
     """
     return INVALID_CALLBACK_HANDLE if _dynamo_safety.is_tracing() else _add(callback, is_local=True)
 
@@ -145,12 +189,10 @@ def _add(callback: RecordFunctionCallback, *, is_local: bool) -> CallbackHandle:
     silent = sorted(REGISTRY.silent(scopes), key=lambda each: each.name)
     if silent:
         names = ", ".join(each.name for each in silent)
-        REGISTRY.warn(
-            f"A callback was registered on {names}, and nothing that is installed fires that yet: {REGISTRY.reason(silent)}."
-        )
+        REGISTRY.warn(f"A callback was registered on {names}, which nothing fires yet: {REGISTRY.reason(silent)}.")
     if is_local and callback.sampling_prob != 1:
         REGISTRY.warn("A thread-local callback is never sampled: its sampling_prob is not used.")
-    handle = REGISTRY.new_handle()
+    handle = CallbackHandle(REGISTRY.new_handle())
     entry = Entry(
         handle,
         Guarded(f"callback {handle} ({reading.function_name(callback.start)}) of {_named(scopes)}"),
@@ -180,43 +222,67 @@ def _named(scopes: frozenset[Scope]) -> str:
     return ", ".join(names[:_SCOPES_NAMED]) + more if names else "all scopes"
 
 
-def remove_callback(handle: CallbackHandle) -> None:
-    """Unregister the callback, wherever it has followed the work to. What it started still ends."""
+def remove_callback(handle: int) -> None:
+    """Unregister a callback, in every context that it has followed the work to. An end that is due still runs.
+
+    Args:
+        handle: The handle that registering returned. An unknown handle does nothing.
+
+    Raises:
+        TypeError: `handle` is not an integer.
+    """
     entry = _find(handle)
     if entry is not None:
         REGISTRY.remove(entry)
 
 
-def disable_callback(handle: CallbackHandle) -> None:
-    """Have the callback start for no event until `reenable_callback`; what it started still ends."""
+def disable_callback(handle: int) -> None:
+    """Pause a callback until `reenable_callback`. An end that is due still runs.
+
+    Args:
+        handle: The handle that registering returned. An unknown handle does nothing.
+
+    Raises:
+        TypeError: `handle` is not an integer.
+    """
     entry = _find(handle)
     if entry is not None:
         REGISTRY.enable(entry, enabled=False)
 
 
-def reenable_callback(handle: CallbackHandle) -> None:
-    """Take `disable_callback` back."""
+def reenable_callback(handle: int) -> None:
+    """Resume a callback that `disable_callback` paused.
+
+    Args:
+        handle: The handle that registering returned. An unknown handle does nothing.
+
+    Raises:
+        TypeError: `handle` is not an integer.
+    """
     entry = _find(handle)
     if entry is not None:
         REGISTRY.enable(entry, enabled=True)
 
 
-def _find(handle: CallbackHandle) -> Entry | None:
-    return None if _dynamo_safety.is_tracing() else REGISTRY.find(handle)
+def _find(handle: int) -> Entry | None:
+    if _dynamo_safety.is_tracing():
+        return None
+    check_handle(handle)
+    return REGISTRY.find(handle)
 
 
 def has_global_callbacks() -> bool:
-    """Whether a global callback is registered, a disabled one included."""
+    """Return whether a global callback is registered. A disabled callback counts."""
     return not _dynamo_safety.is_tracing() and bool(REGISTRY.users())
 
 
 def has_thread_local_callbacks() -> bool:
-    """Whether a thread-local callback is registered for the work going on here, a disabled one included."""
+    """Return whether a thread-local callback is registered for the current context. A disabled callback counts."""
     return not _dynamo_safety.is_tracing() and any(not each.is_removed for each in get_record_function_tls().callbacks)
 
 
 def has_callbacks() -> bool:
-    """Whether any callback is registered that may run here."""
+    """Return whether a callback is registered that may run here, global or thread-local."""
     return has_global_callbacks() or has_thread_local_callbacks()
 
 
@@ -228,21 +294,31 @@ def clear_global_callbacks() -> None:
 
 
 def clear_thread_local_callbacks() -> None:
-    """Have no thread-local callback run for the work going on here any more; work started before keeps its own."""
+    """Remove every thread-local callback from the current context. Work that was started before keeps its callbacks."""
     if not _dynamo_safety.is_tracing():
         set_record_function_tls(get_record_function_tls()._replace(callbacks=()))
         REGISTRY.update()
 
 
 def clear_callbacks() -> None:
-    """Both of the above."""
+    """Remove every global callback, and every thread-local callback of the current context."""
     clear_global_callbacks()
     clear_thread_local_callbacks()
 
 
 def set_record_function_seed_for_testing(seed: int) -> None:
-    """Have sampling pick the same events again, in this thread; every thread draws again how far its next hits are."""
+    """Make sampling in this thread reproducible.
+
+    The other threads keep their generators, and draw again which event is sampled next.
+
+    Args:
+        seed: The seed of this thread's generator.
+
+    Raises:
+        TypeError: `seed` is not an integer.
+    """
     if not _dynamo_safety.is_tracing():
+        check_integer("seed", seed)
         sampling.seed(seed)
         REGISTRY.update()
 
@@ -252,14 +328,30 @@ _default_node_id: int | None = None
 
 
 def set_default_node_id(node_id: int) -> None:
-    """Say which node of a distributed program this process is."""
+    """Set which node of a distributed program this process is.
+
+    Args:
+        node_id: The node's number, 0 or more.
+
+    Raises:
+        TypeError: `node_id` is not an integer.
+        ValueError: `node_id` is negative.
+    """
     global _default_node_id
     if not _dynamo_safety.is_tracing():
+        check_integer("node_id", node_id)
+        if node_id < 0:
+            raise ValueError(f"node_id must be 0 or more, not {node_id!r}")
         _default_node_id = node_id
 
 
 def get_default_node_id() -> int:
-    """What was set; else the rank, of torch.distributed or of the variable RANK that torchrun sets; else -1."""
+    """Return which node of a distributed program this process is.
+
+    Returns:
+        The number that `set_default_node_id` set; else the rank of torch.distributed; else that of the variable RANK,
+        which torchrun sets; else -1.
+    """
     if _dynamo_safety.is_tracing():
         return -1
     if _default_node_id is not None:

@@ -7,6 +7,32 @@ over the default. Variables of OpenTelemetry itself (`OTEL_TRACES_EXPORTER`, `OT
 in a process. `opentelemetry-instrument` makes no options of these names: it does so only for names that begin with `OTEL_`.
 """
 
+__all__ = [
+    "TORCHSPAN_BUILD_PHASES",
+    "TORCHSPAN_CAPTURE",
+    "TORCHSPAN_DETAIL",
+    "TORCHSPAN_DISABLED_CALLS",
+    "TORCHSPAN_ENGINE_DIR",
+    "TORCHSPAN_FILE",
+    "TORCHSPAN_FILE_MAX_SIZE",
+    "TORCHSPAN_FILE_MODE",
+    "TORCHSPAN_GRAPH_RUNS",
+    "TORCHSPAN_HEARTBEAT",
+    "TORCHSPAN_INPUTS",
+    "TORCHSPAN_INPUTS_EVERY",
+    "TORCHSPAN_LOG_CORRELATION",
+    "TORCHSPAN_PROPAGATION",
+    "TORCHSPAN_RANKS",
+    "TORCHSPAN_READY_AFTER",
+    "TORCHSPAN_RUN",
+    "TORCHSPAN_RUN_EXIT_TIMEOUT",
+    "TORCHSPAN_SAMPLE_EXECUTE",
+    "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND",
+    "TORCHSPAN_SAMPLE_EXECUTE_TARGET",
+    "TORCHSPAN_SAMPLE_OTHER",
+    "TORCHSPAN_WITHOUT_GPU",
+]
+
 TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"
 """How much a compilation shows: `stages` (default) or `passes` (each lowering pass as a span of its own)."""
 

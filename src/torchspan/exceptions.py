@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchspan raises. Nothing of it ever reaches a program from inside an observed call."""
+"""The exceptions that torchspan raises. None of them reaches a program from inside an observed call."""
 
 from __future__ import annotations
+
+__all__ = ["ConfigurationError"]
 
 
 class ConfigurationError(ValueError):

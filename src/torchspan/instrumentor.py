@@ -127,14 +127,19 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _origin = Origin.PROGRAM
 
     def instrumentation_dependencies(self) -> Collection[str]:
-        """None: what is installed decides, nightly and vendor builds of torch included."""
+        """Return no dependencies: nightly and vendor builds of torch count as well as released ones."""
         return ()
 
     def instrument(self, **kwargs: Any) -> None:
-        """Start tracing, as `torchspan.instrument` does. Takes the arguments of `BaseInstrumentor.instrument` as well.
+        """Start tracing, as `torchspan.instrument` does.
 
-        Raises TypeError for a misspelled argument and `torchspan.exceptions.ConfigurationError` for an invalid value. An
-        invalid option of a configuration file is a warning.
+        Args:
+            **kwargs: The arguments of `torchspan.instrument` and of `BaseInstrumentor.instrument`.
+
+        Raises:
+            TypeError: An argument is misspelled.
+            torchspan.exceptions.ConfigurationError: A value is invalid. An invalid option of a configuration file is a
+                warning.
         """
         caller = _caller()
         if caller.origin is not Origin.PROGRAM and _is_inductors():
@@ -143,18 +148,18 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
         given = _settings.given(kwargs)
-        if self.wins(caller.origin) or (given and self._is_files and caller.origin is self._origin):
+        if self._wins(caller.origin) or (given and self._is_files and caller.origin is self._origin):
             if caller.origin is Origin.PROGRAM or caller.is_file or not _is_disabled_by_file():
-                self.start(caller.origin, kwargs)
+                self._start(caller.origin, kwargs)
                 type(self)._is_files = caller.is_file
         else:
             _warn_of_differences(self._active, given)
 
-    def wins(self, origin: Origin) -> bool:
+    def _wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""
         return not self.is_instrumented_by_opentelemetry or origin > self._origin
 
-    def start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
+    def _start(self, origin: Origin, arguments: Mapping[str, Any]) -> None:
         """Start tracing with these arguments, or continue with them where the loader has started it.
 
         Raises `torchspan.exceptions.ConfigurationError` for an invalid value, with nothing changed.
@@ -298,8 +303,8 @@ def instrument(
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()
-    if instrumentor.wins(Origin.PROGRAM):
-        instrumentor.start(Origin.PROGRAM, arguments)
+    if instrumentor._wins(Origin.PROGRAM):
+        instrumentor._start(Origin.PROGRAM, arguments)
     else:
         _warn_of_differences(instrumentor._active, _settings.given(arguments))
 
@@ -456,8 +461,8 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
     """
     instrumentor = TorchspanInstrumentor()
     origin = Origin(min(origin, Origin.LOADER))
-    if instrumentor.wins(origin):
-        instrumentor.start(origin, settings)
+    if instrumentor._wins(origin):
+        instrumentor._start(origin, settings)
 
 
 def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[], list[Callable[[], object]]]) -> Undo:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of work that torchspan observes.
 
-A phase is a row. Its name is the name of its spans and is part of torchspan's contract: it does not change, and it
-starts with the name of the library that the work belongs to. Where `has_target` is set, the name is followed by a
-*bounded* target (a lowering pass, a build phase of TensorRT), never by a model, subgraph, shape or path.
+The name of a phase is the name of its spans. It does not change between versions, and it starts with the name of the
+library that does the work. Where `has_target` is set, a target follows the name. Targets come from a bounded set: lowering
+passes, build phases of TensorRT. They are never models, subgraphs, shapes or paths.
 """
 
 from __future__ import annotations
@@ -11,11 +11,58 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+__all__ = [
+    "BATCH",
+    "BUILD_ENGINE",
+    "BUILD_PHASE",
+    "CACHE_INSERT",
+    "CACHE_LOOKUP",
+    "COMPILE",
+    "COMPILE_BACKWARD",
+    "COMPILE_FRAME",
+    "COMPILE_PHASE",
+    "COMPILE_WAIT",
+    "COMPILE_WORKER",
+    "CONSTRUCT_NETWORK",
+    "CONVERT",
+    "CONVERT_TO_ENGINE",
+    "CREATE_CONTEXT",
+    "DECOMPOSE",
+    "DESERIALIZE_ENGINE",
+    "EXECUTE",
+    "EXPORT",
+    "EXPORT_CAPTURE",
+    "EXPORT_DECOMPOSE",
+    "EXPORT_TRACE",
+    "IMPORT",
+    "LOAD",
+    "LOWER",
+    "LOWER_PRE_EXPORT",
+    "OBSERVED",
+    "PARSE",
+    "PARTITION",
+    "PASS",
+    "PHASES",
+    "PROGRESS",
+    "REFIT",
+    "RUN_CONTEXT",
+    "RUN_DISABLED",
+    "RUN_GRAPH",
+    "SAVE",
+    "SETUP_ENGINE",
+    "TRACE",
+    "Folded",
+    "Phase",
+]
+
 
 class Folded(NamedTuple):
-    """Keys for the work of one phase that has no span of its own: how often it ran, and for how many seconds.
+    """Keys of the attributes that count work of one phase without spans. The span around that work carries them.
 
-    The span around that work carries them.
+    Attributes:
+        number: The key of how often the work ran.
+        duration_sum: The key of how many seconds it took in all.
+        duration_max: The key of how many seconds the longest took.
     """
 
     number: str
@@ -24,25 +71,32 @@ class Folded(NamedTuple):
 
     @classmethod
     def below(cls, namespace: str) -> Folded:
-        """The keys `<namespace>.folded.count`, `.folded.duration.sum` and `.folded.duration.max`."""
+        """Make the keys `<namespace>.folded.count`, `.folded.duration.sum` and `.folded.duration.max`.
+
+        Args:
+            namespace: What the keys begin with.
+
+        Returns:
+            The keys.
+        """
         return cls(*(f"{namespace}.folded.{each}" for each in ("count", "duration.sum", "duration.max")))
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One kind of work.
+    """One kind of work, which callbacks select as a scope.
 
-    name: the span's name, and the key under which callbacks select the phase.
-    brief: one sentence for the generated documentation.
-    keep: rare, long work that is worth keeping at any sampling rate; its spans carry `torchspan.keep`.
-    collapses: work of this phase nested inside itself is one piece of work (`torch_tensorrt.compile` calls
-        `torch_tensorrt.dynamo.compile`): the inner call adds its facts to the outer one.
-    has_target: a bounded target follows the name.
-    is_long: may take minutes, so that torchspan reports it while it runs.
-    room: the share of a trace's span budget that must be used up before work of this phase gets no span and is
-        counted in the work around it. Details stop first, so that they leave the budget to more important spans.
-    folded: the keys under which the span around it counts work of this phase that has no span because of a rate limit.
-        A phase that is rate-limited declares them.
+    Attributes:
+        name: The name of the phase's spans.
+        brief: A description, for the generated documentation.
+        keep: Whether the work is rare and long, and worth keeping at any sampling rate. Its spans carry `torchspan.keep`.
+        collapses: Whether work of this phase inside work of this phase is one event: `torch_tensorrt.compile` calls
+            `torch_tensorrt.dynamo.compile`, whose attributes are added to the outer span.
+        has_target: Whether a target from a bounded set follows the name in the span's name.
+        is_long: Whether the work may take minutes, so that torchspan emits `torchspan.progress` spans while it runs.
+        room: The share of a trace's span budget, 0 to 1, from which on work of this phase gets no span and is counted on the
+            span around it. Details have a smaller share, which leaves the budget to more important spans.
+        folded: The keys under which the span around it counts work of this phase that a rate limit left without a span.
     """
 
     name: str
@@ -56,7 +110,7 @@ class Phase:
 
     @property
     def short(self) -> str:
-        """The last part of the name: `build_engine` of `tensorrt.build_engine`."""
+        """The last part of the name, such as `build_engine` of `tensorrt.build_engine`."""
         return self.name.rpartition(".")[2]
 
 

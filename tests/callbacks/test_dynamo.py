@@ -88,6 +88,10 @@ def decorated_inside(x):
     return record_function("inside")(torch.sin)(x)
 
 
+def decorated_inside_without_a_name(x):
+    return record_function(torch.sin)(x)
+
+
 def with_statement(x):
     with record_function("range", inputs=(x,)) as given:
         x = x + 1
@@ -161,6 +165,7 @@ TRACED = [
     decorated_generator,
     decorated_methods,
     decorated_inside,
+    decorated_inside_without_a_name,
     with_statement,
     with_statement_of_a_scope,
     *SHARING,

@@ -170,7 +170,7 @@ def test_a_scope_that_nothing_fires_is_said_at_registration(recorder, caplog):
     add_global_callback(recorder(scopes={phase.COMPILE, RecordScope.LITE_INTERPRETER, RecordScope.USER_SCOPE}))
     (message,) = [record.getMessage() for record in caplog.records]
     assert message.startswith(
-        "A callback was registered on LITE_INTERPRETER, torch_tensorrt.compile, and nothing that is installed fires that yet"
+        "A callback was registered on LITE_INTERPRETER, torch_tensorrt.compile, which nothing fires yet: "
     )
 
 
@@ -211,6 +211,46 @@ def test_handles_are_unique_never_reused_and_never_0(recorder):
     assert len(set(handles)) == 6
     assert INVALID_CALLBACK_HANDLE == 0
     assert min(handles) > 0
+
+
+@pytest.mark.parametrize("add", [add_global_callback, add_thread_local_callback])
+def test_a_handle_removes_its_callback_and_a_second_time_does_nothing(add, recorder, seen):
+    handle = add(recorder())
+    handle.remove()
+    handle.remove()
+    with record_function("after"):
+        pass
+    assert seen == []
+    assert not callbacks.has_callbacks()
+
+
+@pytest.mark.parametrize("add", [add_global_callback, add_thread_local_callback])
+def test_the_end_of_a_with_statement_removes_a_callback_also_when_it_raises(add, recorder, seen):
+    with pytest.raises(KeyError), add(recorder()):
+        with record_function("inside"):
+            pass
+        raise KeyError
+    with record_function("after"):
+        pass
+    assert seen == ["start inside", "end inside"]
+
+
+def test_a_handle_is_the_number_that_the_functions_of_the_header_take(recorder, seen):
+    handle = add_global_callback(recorder())
+    assert isinstance(handle, callbacks.CallbackHandle)
+    number = int(handle)
+    callbacks.disable_callback(number)
+    with record_function("disabled"):
+        pass
+    callbacks.remove_callback(number)
+    assert seen == []
+    assert not callbacks.has_callbacks()
+
+
+def test_removing_the_invalid_handle_does_nothing(recorder):
+    with add_global_callback(recorder()):
+        INVALID_CALLBACK_HANDLE.remove()
+        assert callbacks.has_callbacks()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torchspan.callbacks import (
     add_thread_local_callback,
     record_function,
 )
+from torchspan.observers import Observer
 
 
 def message_of(call, error=TypeError):
@@ -25,12 +26,6 @@ def load(path):
 
 
 # --- record_function ------------------------------------------------------------------------------------------
-def test_a_decorator_without_parentheses_is_refused_with_what_to_write():
-    message = message_of(lambda: record_function(load))
-    assert message.startswith("record_function() takes a name, a str, not <function load at")
-    assert message.endswith(': write @record_function("load")')
-
-
 @pytest.mark.parametrize("name", [3, None, b"load"], ids=repr)
 def test_a_name_that_is_no_text_is_refused(name):
     assert message_of(lambda: record_function(name)) == f"record_function() takes a name, a str, not {name!r}"
@@ -152,3 +147,52 @@ def test_numbers_of_other_kinds_are_probabilities(mode):
 def test_what_is_no_callback_is_refused_and_nothing_is_registered(add, callback, hint):
     assert message_of(lambda: add(callback)) == f"callback must be a RecordFunctionCallback, not {callback!r}{hint}"
     assert not callbacks.has_callbacks()
+
+
+# --- handles, states and numbers ------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "take",
+    [callbacks.remove_callback, callbacks.disable_callback, callbacks.reenable_callback],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("handle", ["1", None, True, 1.5], ids=repr)
+def test_a_handle_that_is_not_an_integer_is_refused(take, handle):
+    expected = f"handle must be a CallbackHandle, which registering a callback returned, not {handle!r}"
+    assert message_of(lambda: take(handle)) == expected
+
+
+def test_a_registration_of_an_observer_in_place_of_a_handle_is_refused_with_what_to_write():
+    registration = Observer("o").add(print)
+    assert message_of(lambda: callbacks.remove_callback(registration)).endswith("; call its remove()")
+    registration.remove()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: callbacks.enable_record_function("no"), "enable must be True or False, not 'no'"),
+        (lambda: callbacks.RecordFunctionGuard(0), "is_enabled must be True or False, not 0"),
+        (
+            lambda: callbacks.set_record_function_tls(()),
+            "tls must be a RecordFunctionTLS, which get_record_function_tls() returns, not ()",
+        ),
+        (lambda: callbacks.set_record_function_seed_for_testing("x"), "seed must be an int, not 'x'"),
+        (lambda: callbacks.set_default_node_id("x"), "node_id must be an int, not 'x'"),
+        (lambda: callbacks.ThreadLocalState().run("x"), "function must be callable, not 'x'"),
+        (lambda: callbacks.RecordFunction("USER_SCOPE"), "scope must be a RecordScope, not 'USER_SCOPE' (did you mean RecordScope.USER_SCOPE?)"),
+        (lambda: callbacks.RecordFunction().before(3), "name must be a str, not 3"),
+        (lambda: record_function("load", inputs="x"), "inputs must be a tuple, not 'x': write inputs=('x',)"),
+        (lambda: record_function("load", sequence_nr="x"), "sequence_nr must be an int, not 'x'"),
+        (lambda: record_function("load", forward_thread_id=1.5), "forward_thread_id must be an int, not 1.5"),
+        (lambda: record_function("load", debug_handle=True), "debug_handle must be an int, not True"),
+        (lambda: record_function("load", operator_name=3), "operator_name must be a str or None, not 3"),
+        (lambda: record_function(str), "record_function takes functions, not a class: decorate the methods of str"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_is_named_with_its_value(call, message):
+    assert message_of(call) == message
+
+
+def test_a_negative_node_id_is_refused_as_in_pytorch():
+    expected = "node_id must be 0 or more, not -1"
+    assert message_of(lambda: callbacks.set_default_node_id(-1), ValueError) == expected

@@ -119,6 +119,20 @@ def test_every_public_name_of_a_module_is_documented(site, name):
     assert [each for each in wanted if not documented.get(f"{name}.{each}", "").startswith(f"{page}#")] == []
 
 
+@needs_zensical
+def test_docstrings_have_no_markup_that_the_site_shows_as_text_or_reads_as_a_section(site):
+    """`text::` is reStructuredText, and a line that ends in a colon above indented lines is a section with that title."""
+    found = {}
+    for page in (site / "reference" / "api").glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        titles = re.findall(r"<details class=\"(\S+)\"", text) + re.findall(r"<div class=\"admonition (\S+)\"", text)
+        found[page.name] = [
+            *re.findall(r".{0,60}::(?=</p>)", text),
+            *(each for each in titles if each != "mkdocstrings-source"),
+        ]
+    assert {name: each for name, each in found.items() if each} == {}
+
+
 class Resources(HTMLParser):
     """What a page loads by itself: the addresses of its scripts, styles, pictures and frames."""
 

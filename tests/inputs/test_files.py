@@ -293,7 +293,7 @@ def test_a_wrong_value_in_any_place_is_refused_or_harmless(other):
                 assert str(error).startswith("FILE ")  # noqa: PT017
             else:
                 for each in found.observations:
-                    assert InputObserver.of(each).report().replace("\n", "").isprintable()
+                    assert InputObserver._of(each).report().replace("\n", "").isprintable()
 
 
 def test_a_file_that_lacks_something_says_what():

@@ -122,7 +122,7 @@ def observing_in_a_with_statement(x):
 def observing_by_call(x):
     observation = observe_function("textwrap:dedent")
     x = x + 1
-    observation()
+    observation.remove()
     return x
 
 

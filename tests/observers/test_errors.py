@@ -188,7 +188,7 @@ def test_none_never_leaves_one_out(log):
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_a_callback_may_fail_once_at_least(limit):
-    with pytest.raises(ValueError, match=f"at least 1, or None: not {limit}"):
+    with pytest.raises(ValueError, match=f"disable_after must be 1 or more, or None, not {limit}"):
         ErrorPolicy(disable_after=limit)
 
 

@@ -131,11 +131,11 @@ def test_each_function_has_a_pair_of_its_own_named_after_it():
 
 
 def test_a_class_and_what_cannot_be_called_are_refused():
-    with pytest.raises(TypeError, match="only functions can be observed, and methods one by one: not <class"):
+    with pytest.raises(TypeError, match="only a function can be observed, not <class"):
         observable()(Methods)
-    with pytest.raises(TypeError, match="only functions can be observed"):
+    with pytest.raises(TypeError, match="only a function can be observed"):
         observable()(property(len))
-    with pytest.raises(TypeError, match="only functions can be observed"):
+    with pytest.raises(TypeError, match="only a function can be observed"):
         observers._make_observable(None)
 
 

@@ -160,9 +160,9 @@ def test_the_policy_is_that_of_the_pair(modules):
 # --- the end of it --------------------------------------------------------------------------------------------
 def test_it_ends_by_a_call_and_a_second_one_does_nothing(modules):
     end = observe_function("lib:function")
-    end()
+    end.remove()
     modules.lib.function = len
-    end()
+    end.remove()
     assert modules.lib.function is len
 
 
@@ -188,7 +188,7 @@ def test_what_somebody_put_over_it_stays_and_calls_pass_through_without_events(h
     theirs = lambda *args: torchspans(*args)
     with monkeypatch.context() as patched:
         patched.setattr(place, name, theirs)
-        observation()
+        observation.remove()
         assert getattr(place, name) is theirs
         assert theirs(Holder()) is not None
     assert seen == []
@@ -198,7 +198,7 @@ def test_what_somebody_put_over_it_stays_and_calls_pass_through_without_events(h
 def test_a_call_that_has_begun_when_it_ends_is_told_of_its_end(modules, seen):
     observation = observe_function("lib:function")
     observation.observers.post.add(lambda call: seen.append(call.outcome))
-    with observation.observers.pre.add(lambda _call: observation()):
+    with observation.observers.pre.add(lambda _call: observation.remove()):
         modules.lib.function()
     modules.lib.function()
     assert seen == ["returned"]
@@ -215,10 +215,10 @@ def test_two_observations_of_one_function_end_in_either_order(first, target, mod
         each.observers.pre.add(lambda _call, index=index: seen.append(index))
     call()
     assert seen == [1, 0]
-    both[first]()
+    both[first].remove()
     call()
     assert seen == [1, 0, 1 - first]
-    both[1 - first]()
+    both[1 - first].remove()
     call()
     assert seen == [1, 0, 1 - first]
     assert (modules.lib.function if target == "lib:function" else vars(Holder)[name]) is before
@@ -227,7 +227,7 @@ def test_two_observations_of_one_function_end_in_either_order(first, target, mod
 def test_three_observations_end_in_any_order(modules):
     a, b, c = (observe_function("lib:function") for _ in range(3))
     for each in (b, a, c):
-        each()
+        each.remove()
     assert [each is function for each in taken(modules)] == [True] * 4
 
 
@@ -248,7 +248,7 @@ def test_what_is_observed_no_more_is_kept_by_nobody(modules):
     observation = observe_function("lib:temporary")
     observation.observers.pre.add(lambda _call, itself=temporary: itself)
     alive = weakref.ref(temporary), weakref.ref(modules.lib.temporary)
-    observation()
+    observation.remove()
     del modules.lib.temporary, temporary, observation
     gc.collect()
     assert [each() for each in alive] == [None, None]
@@ -279,7 +279,7 @@ def test_threads_that_begin_and_end_observations_at_once_leave_the_function_as_i
     "target", ["", "lib", "lib.function", ":function", "lib:", "lib:a..b", "lib:two words", "lib:a:b"]
 )
 def test_a_text_that_names_no_function_is_refused(target, modules):
-    with pytest.raises(ValueError, match=r"names no function: write `module:name` or `module:Class\.method`"):
+    with pytest.raises(ValueError, match=r"target must be 'module:name' or 'module:Class\.method', not"):
         observe_function(target)
 
 
@@ -307,13 +307,13 @@ def test_a_name_that_is_not_there_is_an_attribute_error_that_says_what_to_write(
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
-        ("lib:Holder", "only functions can be observed, and methods one by one: not <class"),
-        ("lib:CONSTANT", "only functions can be observed"),
-        ("lib:Holder.limit", "only functions can be observed"),
-        ("lib:Holder.attribute", "only functions can be observed"),
-        ("lib:Holder.Inner", "only functions can be observed"),
-        ("lib:CONSTANT.real", "CONSTANT is no class"),
-        ("lib:Holder.limit.real", "limit is no class"),
+        ("lib:Holder", "only a function can be observed, not <class"),
+        ("lib:CONSTANT", "only a function can be observed"),
+        ("lib:Holder.limit", "only a function can be observed"),
+        ("lib:Holder.attribute", "only a function can be observed"),
+        ("lib:Holder.Inner", "only a function can be observed"),
+        ("lib:CONSTANT.real", "CONSTANT is not a class"),
+        ("lib:Holder.limit.real", "limit is not a class"),
         ("builtins:str.upper", "immutable type"),
         ("datetime:datetime.now", "immutable type"),
     ],

@@ -261,7 +261,9 @@ def test_the_two_observers_of_a_function_are_no_points_of_their_own(instrument, 
 def test_a_name_that_is_no_identifier_is_a_question_mark(name, instrument, tracer, spans):
     instrument()
     with tracer.start_as_current_span("request"):
-        Observer(name).observe()
+        observer = Observer()
+        observer.name = name
+        observer.observe()
     assert points(named(spans(), "request")) == [("?", 1)]
 
 

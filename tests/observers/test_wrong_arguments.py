@@ -76,18 +76,18 @@ def test_a_name_that_no_observer_has_either_gets_no_advice():
 
 def test_a_function_in_place_of_its_name_is_refused_with_what_to_write():
     message = message_of(lambda: observe_function(json.dumps))
-    assert message.startswith("target must be text, `module:name` or `module:Class.method`, not <function dumps at")
+    assert message.startswith("target must be a str, 'module:name' or 'module:Class.method', not <function dumps at")
     assert message.endswith(": write observe_function('json:dumps')")
 
 
 @pytest.mark.parametrize("target", [3, None], ids=repr)
 def test_a_target_that_is_no_text_is_refused(target):
-    expected = f"target must be text, `module:name` or `module:Class.method`, not {target!r}"
+    expected = f"target must be a str, 'module:name' or 'module:Class.method', not {target!r}"
     assert message_of(lambda: observe_function(target)) == expected
 
 
 def test_a_scope_that_is_nearly_one_is_refused_with_what_was_meant():
-    expected = "there is no scope 'proces': a callback is called in its `context` or in the whole `process`"
+    expected = "scope must be 'context' (the execution context of the callback) or 'process', not 'proces'"
     assert message_of(lambda: Observer(scope="proces"), ValueError) == f"{expected} (did you mean 'process'?)"
 
 

@@ -212,7 +212,7 @@ def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instru
         add_global_callback(RecordFunctionCallback(print, scopes={phase.BUILD_PHASE}))
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
     assert warning == (
-        f"A callback was registered on {phase.BUILD_PHASE.name}, and nothing that is installed fires that yet: "
+        f"A callback was registered on {phase.BUILD_PHASE.name}, which nothing fires yet: "
         "TORCHSPAN_BUILD_PHASES is `off`."
     )
     callbacks.clear_callbacks()

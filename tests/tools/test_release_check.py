@@ -23,7 +23,7 @@ def built(tmp_path_factory):
 
 def test_both_distributions_are_built_and_their_metadata_are_accepted(built, capsys):
     assert release_check.main(["metadata"]) == 0
-    assert capsys.readouterr().out.startswith("passed  metadata  version ")
+    assert capsys.readouterr().out.startswith("passed  metadata   version ")
     assert sorted(path.suffix for path in built.iterdir()) == [".gz", ".whl"]
 
 
@@ -51,6 +51,14 @@ def test_both_distributions_have_the_license_and_the_notice(built):
     }
 
 
+def test_the_source_distribution_has_what_its_tests_need_and_nothing_that_git_ignores(built):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        top = {name.split("/")[1] for name in archive.getnames()}
+    assert top >= {"tests", "tools", "benchmarks", "examples", "collector-config", "Makefile", "pyproject.toml"}
+    assert top & {".venv", ".venvs", ".reports", ".bench", ".site", "dist"} == set()
+
+
 @pytest.mark.slow
 def test_the_demo_runs_from_the_wheel(built, capsys):
     assert release_check.main(["demo"]) == 0, capsys.readouterr().err
@@ -69,6 +77,14 @@ def test_a_version_without_a_dated_section_is_refused(heading):
 def test_entries_that_are_left_below_unreleased_are_refused():
     with pytest.raises(CheckError, match=r"move them to the section of 0\.2\.0"):
         check_changes(CHANGES.replace("[Unreleased]\n", "[Unreleased]\n\n- Forgotten.\n"), "0.2.0")
+
+
+def test_files_that_are_not_committed_are_named(monkeypatch, tmp_path, capsys):
+    release_check._run(["git", "init", "--quiet", tmp_path])
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.setattr(release_check, "ROOT", tmp_path)
+    assert release_check.main(["committed"]) == 1
+    assert capsys.readouterr().err.endswith("commit or remove them:\n?? notes.txt\n\n")
 
 
 def test_a_step_without_a_build_says_which_step_to_run_first(tmp_path, monkeypatch, capsys):

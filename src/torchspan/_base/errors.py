@@ -32,13 +32,18 @@ NAME_LENGTH_LIMIT = 256
 
 @dataclass(frozen=True)
 class ErrorPolicy:
-    """What happens to an exception that a callback raises.
+    """How exceptions that a callback raises are handled.
 
-    rethrow: it comes out of the observed call, once the other callbacks have run; such a callback is never left out. For
-    tests. disable_after: after how many failures the callback is left out, which is logged once as an error; None: never.
-    level: at which level of logging each failure is logged, with its traceback. Without a policy that is INFO, alongside one
-    WARNING for each callback that fails. Raises TypeError for a value of another type, ValueError for a number of failures
-    below 1.
+    Args:
+        rethrow: Raise the exception in the observed call, after the other callbacks have run. Such a callback is never
+            disabled. Meant for tests.
+        disable_after: After how many failures the callback is disabled, which is logged once as an error. None: never.
+        level: The logging level at which each failure is logged, with its traceback. Without a policy that is INFO, with
+            a WARNING for the first failure of each callback.
+
+    Raises:
+        TypeError: A value has the wrong type.
+        ValueError: `disable_after` is less than 1.
     """
 
     rethrow: bool = False
@@ -55,7 +60,7 @@ class ErrorPolicy:
         if self.disable_after is not None and not _is_int(self.disable_after):
             raise TypeError(f"disable_after must be an int or None, not {self.disable_after!r}")
         if self.disable_after is not None and self.disable_after < 1:
-            raise ValueError(f"disable_after is a number of failures, at least 1, or None: not {self.disable_after!r}")
+            raise ValueError(f"disable_after must be 1 or more, or None, not {self.disable_after!r}")
 
 
 def _is_int(value: object) -> bool:

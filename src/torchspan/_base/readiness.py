@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the program has begun to serve, which only the program knows."""
+"""Whether the program has finished its warm-up, which it says itself."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ _ready = False
 
 
 def mark_ready(*, ready: bool = True) -> None:
-    """Say that the program is warm and serves from now on: whatever it compiles after this is marked.
+    """Mark the end of the warm-up: from now on the program serves requests.
 
-    Such compilations, for which a request may be waiting, carry `torchspan.while_serving` on their spans and metrics.
-    It may be called before or after the bridge is enabled and holds for the process and its later forks.
+    Compilations after this call, for which a request may be waiting, carry `torchspan.while_serving` on their spans and
+    metrics. The call may come before or after `instrument`. It holds for the process and for its later forks.
 
-    ready: False takes it back, for a server that loads the next model before it continues.
+    Args:
+        ready: False starts another warm-up, for a server that loads its next model.
+
+    Raises:
+        TypeError: `ready` is not a bool.
     """
     global _ready
+    if not isinstance(ready, bool):
+        raise TypeError(f"ready must be True or False, not {ready!r}")
     _ready = ready
 
 
 def is_ready() -> bool:
-    """Whether `mark_ready` was called last with True."""
+    """Return whether the last call of `mark_ready` was with True."""
     return _ready

@@ -55,7 +55,7 @@ def _print_reports(found: Sequence[Portable]) -> int:
 
     terminal = Terminal(sys.stdout)
     for index, each in enumerate(found):
-        text = ("\n" if index else "") + InputObserver.of(each).report(terminal.width)
+        text = ("\n" if index else "") + InputObserver._of(each).report(terminal.width)
         terminal.write([(printable(line), Style.PLAIN)] for line in text.splitlines())
     return 0
 
@@ -67,7 +67,7 @@ def _print_texts(found: Sequence[Portable]) -> int:
     status = 0
     for each in found:
         try:
-            text = InputObserver.of(each).infer_profile().to_python()
+            text = InputObserver._of(each).infer_profile().to_python()
         except RuntimeError as error:
             streams.say(f"torchspan inputs: {printable(each.name)}: {printable(str(error))}")
             status = 1

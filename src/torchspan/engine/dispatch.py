@@ -156,7 +156,7 @@ class Engine:
                     if context is not FAILED:
                         state.members.append((member, context))
             if callbacks:
-                state.record = RecordFunction.of_event(event, self.registry)
+                state.record = RecordFunction._of_event(event, self.registry)
                 _begin(state, callbacks, state.record)
             _begin(state, observers, event)
         except (

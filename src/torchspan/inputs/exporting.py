@@ -20,9 +20,12 @@ from torchspan.inputs.trees import leaves, replaced_leaves
 class ExportedModel:
     """A model that was exported with the ranges of observed calls.
 
-    program: the `torch.export.ExportedProgram`. profile: what it was exported with. inputs: what the program takes, in its
-    order, with the ranges that the program and the profile have in common; None for what is not a tensor. findings: each
-    dimension that the program takes in fewer sizes than the profile has, and what there is to know of the profile.
+    Attributes:
+        program: The `torch.export.ExportedProgram`.
+        profile: The ranges with which it was exported.
+        inputs: The inputs of the program, in its order, with the ranges that the program and the profile have in common; None
+            for an input that is not a tensor.
+        findings: The dimensions that the program takes in fewer sizes than the profile has, and the findings of the profile.
     """
 
     program: Any

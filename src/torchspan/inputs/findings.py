@@ -16,9 +16,12 @@ from torchspan.inputs.trees import is_missing
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing to know of the observed calls.
+    """Something about the observed calls that hinders an export or an engine, or changes from call to call.
 
-    kind: what it concerns, such as `dtype`. path: the argument, or the place in it, such as `past[0][1]`; empty where it concerns calls as a whole. message: what was seen, and what to do.
+    Attributes:
+        kind: What it concerns, such as `dtype`.
+        path: The argument, or the place in it, such as `past[0][1]`; empty where it concerns calls as a whole.
+        message: What was observed, and what to do.
     """
 
     kind: str

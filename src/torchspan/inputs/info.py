@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 class InputCandidate:
     """One recorded call.
 
-    arguments: what the call was given, by the names of the parameters: a `TensorShape` in place of each tensor. flat_list:
-    its tensors, in the order of the signature. aligned_flat_list: the same, with None for each tensor that another call has
-    and this one does not; None where the call raised. flat_outputs: the tensors that it returned. failed: it raised.
+    Attributes:
+        arguments: The arguments by the names of the parameters, with a `TensorShape` in place of each tensor.
+        flat_list: The tensors among the arguments, in the order of the signature.
+        aligned_flat_list: The same, with None for each tensor that another call has and this call does not. None where
+            the call raised.
+        flat_outputs: The tensors that the call returned.
+        failed: Whether the call raised.
     """
 
     arguments: dict[str, Tree]
@@ -32,32 +36,49 @@ class InputCandidate:
     failed: bool
 
     def __len__(self) -> int:
-        """How many tensors it was given."""
+        """The number of tensors among the arguments."""
         return len(self.flat_list)
 
 
 class InputObserverInfo:
-    """The calls that an observer recorded up to the moment when it was asked.
+    """The calls that an observer had recorded when `InputObserver.info` was read.
 
-    inputs: the first 1,024 calls that returned, in the order in which they began. failed: the first 32 calls that raised.
-    signature_names: names of the method's parameters. default_values: those that have a default. args_name_and_position,
-    kwargs_name: of `*args` and `**kwargs`, None where the signature has none. num_failed: how many calls raised.
+    Attributes:
+        inputs: The first 1,024 calls that returned, in the order in which they began.
+        failed: The first 32 calls that raised.
+        num_failed: The number of calls that raised.
+        signature_names: The names of the method's parameters.
+        default_values: The default values, by the names of the parameters.
+        args_name_and_position: The name and the position of `*args`; None where the method has none.
+        kwargs_name: The name of `**kwargs`; None where the method has none.
     """
 
-    def __init__(self, snapshot: Snapshot, signature: CallSignature, alignment: Alignment | None) -> None:
+    inputs: list[InputCandidate]
+    failed: list[InputCandidate]
+    num_failed: int
+    signature_names: list[str]
+    default_values: dict[str, Any]
+    args_name_and_position: tuple[str, int] | None
+    kwargs_name: str | None
+    _completed: int
+
+    @classmethod
+    def _of(cls, snapshot: Snapshot, signature: CallSignature, alignment: Alignment | None) -> InputObserverInfo:
+        self = cls()
         order = signature.in_order
         self.inputs = [_candidate(each, alignment, order(set(each.arguments))) for each in snapshot.calls]
         self.failed = [_candidate(each, None, order(set(each.arguments))) for each in snapshot.failed]
         self.num_failed = snapshot.counts.failed
         self.signature_names = [*signature.names]
-        self.default_values: dict[str, Any] = dict(signature.defaults)
+        self.default_values = dict(signature.defaults)
         name = signature.var_positional
         self.args_name_and_position = None if name is None else (name, signature.names.index(name))
         self.kwargs_name = signature.var_keyword
         self._completed = snapshot.counts.completed
+        return self
 
     def __len__(self) -> int:
-        """How many calls returned; `inputs` may have fewer."""
+        """The number of calls that returned. `inputs` may have fewer."""
         return self._completed
 
 

@@ -18,7 +18,13 @@ Path = tuple[Hashable, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """A tensor: its shape, its `torch.dtype` and its `torch.device`."""
+    """What is recorded of a tensor.
+
+    Attributes:
+        shape: Its size in each dimension.
+        dtype: Its `torch.dtype`.
+        device: Its `torch.device`.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
@@ -38,12 +44,16 @@ class Constant:
     """A number, a string, a flag, a `torch.dtype` or similar: it becomes a part of an exported program.
 
     The value stays in the process that observed it.
+
+    Attributes:
+        value: The value.
     """
 
     value: Any
 
     @property
     def key(self) -> Hashable:
+        """Equal for constants of one type."""
         return id(type(self.value))
 
     @property
@@ -57,10 +67,11 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """None."""
+    """An argument, or a part of one, that is None."""
 
     @property
     def key(self) -> Hashable:
+        """Equal for all objects of this class."""
         return None
 
     def __str__(self) -> str:
@@ -71,7 +82,9 @@ class Absent:
 class Opaque:
     """An object that torchspan cannot inspect.
 
-    kind: its class. reason: why, as a part of a sentence.
+    Attributes:
+        kind: Its class.
+        reason: Why torchspan does not read it, as a part of a sentence.
     """
 
     kind: type
@@ -79,6 +92,7 @@ class Opaque:
 
     @property
     def key(self) -> Hashable:
+        """Equal for objects of one class."""
         return id(self.kind)
 
     def __str__(self) -> str:

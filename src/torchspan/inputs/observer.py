@@ -58,7 +58,7 @@ class InputObserver:
             copied on its device, twice the memory of those calls, until the observer is deleted. Default: 0.
 
     Raises:
-        TypeError: A key of `value_if_missing` is neither a name nor a position, or `keep_tensors` is not a number.
+        TypeError: `value_if_missing` is not a dictionary with names and positions as keys, or `keep_tensors` is not an int.
         ValueError: `keep_tensors` is negative.
     """
 
@@ -67,6 +67,8 @@ class InputObserver:
             raise TypeError(f"keep_tensors must be a number of calls (int), not {keep_tensors!r}")
         if keep_tensors < 0:
             raise ValueError(f"keep_tensors must be a number of calls, 0 or more, not {keep_tensors}")
+        if value_if_missing is not None and not isinstance(value_if_missing, Mapping):
+            raise TypeError(f"value_if_missing must be a dictionary by argument, not {value_if_missing!r}")
         for key in value_if_missing or {}:
             if isinstance(key, bool) or not isinstance(key, (str, int)):
                 raise TypeError(
@@ -80,7 +82,7 @@ class InputObserver:
 
     # --- observing ---------------------------------------------------------------------------------------------------
     def __call__(self, model: Any, store_n_calls: int | None = None, method_name: str = "forward") -> _Block:
-        """A context manager in which calls of a model are recorded. It returns the observer.
+        """Record the calls of a model in a `with` statement.
 
         For `forward` of a module, hooks are registered: they see `model(...)` and what calls it, such as
         `model.generate(...)`, and no direct call of `model.forward(...)`. Another method is replaced on the object until the
@@ -92,8 +94,11 @@ class InputObserver:
             store_n_calls: The number of calls that this block records at most. Default: all.
             method_name: The name of the method whose calls are recorded.
 
+        Returns:
+            A context manager, which gives the observer.
+
         Raises:
-            TypeError: `method_name` is not a string, or `store_n_calls` no number, or the object cannot be observed.
+            TypeError: `method_name` is not a string, or `store_n_calls` is not an int, or the object cannot be observed.
             ValueError: The model has no such method, the observer has another model or method, `store_n_calls` is negative, or
                 `value_if_missing` names an argument that the method does not have.
         """
@@ -127,21 +132,21 @@ class InputObserver:
 
     # --- what was observed -------------------------------------------------------------------------------------------
     def num_obs(self) -> int:
-        """How many calls were recorded and returned."""
+        """Return the number of recorded calls that returned."""
         return 0 if self._observed is None else self._observed.completed
 
     def is_empty(self) -> bool:
-        """Whether no call was recorded that returned."""
+        """Return whether there is no recorded call that returned."""
         return self.num_obs() == 0
 
     @property
     def info(self) -> InputObserverInfo | None:
-        """The recorded calls and their alignment, as of now; None before the observer was given a model."""
+        """The calls that are recorded now; None before the observer was given a model."""
         if self._observed is None:
             return None
         snapshot = self._observed.snapshot()
         alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
-        return InputObserverInfo(snapshot, self._observed.signature, alignment)
+        return InputObserverInfo._of(snapshot, self._observed.signature, alignment)
 
     def findings(self, set_batch_dimension_for: Collection[str | int] | bool | None = None) -> list[Finding]:
         """What in the calls stands in the way of an export or an engine, or changes from call to call.
@@ -418,7 +423,15 @@ class InputObserver:
 
         Args:
             width: Columns of the lines below the table.
+
+        Returns:
+            The text, in several lines.
+
+        Raises:
+            TypeError: `width` is not an int.
         """
+        if isinstance(width, bool) or not isinstance(width, int):
+            raise TypeError(f"width must be a number of columns (int), not {width!r}")
         if self._observed is None:
             return reports.report("No method", Observations().snapshot(), None, self.findings(), width)
         snapshot = self._observed.snapshot()
@@ -463,14 +476,20 @@ class InputObserver:
             source: A file, or the text itself.
             name: Which calls are read, where the file has those of several classes: `module.Class.method`.
 
+        Returns:
+            The observer.
+
         Raises:
+            TypeError: `source` is not a path or a str.
             InputFileError: It is torn or damaged, of another version, or something else; or there are no calls of `name`; or
                 there are calls of several methods and `name` is None.
             OSError: The file cannot be read.
         """
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"source must be a path, or the text as a str, not {source!r}")
         is_text = isinstance(source, str) and source.lstrip().startswith("{")
         document = documents.parsed(source, "The text") if is_text else documents.read(source)  # type: ignore[arg-type]
-        return cls.of(documents.one_of(document, name, "The text" if is_text else os.fspath(source)))
+        return cls._of(documents.one_of(document, name, "The text" if is_text else os.fspath(source)))
 
     @classmethod
     def from_torch_onnx(cls, observer: Any) -> InputObserver:
@@ -482,11 +501,14 @@ class InputObserver:
         Args:
             observer: A `torch.onnx.InputObserver` of torch 2.11 or later. It is not changed.
 
+        Returns:
+            An observer with the calls.
+
         Raises:
             TypeError: It is something else.
             RuntimeError: It has no calls.
         """
-        return cls.of(onnx_observer.read(observer))
+        return cls._of(onnx_observer.read(observer))
 
     def merge(self, *others: InputObserver) -> InputObserver:
         """A new observer with the calls of this one and of others, such as those of several processes.
@@ -495,17 +517,25 @@ class InputObserver:
         none. Single calls and kept tensors are left out.
 
         Args:
-            others: Observers of the same method of the same class.
+            *others: Observers of the same method of the same class.
+
+        Returns:
+            The new observer.
 
         Raises:
+            TypeError: One of them is not an `InputObserver`.
             RuntimeError: One of them has no calls.
             ValueError: They observed different methods, or the method has other parameters in some of them.
         """
-        return self.of(merging.merged([each._portable(True) for each in (self, *others)]))
+        for each in others:
+            if not isinstance(each, InputObserver):
+                hint = ": write merge(*others)" if isinstance(each, (list, tuple)) else ""
+                raise TypeError(f"merge takes objects of InputObserver, not {each!r}{hint}")
+        return self._of(merging.merged([each._portable(True) for each in (self, *others)]))
 
     @classmethod
-    def of(cls, given: Portable) -> InputObserver:
-        """An observer with calls that were observed elsewhere."""
+    def _of(cls, given: Portable) -> InputObserver:
+        """Make an observer with calls that another process observed."""
         found = cls()
         found._observed = Elsewhere(given)
         found._removed = given.removed

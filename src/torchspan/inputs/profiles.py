@@ -18,9 +18,14 @@ from torchspan.inputs.trees import Tree
 class DimensionProfile:
     """One dimension of a tensor.
 
-    min, opt, max: what the engine is built for. observed: the smallest and the largest observed size. distinct: how many
-    sizes were observed. calls: in how many calls. shared: the name that it shares with the dimensions that had its size in
-    every call; None where it has none.
+    Attributes:
+        min: The smallest size that the engine is built for.
+        opt: The size that the engine is optimized for.
+        max: The largest size that the engine is built for.
+        observed: The smallest and the largest observed size.
+        distinct: The number of different sizes that were observed.
+        calls: The number of calls in which they were observed.
+        shared: The name that it shares with the dimensions that had its size in every call; None without such dimensions.
     """
 
     min: int
@@ -47,8 +52,12 @@ class DimensionProfile:
 class TensorProfile:
     """One tensor of the arguments.
 
-    path: the argument's name, then a key for each container around the tensor. name: an identifier that no other tensor
-    of the profile has. dtype: the most frequent `torch.dtype`. device: of an observed call, as `torch.device`.
+    Attributes:
+        path: The argument's name, then a key for each container around the tensor.
+        name: An identifier that no other tensor of the profile has.
+        dtype: The most frequent `torch.dtype`.
+        device: The `torch.device` in an observed call.
+        dimensions: The sizes of each dimension.
     """
 
     path: Path
@@ -59,14 +68,17 @@ class TensorProfile:
 
     @property
     def min_shape(self) -> tuple[int, ...]:
+        """The smallest size of each dimension."""
         return tuple(each.min for each in self.dimensions)
 
     @property
     def opt_shape(self) -> tuple[int, ...]:
+        """The size of each dimension that the engine is optimized for."""
         return tuple(each.opt for each in self.dimensions)
 
     @property
     def max_shape(self) -> tuple[int, ...]:
+        """The largest size of each dimension."""
         return tuple(each.max for each in self.dimensions)
 
     @property
@@ -82,10 +94,13 @@ class TensorProfile:
 
 @dataclass(frozen=True, slots=True)
 class SharedDimension:
-    """Dimensions that had the same size in every call, so that the engine may take them for one.
+    """Dimensions that had the same size in every call, so that an engine may treat them as one.
 
-    places: the path of the tensor and the axis of each. distinct: how many sizes they had together; with few, the equality
-    may be one by chance. declared: the user called them the batch.
+    Attributes:
+        name: The name that they share.
+        places: For each dimension the path of its tensor, and its axis.
+        distinct: The number of different sizes that they had together. With few sizes, they may be equal by chance.
+        declared: Whether `set_batch_dimension_for` named them.
     """
 
     name: str
@@ -102,12 +117,19 @@ class SharedDimension:
 
 @dataclass(frozen=True, slots=True)
 class InputProfile:
-    """What an engine should be built for, as observed calls say.
+    """The sizes that an engine should be built for, inferred from observed calls.
 
-    tensors: in the order of the arguments. shared: dimensions with one name. calls: how many calls it was inferred from.
-    calls_at_opt: how many of them had exactly the `opt_shape` of every tensor. calls_outside: how many have a size outside
-    of the ranges: with a percentile below 100, or of empty tensors. findings: what there is to know of it. arguments, layout,
-    signature: the structure of the example, and how it is passed.
+    Attributes:
+        tensors: The tensors, in the order of the arguments.
+        shared: The dimensions that share a name.
+        calls: The number of calls from which the profile was inferred.
+        calls_at_opt: The number of calls that had exactly the `opt_shape` of every tensor.
+        calls_outside: The number of calls with a size outside of the ranges: those beyond the percentile, and those with
+            empty tensors.
+        findings: What hinders an engine of these sizes.
+        arguments: The structure of the example.
+        layout: How the example is passed.
+        signature: The parameters of the observed method.
     """
 
     tensors: tuple[TensorProfile, ...]
@@ -131,14 +153,27 @@ class InputProfile:
         return any(each.is_dynamic for each in self.tensors)
 
     def tensor(self, path: Path) -> TensorProfile:
-        """The tensor at a path. Raises KeyError."""
+        """Find the tensor at a path.
+
+        Args:
+            path: The argument's name, then a key for each container around the tensor.
+
+        Returns:
+            The tensor's sizes.
+
+        Raises:
+            KeyError: There is no tensor at the path.
+        """
         for each in self.tensors:
             if each.path == path:
                 return each
         raise KeyError(path)
 
     def to_python(self) -> str:
-        """A program text that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.
+        """Write a program that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.
+
+        Returns:
+            The program's text.
 
         Raises:
             RuntimeError: `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or type, or a key of a dictionary

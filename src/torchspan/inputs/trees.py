@@ -46,7 +46,11 @@ class Unknown:
 class Container:
     """A list, a tuple, a dictionary or an object of a class that is registered with torch's pytree.
 
-    context: what pytree needs, alongside the children, to build such an object. keys: one for each child.
+    Attributes:
+        kind: Its class.
+        context: What pytree needs, besides the children, to build such an object.
+        keys: One key for each child.
+        children: The values in it: a `TensorShape`, `Constant`, `Absent`, `Opaque` or `Container` each.
     """
 
     kind: type
@@ -55,10 +59,28 @@ class Container:
     children: tuple[Tree, ...]
 
     def replaced(self, children: list[Tree]) -> Container:
+        """Make a container of the same kind with other children.
+
+        Args:
+            children: One for each key.
+
+        Returns:
+            The new container.
+        """
         return Container(self.kind, self.context, self.keys, tuple(children))
 
     def build(self, children: list[Any]) -> Any:
-        """An object of this kind with these children. Raises NotWrittenError where it is not known how to make one."""
+        """Make an object of the container's class.
+
+        Args:
+            children: One value for each key.
+
+        Returns:
+            The object.
+
+        Raises:
+            NotWrittenError: The calls were read from a file that does not say how to make such an object.
+        """
         if isinstance(self.context, Unknown):
             raise NotWrittenError(
                 f"The calls have an object of the class {self.kind.__name__}, {self.context.reason}, so it cannot be built. Write "

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers: callbacks that get calls with their arguments and results, with the words of `torch_tensorrt.dynamo.observer`.
+"""Callbacks that receive calls with their arguments and results, compatible with `torch_tensorrt.dynamo.observer`.
+
+::
 
     with torchspan.observers.tensorrt.build_engine.post.add(lambda context: print(context.outcome)):
         torch_tensorrt.compile(...)
 
 Every phase has a pair of observers below the name of its library: `torch_tensorrt.compile`, `torch_tensorrt.convert`,
-`tensorrt.build_engine`, `torch.export` and so on. `observable` and `observe_function` make such pairs of functions.
-docs/callbacks-and-observers.md teaches it and says what is different from Torch-TensorRT's module. In a function that Dynamo
-traces everything does nothing.
+`tensorrt.build_engine`, `torch.export` and so on. `observable` and `observe_function` give functions such a pair.
+docs/tutorial/observers.md is a tutorial and lists what is different from Torch-TensorRT's module. In a function that Dynamo
+traces every function does nothing.
 
 General layout: `_observer` is a source of events and `_added` its callbacks, `_observable` a pair around a function,
 `_elsewhere` functions of other libraries, `_official` the pairs of the phases, which `torch_tensorrt`, `tensorrt` and `torch`
@@ -33,7 +35,7 @@ from torchspan.observers._observer import Observer, Registration
 from torchspan.observers._official import OFFICIAL, missing
 
 RETHROW_CALLBACK_EXCEPTION: bool = False
-"""Set it to have exceptions of callbacks come out of the observed call, as `ErrorPolicy(rethrow=True)` does for one."""
+"""Set it to True to raise exceptions of all callbacks in the observed call, as `ErrorPolicy(rethrow=True)` does for one."""
 
 PHASES: tuple[str, ...] = tuple(OFFICIAL)
 """The names of the official pairs below this package, by library."""

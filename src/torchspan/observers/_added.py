@@ -68,7 +68,7 @@ def _no_token() -> None:
 class _Lease:
     """A context variable for as long as one observer needs it.
 
-    Contexts keep their variables for ever, so variables are used again. What a context holds of an earlier observer has
+    Contexts keep their variables forever, so variables are used again. What a context holds of an earlier observer has
     another key, and goes with the next addition there.
     """
 

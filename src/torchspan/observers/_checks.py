@@ -12,7 +12,7 @@ SCOPES = ("context", "process")
 
 
 def checked_policy(policy: Any) -> ErrorPolicy | None:
-    """`policy`. Raises TypeError for what is neither an `ErrorPolicy` nor None."""
+    """`policy`. Raises TypeError for anything but an `ErrorPolicy` or None."""
     if policy is not None and not isinstance(policy, ErrorPolicy):
         hint = " (did you mean ErrorPolicy(rethrow=True)?)" if policy == "rethrow" else ""
         raise TypeError(f"policy must be an ErrorPolicy, not {policy!r}{hint}")
@@ -25,6 +25,6 @@ def checked_scope(scope: Any) -> Any:
         close = difflib.get_close_matches(scope, SCOPES, 1) if isinstance(scope, str) else ()
         hint = f" (did you mean {close[0]!r}?)" if close else ""
         raise ValueError(
-            f"there is no scope {scope!r}: a callback is called in its `context` or in the whole `process`{hint}"
+            f"scope must be 'context' (the execution context of the callback) or 'process', not {scope!r}{hint}"
         )
     return scope

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observing functions that one does not own."""
+"""Observing functions of other libraries."""
 
 from __future__ import annotations
 
@@ -11,78 +11,88 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
+from torchspan._base.removable import Removable
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
 from torchspan.subscribers.registry import REGISTRY
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from torchspan._base.patching import Patches
 
 
-class Observation:
-    """A function that is being observed: `remove` ends that, as do a call and the end of a `with` statement.
+class Observation(Removable):
+    """A function that `observe_function` observes: end that with `remove`, or use this in a `with` statement."""
 
-    observers: the function's pair.
-    """
+    @property
+    def observers(self) -> CallableObservers:
+        """The pair that fires before and after each call."""
+        raise NotImplementedError
 
+    def remove(self) -> None:
+        """Put the function back wherever the observed one is bound. Other references to it call the function unobserved.
+
+        A second call does nothing.
+        """
+        raise NotImplementedError
+
+
+class _Observed(Observation):
     def __init__(self, observed: Any, patches: Patches | None) -> None:
         self._observed = observed
         self._patches = patches
 
     @property
     def observers(self) -> CallableObservers:
-        """The pair that fires before and after each call."""
         found: CallableObservers = _NEVER_FIRED if self._observed is None else self._observed.observers
         return found
 
     def remove(self) -> None:
-        """Put the function back wherever what observes it is still bound; elsewhere calls pass through. A second time: nothing."""
         if self._patches is None or _dynamo_safety.is_tracing():
             return
         with REGISTRY.changing():
             patches, self._patches = self._patches, None
-            _GOING_ON.discard(self)
-            patches.undo(above=[each._patches for each in _GOING_ON if each._patches is not None])
+            _ACTIVE.discard(self)
+            patches.undo(above=[each._patches for each in _ACTIVE if each._patches is not None])
             self._observed._torchspan_site.ended()
-
-    __call__ = remove
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.remove()
 
 
 _NEVER_FIRED = CallableObservers(pre=Observer("pre"), post=Observer("post"))
-"""Of what was to be observed in code that is being traced."""
+"""Returned in code that Dynamo traces, which observes nothing."""
 
-_GOING_ON: weakref.WeakSet[Observation] = weakref.WeakSet()
+_ACTIVE: weakref.WeakSet[_Observed] = weakref.WeakSet()
 """A later one of the same function lies over an earlier one, which may end first."""
 
 
 def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Observation:
-    """Observe a function that one does not own, in every module that has taken it, until `Observation.remove`.
+    """Observe a function of another library, in every module that has imported it, until `Observation.remove`.
 
-    target: `module:name`, `module:Class.method`; the module is imported. policy: what becomes of exceptions of callbacks.
-    Raises ValueError for what is no such text, TypeError for a function in place of its name, ImportError for a module that cannot be imported, AttributeError where it
-    has no such name, TypeError for what is no function or lies in a type whose attributes cannot be replaced.
+    Args:
+        target: `module:name` or `module:Class.method`. The module is imported.
+        policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
+            disabled.
+
+    Returns:
+        The observation, whose `observers` are the pair that fires. It ends with `remove()` or with a `with` statement.
+
+    Raises:
+        TypeError: `target` is not a string or names something else than a function, or `policy` has the wrong type.
+        ValueError: `target` does not have the form `module:name`.
+        ImportError: The module cannot be imported.
+        AttributeError: The module or the class has no such name.
     """
     if _dynamo_safety.is_tracing():
-        return Observation(None, None)
+        return _Observed(None, None)
     from torchspan._base.patching import Patches, in_use
 
     if not isinstance(target, str):
         module, name = getattr(target, "__module__", None), getattr(target, "__qualname__", None)
         hint = f": write observe_function({f'{module}:{name}'!r})" if module and name else ""
-        raise TypeError(f"target must be text, `module:name` or `module:Class.method`, not {target!r}{hint}")
+        raise TypeError(f"target must be a str, 'module:name' or 'module:Class.method', not {target!r}{hint}")
     checked_policy(policy)
     module_name, separator, path = target.partition(":")
     if not (separator and module_name and all(part.isidentifier() for part in path.split("."))):
-        raise ValueError(f"{target!r} names no function: write `module:name` or `module:Class.method`")
+        raise ValueError(f"target must be 'module:name' or 'module:Class.method', not {target!r}")
     holder, name = _find(target, importlib.import_module(module_name), path.split("."))
     patches = Patches(module_name.partition(".")[0], everywhere=True)
     made: list[Any] = []
@@ -100,8 +110,8 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
                 patches.replace_attribute(holder, name, make)
         except (TypeError, AttributeError) as error:
             raise TypeError(f"{target} cannot be observed: {error}") from error
-        observation = Observation(made[0], patches)
-        _GOING_ON.add(observation)
+        observation = _Observed(made[0], patches)
+        _ACTIVE.add(observation)
     return observation
 
 
@@ -111,7 +121,7 @@ def _find(target: str, module: ModuleType, path: list[str]) -> tuple[Any, str]:
     for part in path[:-1]:
         holder = getattr(holder, part) if hasattr(holder, part) else _missing(target, holder, part)
         if not isinstance(holder, (type, ModuleType)):
-            raise TypeError(f"{target} cannot be observed: {part} is no class")
+            raise TypeError(f"{target} cannot be observed: {part} is not a class")
     name = path[-1]
     if name not in vars(holder):
         owner = next((each for each in getattr(holder, "__mro__", ()) if name in vars(each)), None)

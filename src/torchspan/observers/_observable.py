@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
@@ -21,15 +21,27 @@ from torchspan.subscribers.recording import RECORDING, Recorder
 from torchspan.subscribers.registry import REGISTRY
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+D = TypeVar("D", bound="staticmethod[..., Any] | classmethod[Any, ..., Any]")
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
 class ObserveContext:
-    """What a callback of an observed function is given.
+    """What a callback of an observed function receives.
 
-    callable: the function itself, without what observes it. args, kwargs: what it is called with. After the call also
-    return_value: what it returned, None where it raised. outcome: `returned` or `raised`, None before the call.
-    exception: what it raised, else None; to be looked at, and not kept.
+    Attributes:
+        callable: The original function, which is not observed.
+        args: The positional arguments of the call.
+        kwargs: The keyword arguments of the call.
+        return_value: What the function returned; None before the call, and where it raised.
+        outcome: `returned` or `raised`; None before the call.
+        exception: What the function raised, else None. Keep no reference to it: it holds the frames of the call.
     """
 
     callable: Callable[..., Any]
@@ -40,14 +52,19 @@ class ObserveContext:
     exception: BaseException | None = None
 
     @classmethod
-    def of(cls, call: Observed) -> ObserveContext:
-        """As it is now: before the call, or after it."""
+    def _of(cls, call: Observed) -> ObserveContext:
+        """The context of a call as it is now, before the call or after it."""
         return cls(call.function, call.args, call.kwargs, call.return_value, call.outcome, call.exception)
 
 
 @dataclass(frozen=True)
 class CallableObservers:
-    """pre: fires before each call. post: fires after it, however it ended."""
+    """The pair of observers of a function, or of a phase of torchspan.
+
+    Attributes:
+        pre: Fires before each call.
+        post: Fires after each call, whether it returned or raised.
+    """
 
     pre: Observer[Callable[[ObserveContext], Any]]
     post: Observer[Callable[[ObserveContext], Any]]
@@ -59,13 +76,27 @@ class CallableObservers:
             raise AttributeError(f"a pair of observers has no {name!r}, only pre and post{hint}")
 
 
-class ObservedCallable(Protocol):
-    """What `observable` makes of a function."""
+class ObservedCallable(Protocol[P, R]):
+    """An observed function, which `observable` and `make_observable` make. It is called as the function is.
+
+    Attributes:
+        observers: The pair that fires before and after each call.
+        orig_func: The original function, which is not observed.
+    """
 
     observers: CallableObservers
-    orig_func: Callable[..., Any]
+    orig_func: Callable[P, R]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    if TYPE_CHECKING:  # a function in a class is a method
+
+        @overload
+        def __get__(self, instance: None, owner: type, /) -> Self: ...
+        @overload
+        def __get__(
+            self: ObservedCallable[Concatenate[S, Q], R], instance: S, owner: type | None = None, /
+        ) -> Callable[Q, R]: ...
 
 
 class Site:
@@ -158,25 +189,47 @@ class ObservedCall:
 
     def _notify(self, observer: PartObserver[Any]) -> None:
         if observer.is_heard:
-            observer.notify(ObserveContext.of(self.observed))
+            observer.notify(ObserveContext._of(self.observed))
 
     @staticmethod
-    def inside() -> AbstractContextManager[None]:
+    def _inside() -> AbstractContextManager[None]:
         """Nothing is different while the body of a generator runs."""
         return nullcontext()
 
 
-@overload
-def observable(function: F, /) -> F: ...
-@overload
-def observable(*, policy: ErrorPolicy | None = None) -> Callable[[F], F]: ...
-def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) -> Any:
-    """A decorator: the function gets `observers`, whose `pre` and `post` fire at each call. With or without parentheses.
+class _Decorator(Protocol):
+    """What `observable(policy=…)` returns."""
 
-    It takes what `record_function` takes, and gives back one of the same kind: a coroutine's call ends when it has been
-    awaited, a generator's when it is exhausted, raises or is closed. While torchspan is instrumented each call is an event, a
-    span as far as the trace has room for it. policy: what becomes of exceptions of callbacks. Raises TypeError for a class
-    and for what cannot be called, and for a policy that is none.
+    @overload
+    def __call__(self, function: D, /) -> D: ...  # type: ignore[overload-overlap]  # they are callable, too
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> ObservedCallable[P, R]: ...
+
+
+@overload
+def observable(function: D, /) -> D: ...  # type: ignore[overload-overlap]  # as in _Decorator
+@overload
+def observable(function: Callable[P, R], /) -> ObservedCallable[P, R]: ...
+@overload
+def observable(*, policy: ErrorPolicy | None = None) -> _Decorator: ...
+def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) -> Any:
+    """Decorate a function with a pair of observers, `function.observers`, which fire at each call.
+
+    Write `@observable` or `@observable(policy=…)`. It decorates functions, methods, static and class methods, coroutine
+    functions, generators and async generators, and returns one of the same kind. The call of a coroutine function ends when
+    it has been awaited. That of a generator ends when it is exhausted, raises or is closed. While torchspan is instrumented,
+    each call is a span, within the span limits of the trace.
+
+    Args:
+        function: The function to decorate. Without it, the result is a decorator.
+        policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
+            disabled.
+
+    Returns:
+        The observed function, or a decorator.
+
+    Raises:
+        TypeError: `function` is a class (decorate its methods) or cannot be called, or `policy` has the wrong type.
     """
     checked_policy(policy)
 
@@ -188,12 +241,25 @@ def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) ->
     return decorate if function is None else decorate(function)
 
 
-def make_observable(orig_func: Callable[..., Any], policy: ErrorPolicy | None = None) -> ObservedCallable:
-    """An observed form of a callable that one does not own. Raises TypeError for a class and for what cannot be called."""
+def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None) -> ObservedCallable[P, R]:
+    """Make an observed form of a function. The function itself stays as it is.
+
+    Args:
+        orig_func: The function to observe.
+        policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
+            disabled.
+
+    Returns:
+        The observed form, with `observers` and `orig_func`.
+
+    Raises:
+        TypeError: `orig_func` is a class (observe its methods) or cannot be called, or `policy` has the wrong type.
+    """
     if _dynamo_safety.is_tracing():
         return orig_func  # type: ignore[return-value]
     if isinstance(orig_func, type) or not callable(orig_func):
-        raise TypeError(f"only functions can be observed, and methods one by one: not {orig_func!r}")
+        hint = ": observe its methods" if isinstance(orig_func, type) else ""
+        raise TypeError(f"only a function can be observed, not {orig_func!r}{hint}")
     site = Site(orig_func, checked_policy(policy))
     observed: Any = wrapped(orig_func, site, site.gate)
     observed.observers = site.observers

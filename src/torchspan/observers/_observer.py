@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, TypeVar
+from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
+from torchspan._base.removable import Removable
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
+from torchspan.subscribers.checks import check_text
 from torchspan.subscribers.recording import RECORDING, Recording
 from torchspan.subscribers.registry import REGISTRY
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)
@@ -24,21 +23,31 @@ Scope = Literal["context", "process"]
 
 
 class Observer(Generic[C]):
-    """A named source of events. The program calls `observe` at a point of interest; callbacks get the arguments.
+    """A named source of events. The program calls `observe` at a point of interest, and callbacks receive the arguments.
 
-    Callbacks run in the order in which they were added. One sees nothing of what became of another, and what fires inside
-    of one reaches none. A callback that is removed while the observer fires is not called any more; no other is left out.
+    Callbacks run in the order in which they were added. An exception in one callback does not affect the others. Events
+    that are fired inside a callback reach no callback. A callback that is removed while the observer fires is not called
+    any more; the others still are.
 
-    name: for people, and on the event that the bridge makes of it. scope: where a callback is called that is added without a
-    scope of its own: `context`, the execution context that it is added in (a task has those of the code that created it, not
-    its siblings'; a thread starts with none), or `process`, every thread. policy: what becomes of exceptions. As a type it
-    takes that of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`. Raises ValueError for a scope that does
-    not exist, TypeError for a policy that is none.
+    As a type it takes the type of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
+
+    Args:
+        name: Shown in log messages, and on the span event that torchspan records when the observer fires.
+        scope: Where a callback is called that is added without a scope of its own. `context`: in the execution context that
+            it is added in. A task has the callbacks of the code that created it, not of its siblings; a thread starts with
+            none. `process`: in every thread.
+        policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
+            disabled.
+
+    Raises:
+        TypeError: `name` or `policy` has the wrong type.
+        ValueError: `scope` is neither `context` nor `process`.
     """
 
     __slots__ = ("__weakref__", "_known", "_policy", "_scope", "name")
 
     def __init__(self, name: str = "", *, scope: Scope = "context", policy: ErrorPolicy | None = None) -> None:
+        check_text("name", name)
         self.name = name
         self._scope: Scope = checked_scope(scope)
         self._policy = checked_policy(policy)
@@ -51,7 +60,7 @@ class Observer(Generic[C]):
 
     @property
     def is_heard(self) -> bool:
-        """Whether it has a callback, here or elsewhere, or is recorded."""
+        """Whether the observer has a callback, here or in another context, or torchspan records its events."""
         return not _dynamo_safety.is_tracing() and self._is_wanted(self._callbacks())
 
     def _callbacks(self) -> AddedCallbacks:
@@ -80,22 +89,31 @@ class Observer(Generic[C]):
 
     # --- callbacks --------------------------------------------------------------------------------------------
     def add(self, callback: C, *, scope: Scope | None = None, policy: ErrorPolicy | None = None) -> Registration:
-        """Have `callback` called from now on; in a `with` statement, until its end.
+        """Register a callback.
 
-        scope, policy: other ones than the observer's. Raises TypeError for a callback that cannot be called and for a policy
-        that is none, ValueError for a scope that does not exist.
+        Args:
+            callback: Called with the arguments of `observe`.
+            scope: Where it is called. Default: the observer's scope.
+            policy: How its exceptions are handled. Default: the observer's policy.
+
+        Returns:
+            The registration, which removes the callback with `remove()` or at the end of a `with` statement.
+
+        Raises:
+            TypeError: `callback` cannot be called, or `policy` has the wrong type.
+            ValueError: `scope` is neither `context` nor `process`.
         """
         if _dynamo_safety.is_tracing():
-            return Registration(self, None)
+            return _Registered(self, None)
         if not callable(callback):
-            raise TypeError(f"a callback of {self!r} has to be callable: {callback!r} is not")
+            raise TypeError(f"callback must be callable, not {callback!r} (for {self!r})")
         is_of_context = checked_scope(self._scope if scope is None else scope) == "context"
         added = Added(callback, checked_policy(policy) or self._policy, repr(self))
         with REGISTRY.changing():
             callbacks = self._callbacks()
             (callbacks.add_to_context if is_of_context else callbacks.add_to_process)(added)
             self._changed()
-        return Registration(self, added)
+        return _Registered(self, added)
 
     def _remove(self, added: Added) -> None:
         with REGISTRY.changing():
@@ -112,9 +130,13 @@ class Observer(Generic[C]):
 
     # --- firing -----------------------------------------------------------------------------------------------
     def observe(self, *args: Any, **kwargs: Any) -> None:
-        """Call the callbacks with these arguments; costs next to nothing while there are none.
+        """Call the callbacks. While there are none, this is one test.
 
-        Raises what a callback raised only where its `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, wants that.
+        Exceptions of callbacks are raised only where an `ErrorPolicy`, or `RETHROW_CALLBACK_EXCEPTION`, requests it.
+
+        Args:
+            *args: Positional arguments of the callbacks.
+            **kwargs: Keyword arguments of the callbacks.
         """
         if _dynamo_safety.is_tracing() or self._callbacks().gate.countdown is None or REGISTRY.busy.now:
             return
@@ -206,9 +228,17 @@ class PartObserver(Observer[C]):
             self._call((context,), {})
 
 
-class Registration:
-    """A callback that was added: `remove` it, or use it in a `with` statement, whose end does."""
+class Registration(Removable):
+    """A callback that `Observer.add` registered: remove it with `remove`, or use this in a `with` statement."""
 
+    __slots__ = ()
+
+    def remove(self) -> None:
+        """Remove the callback, in every context. A second call does nothing."""
+        raise NotImplementedError
+
+
+class _Registered(Registration):
     __slots__ = ("_added", "_observer")
 
     def __init__(self, observer: Observer[Any], added: Added | None) -> None:
@@ -216,18 +246,11 @@ class Registration:
         self._added = None if added is None else weakref.ref(added)
 
     def remove(self) -> None:
-        """Have the callback called no more, from wherever. A second time does nothing."""
         if self._added is None or _dynamo_safety.is_tracing():
             return
         added, self._added = self._added(), None
         if added is not None and added.is_on:
             self._observer._remove(added)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.remove()
 
 
 class Callbacks:

@@ -72,4 +72,4 @@ class _Feed:
 
 def _notify(observer: PartObserver[Any], event: Event) -> None:
     if event.observed is not None and observer.is_heard:
-        observer.notify(ObserveContext.of(event.observed))
+        observer.notify(ObserveContext._of(event.observed))

@@ -66,7 +66,7 @@ convert: CallableObservers = official("torch_tensorrt.convert", phase.CONVERT)
 """One subgraph on its way to one TensorRT engine."""
 
 engine_cache_lookup: CallableObservers = official("torch_tensorrt.engine_cache_lookup", phase.CACHE_LOOKUP)
-"""A look into the engine cache, a refit after a hit included."""
+"""A lookup in the engine cache, a refit after a hit included."""
 
 engine_cache_insert: CallableObservers = official("torch_tensorrt.engine_cache_insert", phase.CACHE_INSERT)
 """Putting a new engine into the engine cache."""

@@ -38,12 +38,6 @@ _logger = logging.getLogger("torchspan.sdk")
 class FileSpanExporter(SpanExporter):
     """Appends each batch of spans to a file, as one line of OTLP JSON.
 
-    path: the file; `%p` stands for the process id (a forked child has a file of its own), `%t` for the time at
-        which this exporter was made, `%%` for a percent sign. A relative path belongs to the folder that is
-        current now. Default: TORCHSPAN_FILE, else `torchspan-%t-%p.jsonl`.
-    max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
-    mode: permissions of a file that is made, such as 0o640. Default: TORCHSPAN_FILE_MODE, else 0o600: for its owner alone.
-
     Folders are created, an existing file is appended to, and several processes may write one file. The lines are
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
@@ -60,6 +54,18 @@ class FileSpanExporter(SpanExporter):
 
     - When it begins, a span `torchspan.progress`, number 0, of no length is written. No other exporter gets it.
     - At each heartbeat (`TORCHSPAN_HEARTBEAT`) and when it ends, what the SDK's `BatchSpanProcessor` holds is written.
+
+    Args:
+        path: The file. `%p` stands for the process id (a forked child has a file of its own), `%t` for the time at which
+            this exporter was made, `%%` for a percent sign. A relative path belongs to the folder that is current now.
+            Default: TORCHSPAN_FILE, else `torchspan-%t-%p.jsonl`.
+        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+        mode: Permissions of a file that is made, such as 0o640. Default: TORCHSPAN_FILE_MODE, else 0o600: for its owner
+            alone.
+
+    Raises:
+        TypeError: `path` is not a path, or `max_size` or `mode` is not an int.
+        ValueError: `max_size` is negative, or `mode` has no permission to read and write for the owner.
     """
 
     is_torchspan_file = True
@@ -68,6 +74,7 @@ class FileSpanExporter(SpanExporter):
     def __init__(
         self, path: str | os.PathLike[str] | None = None, *, max_size: int | None = None, mode: int | None = None
     ) -> None:
+        _check(path, max_size, mode)
         default_path = os.environ.get(TORCHSPAN_FILE, "").strip() or DEFAULT_PATH
         self._template = _path.absolute(default_path if path is None else os.fspath(path))
         self._max_size = value_of(TORCHSPAN_FILE_MAX_SIZE) if max_size is None else max_size
@@ -91,7 +98,14 @@ class FileSpanExporter(SpanExporter):
         return _path.expand(self._template, pid=os.getpid(), time=self._time, mark=mark)
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Write one line; SUCCESS means that it is in the file."""
+        """Write spans to the file, as one line.
+
+        Args:
+            spans: The spans, which have ended.
+
+        Returns:
+            SUCCESS if the line is in the file, else FAILURE.
+        """
         if self._is_shut_down or self._is_full:
             return SpanExportResult.FAILURE
         if not spans:
@@ -121,15 +135,29 @@ class FileSpanExporter(SpanExporter):
     def export_start(
         self, work: SpanContext, attributes: Mapping[str, Any], start_ns: int, resource: Resource
     ) -> SpanExportResult:
-        """Write that work began: a `torchspan.progress` of no length below the span `work`, which is sampled.
+        """Write that work began: a `torchspan.progress` span of no length.
 
-        attributes: those of the progress. start_ns: in nanoseconds since 1970. resource: that of the span `work`.
+        Args:
+            work: The span of the work, which is sampled. It is the parent.
+            attributes: The attributes of the progress span.
+            start_ns: When the work began, in nanoseconds since 1970.
+            resource: The resource of the work's span.
+
+        Returns:
+            SUCCESS if the line is in the file, else FAILURE.
         """
         scope = InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
         return self.export([start_of(work, attributes, start_ns, scope=scope, resource=resource)])
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
-        """Nothing to do: every batch is in the file when `export` returns."""
+        """Do nothing: every batch is in the file when `export` returns.
+
+        Args:
+            timeout_millis: Not used.
+
+        Returns:
+            True.
+        """
         return True
 
     def shutdown(self) -> None:
@@ -142,6 +170,20 @@ class FileSpanExporter(SpanExporter):
         if not self._has_warned:
             self._has_warned = True
             _logger.warning("%s", message)
+
+
+def _check(path: object, max_size: object, mode: object) -> None:
+    """Raises TypeError or ValueError for an argument that is given and invalid."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"path must be a str or an os.PathLike, not {path!r}")
+    for name, value in (("max_size", max_size), ("mode", mode)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+            raise TypeError(f"{name} must be an int or None, not {value!r}")
+    if isinstance(max_size, int) and max_size < 0:
+        raise ValueError(f"max_size must be 0 bytes or more, not {max_size}")
+    if isinstance(mode, int) and (mode & 0o600 != 0o600 or mode & ~0o777):
+        hint = f" (did you mean 0o{mode}?)" if f"{mode}"[:1] in "67" and not set(f"{mode}") - set("01234567") else ""
+        raise ValueError(f"mode must be permissions such as 0o600 or 0o640, not {mode!r}{hint}")
 
 
 def judge_of(template: str) -> Judge:

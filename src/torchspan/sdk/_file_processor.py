@@ -45,12 +45,6 @@ _logger = logging.getLogger("torchspan.sdk")
 class RunFileProcessor(SpanProcessor):
     """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON; for `torchspan run`.
 
-    path: the file, absolute; `%p` stands for the process id (a forked child has a file of its own), `%t` for the time
-        at which this processor was made, `%%` for a percent sign.
-    run_id: the resource attribute `torchspan.run.id` of each line.
-    max_size: bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
-    failed: called after the first span that could not be written, on the thread that ended it.
-
     A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, the
     first of each engine excepted, may be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
 
@@ -64,6 +58,13 @@ class RunFileProcessor(SpanProcessor):
     nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
     `errors` and `lost` say what happened to it. What is written to, with which permissions, and what happens where it is
     locked: as with `FileSpanExporter`.
+
+    Args:
+        path: The file, absolute. `%p` stands for the process id (a forked child has a file of its own), `%t` for the time
+            at which this processor was made, `%%` for a percent sign.
+        run_id: The resource attribute `torchspan.run.id` of each line.
+        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+        failed: Called after the first span that could not be written, on the thread that ended it.
     """
 
     def __init__(

@@ -44,6 +44,9 @@ class TorchspanResourceDetector(ResourceDetector):
       both TensorRT and TensorRT-RTX are, the one that the installed Torch-TensorRT is made for.
 
     What OTEL_RESOURCE_ATTRIBUTES says wins. A forked child has its own process id. Nothing is raised.
+
+    Args:
+        raise_on_error: Not used; OpenTelemetry's SDK passes it to every detector.
     """
 
     def __init__(self, raise_on_error: bool = False) -> None:

@@ -27,9 +27,6 @@ _logger = logging.getLogger("torchspan.sdk")
 class TorchspanSampler(Sampler):
     """Keeps what torchspan has decided to keep, and decides every other span by its trace id.
 
-    rules: as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. A rule that means nothing is one
-        warning. torchspan's settings `sample_*` win over it.
-
     - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, also below a span that is not; then they
       carry `torchspan.parent_sampled=false`.
     - Runs of engines that torchspan picked are kept, and no second decision is made about them. It picks by the rules that begin
@@ -37,7 +34,11 @@ class TorchspanSampler(Sampler):
     - Every other span, the program's above all, is kept with the probability `other`, by its trace id, as the SDK's
       `TraceIdRatioBased` does.
 
-    Nothing is raised: a span about which nothing can be decided is kept.
+    A span about which the sampler fails to decide is kept.
+
+    Args:
+        rules: Rules as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. An invalid rule is one
+            warning and has no effect. torchspan's settings `sample_*` win over the rules.
     """
 
     def __init__(self, rules: str | None = None) -> None:
@@ -46,7 +47,7 @@ class TorchspanSampler(Sampler):
         self._has_warned = False
 
     def execution_rules(self) -> SamplingRules:
-        """The rules by which torchspan picks runs."""
+        """The rules by which torchspan picks runs of engines."""
         return self._rules.now()
 
     def should_sample(
@@ -94,7 +95,11 @@ class TorchspanSampler(Sampler):
 
 
 class ParentBasedTorchspanSampler(TorchspanSampler):
-    """As `TorchspanSampler`; but spans that are neither torchspan's nor roots follow their parent."""
+    """As `TorchspanSampler`, except that spans of the program follow their parent. The rules decide about roots.
+
+    Args:
+        rules: Rules as for `TorchspanSampler`.
+    """
 
     def _keeps_other(self, parent: SpanContext, trace_id: int) -> bool:
         """See the base class."""

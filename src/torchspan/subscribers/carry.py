@@ -72,7 +72,7 @@ class StateCarrier(threads.ContextCarrier):
             self._update()
 
     def set_disabled(self, is_disabled: bool) -> None:
-        """Take note whether callbacks are disabled for the work going on here."""
+        """Take note whether callbacks are disabled in the current context."""
         if is_disabled == (self._mark.get() is not None):
             return
         with _LOCK:

@@ -14,7 +14,7 @@ from torchspan.subscribers.scope import RecordScope, Scope
 
 
 def check_callable(name: str, value: object, *, optional: bool = False) -> None:
-    """Raises TypeError for a `value` that cannot be called; None is allowed where it is optional."""
+    """Raises TypeError for a `value` that cannot be called. optional: None is allowed."""
     if not (callable(value) or (optional and value is None)):
         raise TypeError(f"{name} must be callable{' or None' if optional else ''}, not {value!r}")
 
@@ -25,16 +25,39 @@ def check_bool(name: str, value: object) -> None:
         raise TypeError(f"{name} must be True or False, not {value!r}")
 
 
+def check_integer(name: str, value: object) -> None:
+    """Raises TypeError for a `value` that is not an integer."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an int, not {value!r}")
+
+
+def check_tuple(name: str, value: object) -> None:
+    """Raises TypeError for a `value` that is not a tuple."""
+    if not isinstance(value, tuple):
+        raise TypeError(f"{name} must be a tuple, not {value!r}: write {name}=({value!r},)")
+
+
+def check_text(name: str, value: object) -> None:
+    """Raises TypeError for a `value` that is not a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str, not {value!r}")
+
+
 def check_name(function: str, name: object) -> None:
-    """Raises TypeError for a `name` that is no text: `@function` without parentheses, mostly."""
+    """Raises TypeError for a `name` that is not a string."""
     if not isinstance(name, str):
-        called = getattr(name, "__name__", "a name")
-        hint = f': write @{function}("{called}")' if callable(name) else ""
-        raise TypeError(f"{function}() takes a name, a str, not {name!r}{hint}")
+        raise TypeError(f"{function}() takes a name, a str, not {name!r}")
+
+
+def check_handle(handle: object) -> None:
+    """Raises TypeError for a `handle` that is not an integer."""
+    if isinstance(handle, bool) or not isinstance(handle, int):
+        hint = "; call its remove()" if callable(getattr(handle, "remove", None)) else ""
+        raise TypeError(f"handle must be a CallbackHandle, which registering a callback returned, not {handle!r}{hint}")
 
 
 def check_record_scope(scope: object) -> None:
-    """Raises TypeError for what is no `RecordScope`."""
+    """Raises TypeError for a `scope` that is not a `RecordScope`."""
     if isinstance(scope, Phase):
         raise TypeError(f"scope must be a RecordScope, not {scope!r} (phases are fired by torchspan itself)")
     if not isinstance(scope, RecordScope):
@@ -42,7 +65,7 @@ def check_record_scope(scope: object) -> None:
 
 
 def checked_scopes(scopes: Any) -> frozenset[Scope]:
-    """The scopes of a callback. Raises TypeError for what is no collection of scopes."""
+    """The scopes of a callback. Raises TypeError for anything but a collection of scopes."""
     if isinstance(scopes, (Phase, RecordScope)):
         raise TypeError(f"scopes must be a collection of RecordScope and Phase: write scopes={{{_written()[scopes]}}}")
     if isinstance(scopes, str) or not isinstance(scopes, Collection):

@@ -59,5 +59,5 @@ class Entry:
         return self.guard.begin(self.guarded, self.start, record)
 
     def finish(self, record: Any, context: Any) -> None:
-        """Run the end of a start that ran, whatever became of the callback since."""
+        """Run the end of a start that ran, also where the callback was removed since."""
         self.guard.finish(self.guarded, self.end, record, context)

@@ -21,7 +21,7 @@ _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
 class Opened(Protocol):
     """A call that is recorded and has not ended."""
 
-    def inside(self) -> AbstractContextManager[None]:
+    def _inside(self) -> AbstractContextManager[None]:
         """Around each step of a generator's body."""
 
 
@@ -186,7 +186,7 @@ def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[A
     """As `yield from generator`, each step of which runs inside the range."""
     step, argument = generator.send, None
     while True:
-        with record.inside():
+        with record._inside():
             try:
                 value = step(argument)
             except StopIteration as stop:
@@ -194,7 +194,7 @@ def _resumed(generator: Generator[Any, Any, Any], record: Opened) -> Generator[A
         try:
             step, argument = generator.send, (yield value)
         except GeneratorExit:
-            with record.inside():
+            with record._inside():
                 generator.close()
             raise
         except BaseException as error:  # thrown in by the consumer: the generator's to handle
@@ -233,5 +233,5 @@ def _of_async_generator(function: Any, site: Site, gate: Gate) -> Any:
 async def _step(step: Callable[[Any], Any], argument: Any, record: Opened | None) -> Any:
     if record is None:
         return await step(argument)
-    with record.inside():
+    with record._inside():
         return await step(argument)

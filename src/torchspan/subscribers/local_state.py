@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from torchspan import _dynamo_safety
 from torchspan.subscribers.carry import StateCarrier
+from torchspan.subscribers.checks import check_bool, check_callable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -23,9 +24,11 @@ T = TypeVar("T")
 
 
 class RecordFunctionTLS(NamedTuple):
-    """`at::RecordFunctionTLS`, of a context instead of a thread. It is immutable: replace it.
+    """`at::RecordFunctionTLS`, of an execution context instead of a thread. It is immutable: replace it.
 
-    callbacks: in the order of their handles. enabled: whether user callbacks run.
+    Attributes:
+        callbacks: The thread-local callbacks, in the order of their handles.
+        enabled: Whether user callbacks run.
     """
 
     callbacks: tuple[Entry, ...] = ()
@@ -35,17 +38,30 @@ class RecordFunctionTLS(NamedTuple):
 _TLS: ContextVar[RecordFunctionTLS] = ContextVar("torchspan_record_function_tls", default=RecordFunctionTLS())  # noqa: B039 - immutable
 
 current = _TLS.get
-"""What holds for the work going on here, in code that is not being traced."""
+"""The state of the current context, in code that Dynamo does not trace."""
 
 
 def get_record_function_tls() -> RecordFunctionTLS:
-    """What holds for the work going on here; nothing in code that is being traced."""
+    """Return the thread-local callbacks of the current context, and whether callbacks run in it.
+
+    Returns:
+        A value to give to `set_record_function_tls`. In code that Dynamo traces, the default one.
+    """
     return RecordFunctionTLS() if _dynamo_safety.is_tracing() else current()
 
 
 def set_record_function_tls(tls: RecordFunctionTLS) -> None:
-    """Make `tls`, got from `get_record_function_tls` elsewhere, hold here from now on."""
+    """Replace the thread-local callbacks of the current context, and whether callbacks run in it.
+
+    Args:
+        tls: What `get_record_function_tls` returned, here or in another context.
+
+    Raises:
+        TypeError: `tls` is not a `RecordFunctionTLS`.
+    """
     if not _dynamo_safety.is_tracing():
+        if not isinstance(tls, RecordFunctionTLS):
+            raise TypeError(f"tls must be a RecordFunctionTLS, which get_record_function_tls() returns, not {tls!r}")
         _put(tls)
 
 
@@ -55,28 +71,44 @@ def _put(tls: RecordFunctionTLS) -> None:
 
 
 CARRIER = StateCarrier(RecordFunctionTLS(), get_record_function_tls, set_record_function_tls)
-"""Propagates what holds here, in code that is not being traced."""
+"""Propagates the state of the current context, in code that Dynamo does not trace."""
 
 
 def is_record_function_enabled() -> bool:
-    """Whether user callbacks run here; True in code that is being traced."""
+    """Return whether user callbacks run in the current context. True in code that Dynamo traces."""
     return _dynamo_safety.is_tracing() or current().enabled
 
 
 def enable_record_function(enable: bool = True) -> None:
-    """Enable or disable user callbacks for the work going on here. `RecordFunctionGuard` does it for a block."""
+    """Enable or disable user callbacks in the current context. `RecordFunctionGuard` does it for a block.
+
+    Args:
+        enable: Whether user callbacks run from now on.
+
+    Raises:
+        TypeError: `enable` is not a bool.
+    """
     if not _dynamo_safety.is_tracing():
+        check_bool("enable", enable)
         _put(current()._replace(enabled=enable))
 
 
 class RecordFunctionGuard:
-    """A context manager: user callbacks are enabled inside, or disabled, and afterwards as they were before.
+    """A context manager that enables or disables user callbacks inside, and restores the earlier state afterwards.
 
-    It holds in threads started and work items submitted inside as well. Only the flag is restored: thread-local callbacks
-    added inside stay. One object may be entered again inside itself. It does not change what torchspan records.
+    The state follows the work into threads that are started inside and work items that are submitted inside. Thread-local
+    callbacks that are registered inside stay registered. One object may be entered again inside itself. The guard does not
+    change what torchspan records.
+
+    Args:
+        is_enabled: Whether user callbacks run inside.
+
+    Raises:
+        TypeError: `is_enabled` is not a bool.
     """
 
     def __init__(self, is_enabled: bool = True) -> None:
+        check_bool("is_enabled", is_enabled)
         self._is_enabled = is_enabled
         self._before: list[bool] = []
 
@@ -92,25 +124,39 @@ class RecordFunctionGuard:
 
 
 class DisableRecordFunctionGuard(RecordFunctionGuard):
-    """A context manager: no user callback runs inside."""
+    """A context manager in which no user callback runs."""
 
     def __init__(self) -> None:
         super().__init__(is_enabled=False)
 
 
 class ThreadLocalState:
-    """What holds for the work here, to continue with elsewhere: the part of `at::ThreadLocalState` that is RecordFunction's.
+    """The thread-local callbacks of the context it is created in, to take elsewhere, as `at::ThreadLocalState` does.
 
-    Needed only where it is not propagated by itself: a callback of a future, a thread of C++.
+    Use it where work continues in a context that torchspan does not propagate to: a callback of a future, a thread that C++
+    started.
     """
 
     def __init__(self) -> None:
         self._tls = get_record_function_tls()
 
     def run(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call `function`, here, with what held where this object was made; returns and raises what it does."""
+        """Call a function with the callbacks of the context in which this object was created.
+
+        Args:
+            function: The function to call.
+            *args: Its positional arguments.
+            **kwargs: Its keyword arguments.
+
+        Returns:
+            What the function returns. Its exceptions pass.
+
+        Raises:
+            TypeError: `function` cannot be called.
+        """
         if _dynamo_safety.is_tracing():
             return function(*args, **kwargs)
+        check_callable("function", function)
         before = current()
         self.resume()
         try:
@@ -119,5 +165,5 @@ class ThreadLocalState:
             _put(before)
 
     def resume(self) -> None:
-        """Make what held where this object was made hold here from now on."""
+        """Use the callbacks of the context in which this object was created, here, from now on."""
         set_record_function_tls(self._tls)

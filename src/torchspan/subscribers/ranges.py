@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`record_function`: what a program records of its own, as decorator and context manager."""
+"""`record_function`: ranges that a program records itself, as a decorator and as a context manager."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.reading import attribute, is_a
-from torchspan.subscribers.checks import check_name, check_record_scope
+from torchspan.subscribers.checks import check_integer, check_name, check_record_scope, check_tuple
 from torchspan.subscribers.function_wrappers import wrapped
 from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.record_function import RecordFunction
@@ -28,21 +28,109 @@ _NONE: Any = object()
 _STARTING, _ENDING = "starting a range", "ending a range"
 
 
-class record_function:  # noqa: N801 - PyTorch's name for it
-    """A range of the program's own: a decorator and a context manager.
+@overload
+def record_function(function: F, /) -> F: ...
+@overload
+def record_function(
+    name: str,
+    *,
+    scope: RecordScope = ...,
+    inputs: tuple[Any, ...] = ...,
+    sequence_nr: int = ...,
+    forward_thread_id: int = ...,
+    debug_handle: int = ...,
+    operator_name: str | None = ...,
+) -> RecordedRange: ...
+@overload
+def record_function(
+    *,
+    scope: RecordScope = ...,
+    sequence_nr: int = ...,
+    forward_thread_id: int = ...,
+    debug_handle: int = ...,
+    operator_name: str | None = ...,
+) -> Callable[[F], F]: ...
+def record_function(
+    name: Any = _NONE,
+    *,
+    scope: RecordScope = RecordScope.USER_SCOPE,
+    inputs: tuple[Any, ...] = (),
+    sequence_nr: int = -1,
+    forward_thread_id: int = 0,
+    debug_handle: int = -1,
+    operator_name: str | None = None,
+) -> Any:
+    """Record a range of the program: the calls of a decorated function, or a `with` statement.
 
-    As a decorator it takes functions, methods, static and class methods, coroutine functions, generators and async
-    generators, and gives back one of the same kind. The range of a generator begins with its first step and ends when it is
-    exhausted, raises or is closed; a callback that is registered between its call, or that of a coroutine function, and the
-    first step may miss it. `types.coroutine` goes below. As a context manager it gives itself, to `set_outputs`. One object
-    stands for one `with` statement at a time; nested in itself it may be.
+    ::
 
-    name: what callbacks get as the range's name. scope: what kind of range. inputs: of the `with` statement; a decorated
-    function's are its arguments. sequence_nr, forward_thread_id, debug_handle, operator_name: see `RecordFunction`. Raises
-    TypeError for a name that is no text (`@record_function` without parentheses) and for a scope that is no `RecordScope`.
+        @record_function  # the range has the function's qualified name
+        def load(path): ...
 
-    While no callback is registered, a decorated function costs one call and one test more. Nothing happens in a function that Dynamo
-    traces, nor for stand-ins of tensors.
+
+        @record_function("load weights")
+        def load_weights(path): ...
+
+
+        with record_function("warm up"):
+            ...
+
+    Decorates functions, methods, static and class methods, coroutine functions, generators and async generators, and
+    returns one of the same kind. The range of a generator begins with its first step and ends when it is exhausted,
+    raises or is closed. A callback that is registered between the call of a generator or of a coroutine function and its
+    first step may miss the range. Put the decorator above `types.coroutine`.
+
+    While no callback is registered, a decorated function costs one call and one test more. Nothing is recorded in a function
+    that Dynamo traces, nor for tensors without data.
+
+    Args:
+        name: The range's name, which callbacks get as `RecordFunction.name`. Without it the result decorates a function,
+            and the range has the function's qualified name.
+        scope: What kind of range it is.
+        inputs: The inputs of a `with` statement. The inputs of a decorated function are its arguments.
+        sequence_nr: See `RecordFunction`; -1 for none.
+        forward_thread_id: See `RecordFunction`; 0 for none.
+        debug_handle: See `RecordFunction`; -1 for none.
+        operator_name: See `RecordFunction`. Default: the name of a decorated operator of PyTorch, such as
+            `aten::add.Tensor`; None for other functions.
+
+    Returns:
+        A `RecordedRange`, which is a decorator and a context manager. Without a name, a decorator. For a function in
+        place of the name, the decorated function.
+
+    Raises:
+        TypeError: An argument has the wrong type, or what is decorated is a class or cannot be called.
+    """
+    if type(name) is not str and not isinstance(name, str):
+        if name is _NONE:
+            options = (scope, inputs, sequence_nr, forward_thread_id, debug_handle, operator_name)
+            return lambda function: RecordedRange(_name_of(function), *options)(function)
+        if callable(name) or isinstance(name, (staticmethod, classmethod)):
+            return RecordedRange(_name_of(name))(name)
+        check_name("record_function", name)
+    return RecordedRange(name, scope, inputs, sequence_nr, forward_thread_id, debug_handle, operator_name)
+
+
+def _name_of(function: Any) -> str:
+    return reading.function_name(getattr(function, "__func__", function))
+
+
+class RecordedRange:
+    """A range that `record_function` made: a context manager, and a decorator.
+
+    One object serves for one `with` statement at a time. It may be entered again inside itself.
+
+    Args:
+        name: See `record_function`, as for the other arguments.
+        scope: What kind of range it is.
+        inputs: The inputs of a `with` statement.
+        sequence_nr: -1 for none.
+        forward_thread_id: 0 for none.
+        debug_handle: -1 for none.
+        operator_name: Default: that of a decorated operator of PyTorch.
+
+    Raises:
+        TypeError: An argument has the wrong type.
     """
 
     __slots__ = (
@@ -52,7 +140,6 @@ class record_function:  # noqa: N801 - PyTorch's name for it
     def __init__(
         self,
         name: str,
-        *,
         scope: RecordScope = RecordScope.USER_SCOPE,
         inputs: tuple[Any, ...] = (),
         sequence_nr: int = -1,
@@ -60,8 +147,14 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         debug_handle: int = -1,
         operator_name: str | None = None,
     ) -> None:
-        if type(name) is not str and not _dynamo_safety.is_tracing():  # a range is made often; a call takes its time
-            check_name("record_function", name)
+        if inputs.__class__ is not tuple:
+            check_tuple("inputs", inputs)
+        if sequence_nr != -1 or forward_thread_id or debug_handle != -1:
+            check_integer("sequence_nr", sequence_nr)
+            check_integer("forward_thread_id", forward_thread_id)
+            check_integer("debug_handle", debug_handle)
+        if operator_name is not None and not isinstance(operator_name, str):
+            raise TypeError(f"operator_name must be a str or None, not {operator_name!r}")
         self._name = name
         self._inputs = inputs
         self._sequence_nr = sequence_nr
@@ -91,23 +184,39 @@ class record_function:  # noqa: N801 - PyTorch's name for it
 
     @property
     def record(self) -> RecordFunction | None:
-        """The innermost range that is open here; None while no callback is registered, and in code that is being traced."""
+        """The innermost open range of this object. None while no callback is registered, and in code that Dynamo traces."""
         return None if _dynamo_safety.is_tracing() or not self._open else self._open[-1]
 
     def set_outputs(self, outputs: Any) -> None:
-        """What comes out of the `with` statement: a tuple, or the only output."""
+        """Set the outputs of the `with` statement, which end callbacks get as `RecordFunction.outputs`.
+
+        Args:
+            outputs: A tuple of outputs. Anything else is the only output.
+        """
         if not _dynamo_safety.is_tracing() and self.record is not None:
             self.record.set_outputs(outputs)
 
     # --- as a decorator ---------------------------------------------------------------------------------------
     def __call__(self, function: F) -> F:
-        """`function`, recorded at each call. Raises TypeError for a class (decorate its methods) and for what cannot be called."""
+        """Record each call of a function.
+
+        Args:
+            function: A function, a static or class method, or another callable object.
+
+        Returns:
+            The decorated function, of the same kind.
+
+        Raises:
+            TypeError: `function` is a class (decorate its methods), or cannot be called.
+        """
         if _dynamo_safety.is_tracing():
             return function
         if isinstance(function, (staticmethod, classmethod)):
             return type(function)(self(function.__func__))
         if isinstance(function, type):
-            raise TypeError(f"record_function takes functions: decorate the methods of {function.__qualname__}")
+            raise TypeError(
+                f"record_function takes functions, not a class: decorate the methods of {function.__qualname__}"
+            )
         if not callable(function):
             raise TypeError(
                 f"record_function({self._name!r}) takes a function to decorate: {function!r} cannot be called"
@@ -129,12 +238,12 @@ class record_function:  # noqa: N801 - PyTorch's name for it
         return begun
 
     def _begin(self, args: tuple[Any, ...], kwargs: dict[str, Any], resumes: bool) -> RecordFunction | None:
-        record = RecordFunction.opened(self._interest, resumes=resumes)
+        record = RecordFunction._opened(self._interest, resumes=resumes)
         if record is not None and record.is_active:
             record.forward_thread_id = self._forward_thread_id
             record.debug_handle = self._debug_handle
             record.operator_name = self._operator_name
-            record.start(self._name, args, kwargs, self._sequence_nr)
+            record._start(self._name, args, kwargs, self._sequence_nr)
         return record
 
     @staticmethod
@@ -167,4 +276,4 @@ def _end(record: RecordFunction, error: BaseException | None, outputs: Any) -> N
     if outputs is not _NONE:
         record.set_outputs(outputs)
     # A consumer of a generator that has had enough closes it: nothing has failed.
-    record.finish(None if is_a(error, GeneratorExit) else error)
+    record._finish(None if is_a(error, GeneratorExit) else error)

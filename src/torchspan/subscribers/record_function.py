@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import FAILED
+from torchspan.subscribers.checks import check_record_scope, check_text
 from torchspan.subscribers.entry import Entry
 from torchspan.subscribers.interest import Interest
 from torchspan.subscribers.registry import REGISTRY, Registry
@@ -32,7 +33,7 @@ _THREAD = _Thread()
 
 
 def current_thread_id() -> int:
-    """The logical id of the calling thread: small, never 0, and never another thread's."""
+    """Return the logical id of the calling thread: a small integer of 1 or more, unique in the process."""
     return _THREAD.id
 
 
@@ -55,16 +56,31 @@ class _Inside:
 
 
 class RecordFunction:
-    """A range that callbacks run for, with the words of `at::RecordFunction`.
+    """A range that callbacks run for, with the names of `at::RecordFunction`. Callbacks receive it.
 
-    Made, it has decided which callbacks run; `before` runs the starts, `end` the ends, once, on any thread. An object that
-    is not active does nothing. `record_function` is the same as a decorator and context manager.
+    Creating one decides which callbacks run. `before` runs the starts, and `end` runs the ends, once, on any thread. An
+    object that is not active does nothing. `record_function` does the same as a decorator and as a context manager.
 
-    scope: what kind of range it is, a phase where the bridge is the source. sequence_nr: links a backward function to its
-    forward function, -1 for none. thread_id: logical id of the thread that ran the starts. forward_thread_id: that of the
-    forward function, 0 for none. handle: unique, 0 unless a callback needs ids. debug_handle: -1 for none. operator_name,
-    operator_schema: of an operator, else None. is_async: the end came, or is to come, on another thread. error: in an end,
-    the exception that ended the range, else None. attributes: what is known of an event of the bridge; empty elsewhere.
+    Args:
+        scope: What kind of range it is.
+
+    Attributes:
+        scope: What kind of range it is: a `RecordScope`, or a phase of torchspan.
+        name: The name, from `before` on.
+        sequence_nr: Links a backward function to its forward function; -1 for none.
+        thread_id: The logical id of the thread that ran the starts.
+        forward_thread_id: The logical id of the forward function's thread; 0 for none.
+        handle: A unique number from `before` on, where a callback needs ids; else 0.
+        debug_handle: The program's own number for the range; -1 for none.
+        operator_name: The name of an operator, such as `aten::add.Tensor`; else None.
+        operator_schema: The schema of an operator; else None.
+        num_inputs: How many inputs there are, positional and by name; 0 where no callback needs inputs.
+        is_async: Whether the end comes, or came, on another thread than the start.
+        error: In an end, the exception that ended the range; else None.
+        attributes: The attributes of a phase of torchspan; empty for other ranges.
+
+    Raises:
+        TypeError: `scope` is not a `RecordScope`.
     """
 
     name = ""
@@ -90,6 +106,8 @@ class RecordFunction:
         if _dynamo_safety.is_tracing() or _dynamo_safety.is_symbolic(()):
             self._prepare(scope, REGISTRY, ())
         else:
+            if type(scope) is not RecordScope:
+                check_record_scope(scope)
             tree, _ = REGISTRY.tree()
             self._prepare(scope, REGISTRY, REGISTRY.picked(REGISTRY.interest(scope), tree))
 
@@ -100,10 +118,10 @@ class RecordFunction:
         self._pairs: list[tuple[Entry, Any]] = []
 
     @classmethod
-    def opened(cls, interest: Interest, *, resumes: bool = False) -> RecordFunction | None:
+    def _opened(cls, interest: Interest, *, resumes: bool = False) -> RecordFunction | None:
         """One whose start and end share a frame: what is fired inside belongs to its tree. None where it is of no use.
 
-        resumes: its body is left and entered again (`inside`).
+        resumes: its body is left and entered again (`_inside`).
         """
         tree, is_root = REGISTRY.tree()
         entries = REGISTRY.picked(interest, tree)
@@ -118,7 +136,7 @@ class RecordFunction:
         return self
 
     @classmethod
-    def of_event(cls, event: Event, registry: Registry) -> RecordFunction:
+    def _of_event(cls, event: Event, registry: Registry) -> RecordFunction:
         """How the user's callbacks see an event of the bridge, which runs them itself."""
         self = cls.__new__(cls)
         self._prepare(event.phase, registry, ())
@@ -148,12 +166,20 @@ class RecordFunction:
     # --- what goes in and comes out ---------------------------------------------------------------------------
     @property
     def inputs(self) -> tuple[Any, ...]:
-        """The positional inputs; empty where no callback needs inputs. Raises RuntimeError outside a start callback."""
+        """The positional inputs; empty where no callback needs inputs.
+
+        Raises:
+            RuntimeError: It is read outside a start callback.
+        """
         return self._valid_inputs()
 
     @property
     def kwinputs(self) -> Mapping[str, Any]:
-        """The inputs by name. As `inputs`."""
+        """The inputs by name; empty where no callback needs inputs.
+
+        Raises:
+            RuntimeError: It is read outside a start callback.
+        """
         self._valid_inputs()
         return self._kwinputs
 
@@ -164,7 +190,7 @@ class RecordFunction:
 
     @property
     def outputs(self) -> tuple[Any, ...]:
-        """What came out, from `set_outputs` to the last end callback; empty where no callback needs outputs."""
+        """The outputs, from `set_outputs` to the last end callback; empty where no callback needs outputs."""
         return self._outputs
 
     @property
@@ -173,12 +199,16 @@ class RecordFunction:
         return len(self._outputs)
 
     def set_outputs(self, outputs: Any) -> None:
-        """Give the outputs before the end. outputs: a tuple of them; anything else is the only one."""
+        """Set the outputs, before `end`.
+
+        Args:
+            outputs: A tuple of outputs. Anything else is the only output.
+        """
         if not _dynamo_safety.is_tracing() and self.needs_outputs:
             self._outputs = outputs if type(outputs) is tuple else (outputs,)
 
     def set_async(self) -> None:
-        """Say that the end will come on another thread."""
+        """Announce that `end` will be called on another thread."""
         if not _dynamo_safety.is_tracing():
             self.is_async = True
 
@@ -191,11 +221,23 @@ class RecordFunction:
         *,
         sequence_nr: int = -1,
     ) -> None:
-        """Run the start callbacks. The inputs are let go when they have run."""
-        if not _dynamo_safety.is_tracing() and self._entries:
-            _dynamo_safety.undisturbed(self.start, name, inputs, kwinputs, sequence_nr)
+        """Run the start callbacks. No reference to the inputs is kept when they have run.
 
-    def start(self, name: str, inputs: tuple[Any, ...], kwinputs: Mapping[str, Any], sequence_nr: int) -> None:
+        Args:
+            name: The range's name.
+            inputs: The positional inputs.
+            kwinputs: The inputs by name.
+            sequence_nr: Links a backward function to its forward function; -1 for none.
+
+        Raises:
+            TypeError: `name` is not a string.
+        """
+        if type(name) is not str and not _dynamo_safety.is_tracing():
+            check_text("name", name)
+        if not _dynamo_safety.is_tracing() and self._entries:
+            _dynamo_safety.undisturbed(self._start, name, inputs, kwinputs, sequence_nr)
+
+    def _start(self, name: str, inputs: tuple[Any, ...], kwinputs: Mapping[str, Any], sequence_nr: int) -> None:
         """What `before` does, for a caller who is undisturbed already."""
         self.name = name
         self.sequence_nr = sequence_nr
@@ -217,7 +259,7 @@ class RecordFunction:
                     self._pairs.append((entry, context))
         except BaseException as interrupt:  # the program's own: what has started is closed before it passes
             self._let_inputs_go()
-            self.finish(interrupt)
+            self._finish(interrupt)
             raise
         finally:
             busy.now = False
@@ -226,16 +268,20 @@ class RecordFunction:
     def _let_inputs_go(self) -> None:
         self._inputs, self._kwinputs = None, _EMPTY
 
-    def inside(self) -> _Inside:
+    def _inside(self) -> _Inside:
         """While its body runs: what is fired there belongs to its tree, what is fired between does not."""
         return _Inside(self._tree)
 
     def end(self, error: BaseException | None = None) -> None:
-        """Run the end callbacks of those whose start ran, last started first. A second call does nothing."""
-        if not _dynamo_safety.is_tracing() and (self._pairs or self._is_root):
-            _dynamo_safety.undisturbed(self.finish, error)
+        """Run the ends of the callbacks whose start ran, last started first. A second call does nothing.
 
-    def finish(self, error: BaseException | None) -> None:
+        Args:
+            error: The exception that ended the range, which callbacks get as `error`.
+        """
+        if not _dynamo_safety.is_tracing() and (self._pairs or self._is_root):
+            _dynamo_safety.undisturbed(self._finish, error)
+
+    def _finish(self, error: BaseException | None) -> None:
         """What `end` does, for a caller who is undisturbed already."""
         if self._is_root and self._tree is not None:
             self._tree.is_open = False
@@ -269,4 +315,4 @@ class RecordFunction:
     def __del__(self) -> None:
         """A pair that has started ends, also when nothing kept the range: the header's destructor."""
         if getattr(self, "_pairs", None):
-            self.finish(None)
+            self._finish(None)

@@ -30,7 +30,7 @@ class _Busy(threading.local):
 class Registry(Sources):
     """Registers, orders, samples, disables and counts the user's callbacks. Every method may be called from any thread.
 
-    Order: by handle, that is by time of registration; those of the work at hand (thread-local) last. Ends run in reverse. A
+    Order: by handle, that is by time of registration; those of the current context (thread-local) last. Ends run in reverse. A
     callback sees nothing of another's failure. Events fired while one runs reach none. Registering and removing cost the same
     however many callbacks there are.
     """
@@ -62,7 +62,7 @@ class Registry(Sources):
             self._changed(entry)
 
     def add_local(self, entry: Entry) -> None:
-        """Have `entry` start for events of the work going on here, wherever that goes on."""
+        """Register `entry` for events of the current context, and of the contexts that it is propagated to."""
         with self._lock:
             self._local[entry.handle] = entry
             tls = local_state.get_record_function_tls()
@@ -224,7 +224,7 @@ def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
 
 
 def probability(value: float) -> float:
-    """`value`, a probability. Raises TypeError for what is no number, ValueError for one outside 0 to 1."""
+    """`value`, a probability. Raises TypeError for what is not a number, ValueError for one outside 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
     if math.isnan(value) or not 0 <= value <= 1:

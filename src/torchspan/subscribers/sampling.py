@@ -29,7 +29,7 @@ class SamplingMode(Enum):
     """Where `sampling_prob` is applied."""
 
     PER_EVENT = "per event"
-    """To each event, whatever became of those around it: as PyTorch does."""
+    """To each event, independent of the events around it, as in PyTorch."""
     PER_ROOT = "per root"
     """Where a tree of events starts; what is decided there holds for every event inside."""
 

@@ -23,6 +23,7 @@ in this process or in an `_engine_folder`.
 
 from __future__ import annotations
 
+import inspect
 import os
 
 from torchspan.testing import _switch
@@ -44,7 +45,7 @@ __all__ = [
 
 
 def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
-    """From here on this process uses no GPU: what needs one is replaced, for as long as the process lives.
+    """Run Torch-TensorRT without a GPU in this process, from now on: what needs a GPU is replaced.
 
     torch_tensorrt's trace, lowering, partitioning and conversion, TensorRT's build with its engine bytes, and
     torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs the subgraph an engine was
@@ -54,27 +55,37 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already, and is not imported by this, but,
     where it is installed, by the import of TensorRT that follows. A second call changes only `engine_dir`.
 
-    engine_dir: the folder in which engines are kept with the graphs they were built from, so that they run in other
-        processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
-        `~/.cache`). It holds at most 500 engines and 2 GiB; those used longest ago are removed. Its files are pickles,
-        which run code when read. So a folder that belongs to another user, or that others may write to, is not used, and
-        of the others nothing is read but what torchspan wrote for this user: each file has a digest under a key,
-        `engines.key` in the user's folder for caches.
+    A call for which there is no replacement raises `NeedsGpuError` from then on. For an engine that was not built here,
+    `deserialize_cuda_engine` returns None and logs an error, as TensorRT does for an engine that it cannot read.
 
-    Raises TooLateError if torch_tensorrt is imported already or CUDA is initialised. Afterwards, what nothing can stand in
-    for raises NeedsGpuError. For an engine that was not built here `deserialize_cuda_engine` returns None and logs an error,
-    as TensorRT does for an engine that it cannot read.
+    Args:
+        engine_dir: The folder in which engines are kept with the graphs they were built from, so that they run in other
+            processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
+            `~/.cache`). It holds at most 500 engines and 2 GiB; the least recently used engines are removed. Its files are
+            pickles, which run code when read. A folder that belongs to another user, or that others may write to, is
+            therefore not used. In the folder torchspan reads only files that it wrote for this user: each file has a
+            digest under a key, `engines.key` in the user's folder for caches.
+
+    Raises:
+        TooLateError: torch_tensorrt is imported already, or CUDA is initialised.
+        TypeError: `engine_dir` is not a path.
     """
+    if engine_dir is not None and not isinstance(engine_dir, (str, os.PathLike)):
+        raise TypeError(f"engine_dir must be a path, a str or an os.PathLike, not {engine_dir!r}")
     _switch.enable(engine_dir)
 
 
 def is_without_gpu() -> bool:
-    """Whether `without_gpu()` was called in this process."""
+    """Return whether `without_gpu()` was called in this process."""
     return _switch.is_on()
 
 
 def replacements() -> tuple[Replacement, ...]:
-    """Each thing that `without_gpu()` replaces, in the order of replacing. Rows for other versions are included."""
+    """Return what `without_gpu()` replaces.
+
+    Returns:
+        A row for each replacement, in the order of replacing. Rows for other versions of the libraries are included.
+    """
     return TORCH + TENSORRT + TORCH_TENSORRT
 
 
@@ -90,4 +101,4 @@ def _table() -> str:
 _NOTES = (("While torch_tensorrt is being imported:", DURING_IMPORT), ("Limits:", LIMITS))
 
 if without_gpu.__doc__ is not None:  # python -OO
-    without_gpu.__doc__ = f"{without_gpu.__doc__.rstrip()}\n\n{_table()}"
+    without_gpu.__doc__ = f"{inspect.cleandoc(without_gpu.__doc__)}\n\n{_table()}"

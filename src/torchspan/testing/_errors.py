@@ -16,9 +16,14 @@ class TooLateError(WithoutGpuError):
 
 
 class NeedsGpuError(WithoutGpuError):
-    """The program called something that only a GPU can do and for which there is no stand-in.
+    """The program called something that needs a GPU and has no replacement.
 
-    call: what was called, as a dotted name where it is known.
+    Args:
+        call: What was called, as a dotted name where it is known.
+        advice: What to do; a sentence for the message.
+
+    Attributes:
+        call: What was called.
     """
 
     def __init__(self, call: str, advice: str = "") -> None:

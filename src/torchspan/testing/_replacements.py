@@ -13,12 +13,16 @@ Kind = Literal["answers", "redirects", "refuses", "observes"]
 class Replacement:
     """One row: names that are replaced in one way for one reason.
 
-    module, names: where; each name a dotted path inside the module. A name this version lacks is left out.
-    kind: "answers", a stand-in answers in place of the original; "redirects", the original runs with changed arguments,
-        the CPU for a CUDA device above all; "refuses", the call raises NeedsGpuError; "observes", the original runs with the same arguments.
-    does: what a caller sees.
-    why: what would happen without it.
-    maker: "module:name" inside torchspan.testing; called with the original and its dotted name, returns the replacement.
+    Attributes:
+        module: The module in which names are replaced.
+        names: The names, each a dotted path inside the module. A name that the installed version lacks is left out.
+        kind: `answers`: a stand-in answers in place of the original. `redirects`: the original runs with changed arguments,
+            such as the CPU in place of a CUDA device. `refuses`: the call raises `NeedsGpuError`. `observes`: the original
+            runs with the same arguments.
+        does: What a caller sees.
+        why: What would happen without the replacement.
+        maker: `module:name` inside `torchspan.testing`, which is called with the original and its dotted name and returns
+            the replacement.
     """
 
     module: str

@@ -61,6 +61,10 @@ def every_document(sources: Iterable[Source], loads: Loads = json.loads) -> Iter
         if isinstance(source, (str, os.PathLike)):
             with opened(source) as file:
                 yield from ((os.fspath(source), *document) for document in documents(file, loads))
+        elif isinstance(source, io.TextIOBase) or not hasattr(source, "readable"):
+            raise TypeError(
+                f"a source must be a path (str or os.PathLike) or a file open in binary mode, not {source!r}"
+            )
         else:
             name = str(getattr(source, "name", "stream"))
             yield from ((name, *document) for document in documents(source, loads))

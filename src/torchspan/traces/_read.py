@@ -19,7 +19,13 @@ MOST_PROBLEMS = 100
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that could not be read. source: name of the file. place: `line 3, span 1`. what: a clause."""
+    """Something that could not be read.
+
+    Attributes:
+        source: The name of the file.
+        place: Where in the file: `line 3, span 1`.
+        what: What is wrong.
+    """
 
     source: str
     place: str
@@ -33,16 +39,18 @@ class Problem:
 class FileContent:
     """What was read of one or several files.
 
-    problems: the first MOST_PROBLEMS places that could not be read. unread: how many there are in all.
-    is_empty: whether there was nothing to read at all.
+    Attributes:
+        problems: The first 100 places that could not be read.
+        unread: The number of places that could not be read.
+        is_empty: Whether the files have no content at all.
     """
 
     problems: list[Problem] = field(default_factory=list)
     unread: int = 0
     is_empty: bool = True
 
-    def add_problem(self, name: str, place: str, error: Exception) -> None:
-        """Count a place that could not be read, and keep what is wrong with it while there is room."""
+    def _add_problem(self, name: str, place: str, error: Exception) -> None:
+        """Count a place that could not be read, and keep the first MOST_PROBLEMS of them."""
         self.unread += 1
         if len(self.problems) < MOST_PROBLEMS:
             what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -53,7 +61,13 @@ class FileContent:
 class TraceFile(FileContent, Searchable):
     """The spans of one or several files, in the order of the files, each once.
 
-    They do not change once `traces` has been used.
+    The spans do not change once `traces` has been used.
+
+    Attributes:
+        problems: The first 100 places that could not be read.
+        unread: The number of places that could not be read.
+        is_empty: Whether the files have no content at all.
+        spans: The spans.
     """
 
     spans: list[Span] = field(default_factory=list)
@@ -65,16 +79,24 @@ class TraceFile(FileContent, Searchable):
 
 
 def read(*sources: Source) -> TraceFile:
-    """Read the spans of all sources as one.
+    """Read the spans of files as one.
 
-    Each is OTLP JSON: a request a line, as torchspan's file exporter and the Collector's write it, requests printed
-    over several lines, or a list of requests; in OTLP's spelling or in that of protobuf's JSON mapping (base64 ids,
-    names of enumerations, snake_case keys); plain or packed with gzip. What cannot be read is a problem and nothing
-    else: the other lines, and the other spans of a line, are there. A last line that is still being written is a
-    problem too; read again for more. A span that was written twice is read once. Pipes are read to their end.
+    A file holds OTLP JSON: a request a line, as the file exporters of torchspan and of the Collector write it, requests
+    printed over several lines, or a list of requests. OTLP's spelling and that of protobuf's JSON mapping are understood
+    (base64 ids, names of enumerations, snake_case keys), plain or packed with gzip. What cannot be read is listed in
+    `problems`; the other lines, and the other spans of a line, are read. A last line that is still being written is a
+    problem too: read the file again later. A span that was written twice is read once. Pipes are read to their end. A
+    document longer than 256 MiB is left out.
 
-    A document longer than 256 MiB is left out. Raises OSError when a source cannot be opened or read, and for devices
-    without an end.
+    Args:
+        *sources: Paths, or files that are open in binary mode.
+
+    Returns:
+        The spans of all sources, which `find`, `one` and `traces` give access to.
+
+    Raises:
+        OSError: A source cannot be opened or read, or is a device without an end.
+        TypeError: A source is neither a path nor a file in binary mode.
     """
     return _Reader().read(sources)
 
@@ -95,16 +117,16 @@ class _Reader:
         for name, place, document in every_document(sources):
             self._result.is_empty = False
             if isinstance(document, UnreadableError):
-                self._result.add_problem(name, place, document)
+                self._result._add_problem(name, place, document)
                 continue
             try:
                 for where, raw, scope, resource in raw_spans(document, place, self._resources):
                     try:
                         self._add(span_of(raw, scope, resource))
                     except (UnreadableError, RecursionError) as error:
-                        self._result.add_problem(name, where, error)
+                        self._result._add_problem(name, where, error)
             except (UnreadableError, RecursionError) as error:
-                self._result.add_problem(name, place, error)
+                self._result._add_problem(name, place, error)
         return self._result
 
     def _add(self, span: Span) -> None:

@@ -13,11 +13,13 @@ from torchspan.traces._tree import Node, Trace
 
 @dataclass
 class Run:
-    """A program that ran under `torchspan run`. span: the wrapper's, from before its start to after its end.
+    """A program that ran under `torchspan run`.
 
-    members: what the program's processes recorded, in the order of its start: each root of the program, and of a trace
-    with another id all of its roots together. A root is the run's by its parent, or by its run id where the program
-    had a tracer provider of its own.
+    Attributes:
+        span: The span of `torchspan run`, from before the program's start to after its end.
+        members: What the program's processes recorded, in the order of their start: each root below the span, and a trace
+            with another id as a whole. A root belongs to the run by its parent, or by its run id where the program had a
+            tracer provider of its own.
     """
 
     span: Span
@@ -25,18 +27,32 @@ class Run:
 
     @staticmethod
     def is_span(span: Span) -> bool:
-        """Whether the span is one that `torchspan run` writes for a program."""
+        """Whether `torchspan run` wrote a span for a program.
+
+        Args:
+            span: Any span.
+
+        Returns:
+            Whether it is a `torchspan.run` span of torchspan's.
+        """
         return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 
     @property
     def run_id(self) -> str:
+        """The run's id, `torchspan.run.id` of its resource."""
         return _run_id(self.span)
 
 
 def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
-    """The traces in order, with one Run in place of all that belong to it.
+    """Group the traces of one `torchspan run`.
 
-    A trace belongs to a run if a span `torchspan.run` with its run id is there. Nothing in the traces is changed.
+    A trace belongs to a run if there is a span `torchspan.run` with its run id. The traces are not changed.
+
+    Args:
+        traces: The traces, such as `read(path).traces`.
+
+    Returns:
+        The traces in order, with one `Run` in place of all that belong to it.
     """
     every = list(traces)
     runs = {run_id: Run(node.span) for run_id, node in _run_nodes(every).items()}

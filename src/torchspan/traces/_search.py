@@ -33,7 +33,12 @@ class Searchable:
 
         Returns:
             The spans: trace by trace, parents before their children, siblings by start. Empty if there is none.
+
+        Raises:
+            TypeError: `name` is not a string.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"name must be a str, the name of a span, not {name!r}")
         return [node.span for node in self._nodes() if node.span.name == name]
 
     def one(self, name: str) -> Span:
@@ -42,8 +47,12 @@ class Searchable:
         Args:
             name: The whole name, such as `torch_tensorrt.compile`.
 
+        Returns:
+            The span.
+
         Raises:
             SpanNotFoundError: No span has the name, or several have. It is a LookupError.
+            TypeError: `name` is not a string.
         """
         found = self.find(name)
         if len(found) == 1:
@@ -51,10 +60,13 @@ class Searchable:
         raise SpanNotFoundError(self._not_one(name, len(found)))
 
     def below(self, span: Span) -> list[Span]:
-        """The spans below a span, however deep, parents before their children. The span itself is not one of them.
+        """The spans below a span, at any depth. The span itself is not one of them.
 
         Args:
             span: A span that `find`, `one` or `traces` gave.
+
+        Returns:
+            The spans, parents before their children.
 
         Raises:
             SpanNotFoundError: The span is none of these.
@@ -62,10 +74,13 @@ class Searchable:
         return [node.span for node in self._node(span).below()][1:]
 
     def self_time(self, span: Span) -> int:
-        """Nanoseconds in which a span ran and none of its children did.
+        """The time in which a span ran and none of its children did.
 
         Args:
             span: A span that `find`, `one` or `traces` gave.
+
+        Returns:
+            Nanoseconds.
 
         Raises:
             SpanNotFoundError: The span is none of these.
@@ -73,7 +88,11 @@ class Searchable:
         return self._node(span).self_ns()
 
     def outline(self) -> str:
-        """The names of all spans, one a line, each indented by two spaces for each span around it."""
+        """The names of all spans as an indented list.
+
+        Returns:
+            One name a line, indented by two spaces for each span around it.
+        """
         lines, pending = [], [(0, root) for trace in reversed(self.traces) for root in reversed(trace.roots)]
         while pending:
             depth, node = pending.pop()

@@ -15,7 +15,13 @@ An `int` has at most 64 bits. What OTLP has no value for, a larger integer among
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened at one moment of a span. time_ns: since 1970; 0 where the file does not say it."""
+    """Something that happened at one moment of a span.
+
+    Attributes:
+        name: The event's name.
+        attributes: Its attributes.
+        time_ns: Nanoseconds since 1970; 0 where the file does not have the time.
+    """
 
     name: str
     attributes: Attributes
@@ -24,7 +30,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """Another span that a span names, of this trace or of another one. Ids are lower-case hexadecimal."""
+    """A link from a span to another one, of this trace or of another trace.
+
+    Attributes:
+        trace_id: The other span's trace id, in lower-case hexadecimal.
+        span_id: The other span's id, in lower-case hexadecimal.
+        attributes: The link's attributes.
+    """
 
     trace_id: str
     span_id: str
@@ -33,12 +45,23 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """One span. Its texts are those of the file: nothing in them is escaped.
+    """One span. Its strings are those of the file; nothing in them is escaped.
 
-    trace_id, span_id, parent_id: lower-case hexadecimal; parent_id is empty for a root.
-    start_ns, end_ns: nanoseconds since 1970; `end_ns` may lie before `start_ns`.
-    scope: name of the instrumentation scope. resource: attributes of the process that recorded the span.
-    kind: `internal`, `server`, `client`, `producer`, `consumer`; empty where the file does not say it.
+    Attributes:
+        trace_id: The trace's id, in lower-case hexadecimal.
+        span_id: The span's id, in lower-case hexadecimal.
+        parent_id: The parent's id, in lower-case hexadecimal; empty for a root.
+        name: The span's name.
+        start_ns: Its start, in nanoseconds since 1970.
+        end_ns: Its end, in nanoseconds since 1970. It may lie before `start_ns`, where a clock was set back.
+        attributes: The span's attributes.
+        events: Its events, in the order of the file.
+        is_error: Whether its status is an error.
+        status_message: The description of its status.
+        scope: The name of the instrumentation scope.
+        resource: The attributes of the process that recorded the span.
+        links: Its links to other spans.
+        kind: `internal`, `server`, `client`, `producer` or `consumer`; empty where the file does not have the kind.
     """
 
     trace_id: str
@@ -58,15 +81,18 @@ class Span:
 
     @property
     def duration_ns(self) -> int:
-        """Never negative: clocks that were set back give 0."""
+        """The duration in nanoseconds; 0 where a clock was set back."""
         return max(self.end_ns - self.start_ns, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a heartbeat saw. name: of the innermost work, with its engine. for_ns: how long it had been running.
+    """What was running at a heartbeat.
 
-    seen_ns: when the heartbeat was, in nanoseconds since 1970.
+    Attributes:
+        name: The innermost work, with its engine.
+        for_ns: How long it had been running, in nanoseconds.
+        seen_ns: The time of the heartbeat, in nanoseconds since 1970.
     """
 
     name: str
@@ -76,13 +102,15 @@ class Running:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnfinishedSpan(Span):
-    """A span that did not arrive, made from what spans inside it say about it: its id, name and start are its own.
+    """A span that did not arrive, made from what the spans inside it say about it.
 
-    `end_ns` is the last moment at which it is known to have been open, so the duration is a lower bound, and never
-    less than that of a span inside it. With `torchspan.incomplete` only heartbeats are known: the span may have ended
-    and be lost, and its parent is not known. Without it, it was open when its process wrote for the last time.
+    Its id, name and start are its own. `end_ns` is the last moment at which it is known to have been open, so the duration
+    is a lower bound, and never less than that of a span inside it. With the attribute `torchspan.incomplete` only heartbeats
+    are known: the span may have ended and be lost, and its parent is not known. Without the attribute, the span was open
+    when its process wrote for the last time. The attributes of the class are those of `Span`, and one more.
 
-    running: what the last heartbeat saw; None where spans say more.
+    Attributes:
+        running: What was running at the last heartbeat; None where the spans inside say more.
     """
 
     running: Running | None = None

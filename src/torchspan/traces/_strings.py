@@ -19,9 +19,12 @@ from torchspan.traces._read import FileContent
 
 
 class Place(NamedTuple):
-    """Where strings stand. scope: name of the instrumentation scope, empty for a resource.
+    """Where strings stand.
 
-    key: of an attribute; of `Part.OTHER` the field. Else empty.
+    Attributes:
+        scope: The name of the instrumentation scope; empty for a resource.
+        part: The part of the document.
+        key: The key of an attribute, or the field of `Part.OTHER`; else empty.
     """
 
     scope: str
@@ -35,21 +38,38 @@ class FileStrings(FileContent):
 
     A place without strings is an attribute that has numbers or booleans alone, or a field that OTLP does not have. Left
     out are times, counts, hexadecimal ids, and the names of OTLP's own fields and constants.
+
+    Attributes:
+        problems: The first 100 places that could not be read.
+        unread: The number of places that could not be read.
+        is_empty: Whether the files have no content at all.
+        found: The strings, by their place.
     """
 
     found: dict[Place, set[str]] = field(default_factory=dict)
 
 
 def strings(*sources: Source) -> FileStrings:
-    """Find the strings of all sources. For which files, for problems and for OSError see `read`.
+    """Find every distinct string of files.
 
-    Metrics and logs are read as well. A document that says a field twice is a problem: its readers would disagree.
+    The files are those that `read` reads. Metrics and logs are read as well. A document that has a field twice is a
+    problem, since its readers would disagree.
+
+    Args:
+        *sources: Paths, or files that are open in binary mode.
+
+    Returns:
+        The strings, by their place.
+
+    Raises:
+        OSError: A source cannot be opened or read, or is a device without an end.
+        TypeError: A source is neither a path nor a file in binary mode.
     """
     result = FileStrings()
     for name, place, document in every_document(sources, _loads):
         result.is_empty = False
         if isinstance(document, UnreadableError):
-            result.add_problem(name, place, document)
+            result._add_problem(name, place, document)
             continue
         for where, text in _walk(document):
             texts = result.found.setdefault(where, set())

@@ -17,7 +17,13 @@ from torchspan.traces._unfinished import lasting, settled
 
 @dataclass(eq=False)
 class Node:
-    """A span in its tree. `parent` is None for what the trace starts with, also when its parent is not in the file."""
+    """A span in its tree.
+
+    Attributes:
+        span: The span.
+        parent: The node above; None for a root, and for a span whose parent is not in the file.
+        children: The nodes below, in the order of their start.
+    """
 
     span: Span
     parent: Node | None = None
@@ -25,11 +31,15 @@ class Node:
 
     @property
     def is_stand_in(self) -> bool:
-        """Whether a stand-in for the GPU did this, so that its duration means nothing."""
+        """Whether a stand-in for the GPU did this work, so that its duration means nothing."""
         return self.span.attributes.get(semconv.STAND_IN) is True
 
     def below(self) -> Iterator[Node]:
-        """The node itself and every one below it, parents first."""
+        """The node itself and every node below it.
+
+        Returns:
+            The nodes, parents before their children.
+        """
         pending = [self]
         while pending:
             node = pending.pop()
@@ -37,7 +47,11 @@ class Node:
             pending.extend(reversed(node.children))
 
     def self_ns(self) -> int:
-        """Nanoseconds in which the span ran and none of its children did."""
+        """The time in which the span ran and none of its children did.
+
+        Returns:
+            Nanoseconds.
+        """
         if not self.children:
             return self.span.duration_ns
         covered, reached = 0, self.span.start_ns
@@ -52,21 +66,32 @@ class Node:
 
 @dataclass
 class Trace:
-    """The trees of one trace id, in the order of their start. They do not change once one of them was asked for."""
+    """The trees of one trace id. They do not change once a node was read.
+
+    Attributes:
+        trace_id: The trace's id, in lower-case hexadecimal.
+        roots: The trees' roots, in the order of their start.
+    """
 
     trace_id: str
     roots: list[Node]
 
     def nodes(self) -> Iterator[Node]:
-        """Every node, parents first."""
+        """Every node.
+
+        Returns:
+            The nodes, parents before their children.
+        """
         return iter(self._nodes)
 
     @functools.cached_property
     def start_ns(self) -> int:
+        """The earliest start, in nanoseconds since 1970."""
         return min(node.span.start_ns for node in self._nodes)
 
     @functools.cached_property
     def end_ns(self) -> int:
+        """The latest end, in nanoseconds since 1970."""
         return max(node.span.start_ns + node.span.duration_ns for node in self._nodes)
 
     @functools.cached_property
@@ -75,7 +100,15 @@ class Trace:
 
 
 def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[int]:
-    """Ids of the nodes for which `is_meant` holds and of every node below them. nodes: each after its parent."""
+    """Find nodes with everything below them.
+
+    Args:
+        nodes: The nodes, each after its parent.
+        is_meant: Called with each node that is not below one that was found.
+
+    Returns:
+        `id(node)` of each node for which `is_meant` is true, and of every node below one.
+    """
     found: set[int] = set()
     for node in nodes:
         if id(node.parent) in found or is_meant(node):
@@ -84,11 +117,17 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
 
 
 def trees(spans: Iterable[Span]) -> list[Trace]:
-    """One tree or several for each trace id, by start.
+    """Arrange spans as trees.
 
-    Spans of progress are in none of them; work that they report and whose own span is missing is (`settled`).
-    A span whose parent is not among the spans is a root. Spans that are each other's parents (different spans with
-    the same ids) are shown from the earliest on.
+    `torchspan.progress` spans are in none of the trees. Work that a progress span reports, and whose own span is missing, is
+    an `UnfinishedSpan`. A span whose parent is not among the spans is a root. Where spans are each other's parents
+    (different spans with the same ids), the earliest is a root.
+
+    Args:
+        spans: The spans, in any order.
+
+    Returns:
+        One trace for each trace id, in the order of their start.
     """
     by_trace: dict[str, list[Span]] = {}
     for span in sorted(settled(spans), key=lambda span: (span.start_ns, -span.duration_ns)):
