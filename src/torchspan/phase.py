@@ -235,13 +235,14 @@ CREATE_CONTEXT = Phase(
 SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.", room=_INSIDE)
 EXECUTE = Phase(
     "torch_tensorrt.execute",
-    "One run of one engine, as the host sees it (the device works on).",
+    "One run of one engine, as the host sees it (the device may still be working).",
     keep=False,
     folded=Folded.below("torch_tensorrt.execute"),
 )
 RUN_CONTEXT = Phase(
     "tensorrt.execute",
-    "One run of an execution context that the program itself uses, as the host sees it (the device works on).",
+    "One run of an execution context that the program itself uses, as the host sees it (the device may still be "
+    "working).",
     keep=False,
     folded=Folded.below("tensorrt.execute"),
 )
@@ -256,8 +257,8 @@ OBSERVED = Phase(
 )
 BATCH = Phase(
     "torchspan.batch",
-    "Work for several requests at once, in `with torchspan.batch(requests)`: a child of the first request that is "
-    "sampled, with links to all that are. There is none where none is.",
+    "Work for several requests at once, in `with torchspan.batch(requests)`: a child of the first sampled "
+    "request, with links to all sampled requests. There is no span where no request is sampled.",
     keep=False,
 )
 IMPORT = Phase(

@@ -920,8 +920,7 @@ def test_work_that_was_killed_is_one_line_with_what_was_last_seen_running(record
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
 torch_tensorrt.compile · ConvNet                      ████████████████  ≥ 2.00 s
-   last seen in tensorrt.build_engine · _run_on_acc_0 for 1.70 s
-   its end was not seen
+   last seen in tensorrt.build_engine · _run_on_acc_0 for 1.70 s · incomplete
 """
     )
 
@@ -939,7 +938,7 @@ def test_what_was_done_before_the_kill_is_below_that_line(recording, torchspan):
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 2 spans
 torch_tensorrt.compile                                ████████████████  ≥ 1.00 s
-│  last seen in torch_tensorrt.decompose for 250 ms · its end was not seen
+│  last seen in torch_tensorrt.decompose for 250 ms · incomplete
 └─ torch_tensorrt.trace  19 nodes                     ████████            500 ms
 Own time  trace 500 ms 50 %, compile 250 ms 25 %, decompose 250 ms 25 %
 """
@@ -958,7 +957,7 @@ def test_a_part_that_ended_after_the_last_heartbeat_says_more_than_that_heartbea
         torchspan("show", recording.path)[1]
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
-torch_tensorrt.compile  its end was not seen          ████████████████  ≥ 2.00 s
+torch_tensorrt.compile  incomplete                    ████████████████  ≥ 2.00 s
 ├─ torch_tensorrt.decompose                                 ██████        750 ms
 └─ torch_tensorrt.lower                                           ████    500 ms
 Own time  compile 750 ms 38 %, decompose 750 ms 38 %, lower 500 ms 25 %
@@ -979,9 +978,9 @@ def test_progress_of_two_works_in_one_trace_is_two_lines(recording, torchspan):
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
 request                                               ████████████████    2.00 s
 torch_tensorrt.compile · Net0                         ████████          ≥ 1.00 s
-   last seen in torch_tensorrt.lower for 100 ms · its end was not seen
+   last seen in torch_tensorrt.lower for 100 ms · incomplete
 torch_tensorrt.compile · Net1                             ████████      ≥ 1.00 s
-   last seen in torch_tensorrt.lower for 100 ms · its end was not seen
+   last seen in torch_tensorrt.lower for 100 ms · incomplete
 Own time  request 2.00 s 50 %, compile 1.80 s 45 %, lower 200 ms 5 %
 """
     )
@@ -997,7 +996,7 @@ def test_progress_that_says_nonsense_is_shown_as_far_as_it_can_be(recording, tor
         out
         == """\
 trace abc00000000000000000000000000001 · 2026-11-21 10:42:40Z · 1 span
-\\x1b[2J  its end was not seen                         ████████████████ ≥ 20.0 µs
+\\x1b[2J  incomplete                                   ████████████████ ≥ 20.0 µs
 """
     )
 

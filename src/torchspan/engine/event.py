@@ -161,7 +161,7 @@ class Event:
         self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
         self.is_open = True
         self.is_incomplete = False
-        """Whether its end was not seen: it was closed because work around it has ended."""
+        """Whether torchspan did not see its end: it was closed because the work around it has ended."""
         self.end_ns: int | None = None
         self.error: BaseException | None = None
         self.innermost = True

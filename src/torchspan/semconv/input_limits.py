@@ -55,7 +55,7 @@ DRIFT_EVENT = "torchspan.input.drift"
 DRIFT_CALLS = Attribute(
     "torchspan.input.drift.calls",
     "int",
-    "Calls of the module so far, those of its first 1,024 shapes.",
+    "Calls of the module so far, with one of its first 1,024 shapes.",
     event=DRIFT_EVENT,
 )
 DRIFT_AT_OPT = Attribute(
@@ -76,15 +76,21 @@ DRIFT_AXIS = Attribute(
     "torchspan.input.drift.axis", "int", "The dimension of `torchspan.input.drift.path`, from 0 on.", event=DRIFT_EVENT
 )
 DRIFT_SIZE = Attribute(
-    "torchspan.input.drift.size", "int", "The size that this dimension has most often.", event=DRIFT_EVENT
+    "torchspan.input.drift.size",
+    "int",
+    "The most frequent size of the dimension `torchspan.input.drift.axis`.",
+    event=DRIFT_EVENT,
 )
 DRIFT_SIZE_CALLS = Attribute(
-    "torchspan.input.drift.size_calls", "int", "In how many calls it has this size.", event=DRIFT_EVENT
+    "torchspan.input.drift.size_calls",
+    "int",
+    "Calls in which the dimension `torchspan.input.drift.axis` has the size `torchspan.input.drift.size`.",
+    event=DRIFT_EVENT,
 )
 DRIFT_OPT = Attribute(
     "torchspan.input.drift.opt",
     "int",
-    "The size of this dimension that the engine was optimized for.",
+    "The size of the dimension `torchspan.input.drift.axis` that the engine was optimized for.",
     event=DRIFT_EVENT,
 )
 

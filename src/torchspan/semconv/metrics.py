@@ -229,7 +229,7 @@ METRIC_INPUT_CALLS = Metric(
 METRIC_INPUT_OVERFLOW = Metric(
     "torchspan.input.overflow",
     "{call}",
-    "Those of `torchspan.input.calls` that had another shape than the first 1,024 of the module.",
+    "Calls in `torchspan.input.calls` with another shape than the first 1,024 of the module.",
     torchspan.CALL_MODULE,
     measure=Total(),
 )
@@ -247,9 +247,8 @@ METRIC_INPUT_SIZE = Metric(
 METRIC_PROFILE_CALLS = Metric(
     "torchspan.input.profile.calls",
     "{call}",
-    "Those of `torchspan.input.calls` whose module is a compiled one of which is known what it was built for, by "
-    "whether the call has the sizes that its engine was optimized for, others that it was built for, or none of "
-    "these.",
+    "Calls in `torchspan.input.calls` of a compiled module whose built sizes are known, by whether the call has "
+    "the sizes that the engine was optimized for, others that the engine was built for, or none of these.",
     torchspan.CALL_MODULE,
     ENGINE_ID,
     input_limits.PROFILE_FIT,

@@ -91,14 +91,14 @@ RUNTIME_VERSION = Attribute(
 HOST_NAME = Attribute(
     "host.name",
     "string",
-    "Name of the machine or the container, as its system has it.",
+    "Name of the machine or the container, as the operating system reports it.",
     resource=True,
     kind=HostName(),
 )
 PROCESS_EXIT_CODE = Attribute(
     "process.exit.code",
     "int",
-    "The program's exit status. Not there where a signal ended it.",
+    "The program's exit status. Absent where a signal ended the program.",
     phase.RUN,
 )
 

@@ -22,7 +22,7 @@ TENSORRT_VERSION = Attribute(
 TENSORRT_PACKAGE = Attribute(
     "tensorrt.package",
     "string",
-    "`tensorrt` or `tensorrt_rtx`.",
+    "The TensorRT package in use: `tensorrt` or `tensorrt_rtx`.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
@@ -34,14 +34,18 @@ TENSORRT_PACKAGE = Attribute(
 NETWORK_LAYERS = Attribute(
     "tensorrt.network.layers",
     "int",
-    "Layers of the network.",
+    "Number of layers of the network.",
     phase.CONSTRUCT_NETWORK,
     phase.PARSE,
     phase.BUILD_ENGINE,
     at_start=True,
 )
-NETWORK_INPUTS = Attribute("tensorrt.network.inputs", "int", "Inputs of the network.", phase.CONSTRUCT_NETWORK)
-NETWORK_OUTPUTS = Attribute("tensorrt.network.outputs", "int", "Outputs of the network.", phase.CONSTRUCT_NETWORK)
+NETWORK_INPUTS = Attribute(
+    "tensorrt.network.inputs", "int", "Number of inputs of the network.", phase.CONSTRUCT_NETWORK
+)
+NETWORK_OUTPUTS = Attribute(
+    "tensorrt.network.outputs", "int", "Number of outputs of the network.", phase.CONSTRUCT_NETWORK
+)
 ENGINE_SIZE = Attribute(
     "tensorrt.engine.size",
     "int",
@@ -56,12 +60,13 @@ ENGINE_SIZE = Attribute(
 ENGINE_ID = Attribute(
     "tensorrt.engine.id",
     "string",
-    "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal ids mean "
-    "equal bytes, in any process and at any time, except for changes that fall between the blocks (a refit of few "
-    "weights may). Different ids mean different bytes, which may still compute the same. On a run, the id is that of "
-    "the bytes that the engine had when it was set up or last refitted through Torch-TensorRT, and it is absent while "
-    "they are unknown. On metrics of the calls of a compiled module, it is the id of the module's engine when torchspan "
-    "began to follow the module, and it is absent where the module has several engines.",
+    "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal "
+    "ids mean equal bytes, in any process and at any time, except for changes that fall between the blocks (a "
+    "refit of few weights may). Different ids mean different bytes, which may still compute the same. On a "
+    "run, the id is that of the bytes that the engine had when it was set up or last refitted through "
+    "Torch-TensorRT, and it is absent while they are unknown. On metrics of the calls of a compiled module, "
+    "it is the id that the module's engine had when torchspan began to follow the module, and it is absent "
+    "where the module has several engines.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -119,21 +124,21 @@ BUILDER_LEVEL = Attribute(
 BUILDER_TIMING_ITERATIONS = Attribute(
     "tensorrt.builder.avg_timing_iterations",
     "int",
-    "Timing iterations for each tactic.",
+    "Timing iterations of the builder for each tactic.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILDER_AUX_STREAMS = Attribute(
     "tensorrt.builder.max_aux_streams",
     "int",
-    "Most auxiliary streams (-1: TensorRT decides).",
+    "Limit of auxiliary streams for the builder (-1: TensorRT decides).",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILDER_PROFILES = Attribute(
     "tensorrt.builder.optimization_profiles",
     "int",
-    "Optimization profiles of the builder configuration.",
+    "Number of optimization profiles of the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
@@ -243,15 +248,16 @@ LOG_EVENT = "tensorrt.log"
 LOG_SEVERITY = Attribute(
     "tensorrt.log.severity",
     "string",
-    "`WARNING`, `ERROR` or `INTERNAL_ERROR`.",
+    "Severity of the line of TensorRT's log: `WARNING`, `ERROR` or `INTERNAL_ERROR`.",
     event=LOG_EVENT,
     kind=Enumeration("WARNING", "ERROR", "INTERNAL_ERROR"),
 )
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the text as a template: every word that is not one of TensorRT's is `?`, so that no name of a "
-    "layer, node or tensor stays; at most 256 characters. The text itself with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the logged text as a template: every word that is not one of TensorRT's is `?`, so that no "
+    "name of a layer, node or tensor stays; at most 256 characters. The text itself with "
+    "`TORCHSPAN_CAPTURE=text`.",
     event=LOG_EVENT,
     kind=Text(),
 )
@@ -276,7 +282,7 @@ LOG_OMITTED = Attribute(
 OUT_OF_MEMORY = Attribute(
     "tensorrt.out_of_memory",
     "boolean",
-    "Its presence means that a line of TensorRT's log says memory did not suffice (`tensorrt.log.out_of_memory`): if "
+    "Present where a line of TensorRT's log says that memory did not suffice (`tensorrt.log.out_of_memory`): if "
     "this work failed, that is the likely cause.",
 )
 TACTICS_SKIPPED = Attribute(
@@ -289,15 +295,23 @@ TACTICS_SKIPPED = Attribute(
 CONTEXT_PROFILES = Attribute(
     "tensorrt.engine.optimization_profiles",
     "int",
-    "Optimization profiles of the engine.",
+    "Number of optimization profiles of the engine.",
     phase.CREATE_CONTEXT,
     at_start=True,
 )
 CONTEXT_TENSORS = Attribute(
-    "tensorrt.engine.io_tensors", "int", "Inputs and outputs of the engine.", phase.CREATE_CONTEXT, at_start=True
+    "tensorrt.engine.io_tensors",
+    "int",
+    "Number of inputs and outputs of the engine.",
+    phase.CREATE_CONTEXT,
+    at_start=True,
 )
 CONTEXT_LAYERS = Attribute(
-    "tensorrt.engine.layers", "int", "Layers of the engine, after fusion.", phase.CREATE_CONTEXT, at_start=True
+    "tensorrt.engine.layers",
+    "int",
+    "Number of layers of the engine, after fusion.",
+    phase.CREATE_CONTEXT,
+    at_start=True,
 )
 CONTEXT_MEMORY = Attribute(
     "tensorrt.engine.device_memory_size",

@@ -53,10 +53,17 @@ GUARDS_COUNT = Attribute(
     "torch.compile.guards.count", "int", "Guards that each later call of the frame checks.", phase.COMPILE_FRAME
 )
 GRAPH_OPERATORS = Attribute(
-    "torch.compile.graph.operators", "int", "Operators in the frame's graph; 0 without a graph.", phase.COMPILE_FRAME
+    "torch.compile.graph.operators",
+    "int",
+    "Number of operators in the frame's graph; 0 without a graph.",
+    phase.COMPILE_FRAME,
 )
-GRAPH_NODES = Attribute("torch.compile.graph.nodes", "int", "Nodes of the frame's graph.", phase.COMPILE_FRAME)
-GRAPH_INPUTS = Attribute("torch.compile.graph.inputs", "int", "Inputs of the frame's graph.", phase.COMPILE_FRAME)
+GRAPH_NODES = Attribute(
+    "torch.compile.graph.nodes", "int", "Number of nodes of the frame's graph.", phase.COMPILE_FRAME
+)
+GRAPH_INPUTS = Attribute(
+    "torch.compile.graph.inputs", "int", "Number of inputs of the frame's graph.", phase.COMPILE_FRAME
+)
 COMPILE_ATTEMPTS = Attribute(
     "torch.compile.attempts",
     "int",
@@ -73,7 +80,7 @@ RESTART_REASONS = Attribute(
 COMPILE_ENTRIES = Attribute(
     "torch.compile.entries",
     "int",
-    "How often the code of the frame had been compiled before and was still kept.",
+    "How many earlier compilations of the frame's code Dynamo still kept.",
     phase.COMPILE_FRAME,
 )
 _CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass")
@@ -267,7 +274,7 @@ RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",
-    "Of a frame that is to be compiled again: what the guard concerns that failed.",
+    "For a frame that is to be compiled again: what the failed guard concerns.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
@@ -338,7 +345,12 @@ WORKER_KIND = Attribute(
 
 # --- torch.export -----------------------------------------------------------------------------------------------------
 STRICT = Attribute(
-    "torch.export.strict", "boolean", "Strict mode of torch.export.", phase.TRACE, phase.EXPORT, at_start=True
+    "torch.export.strict",
+    "boolean",
+    "Whether the export runs in strict mode.",
+    phase.TRACE,
+    phase.EXPORT,
+    at_start=True,
 )
 EXPORT_DRAFT = Attribute(
     "torch.export.draft",

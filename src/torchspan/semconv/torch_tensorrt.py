@@ -129,7 +129,7 @@ ENTRY_POINT = Attribute(
 IR = Attribute(
     "torch_tensorrt.ir",
     "string",
-    "The `ir` that the program asked for; `other` where Torch-TensorRT has no such.",
+    "The `ir` that the program asked for; `other` for a value that Torch-TensorRT does not have.",
     phase.COMPILE,
     phase.CONVERT_TO_ENGINE,
     at_start=True,
@@ -138,7 +138,7 @@ IR = Attribute(
 MODEL_CLASS = Attribute(
     "torch_tensorrt.model.class",
     "string",
-    "Class of the model.",
+    "Class of the program's model.",
     *phase.LOWERING,
     phase.TRACE,
     phase.EXPORT,
@@ -164,7 +164,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("num_avg_timing_iters", "int", "Timing iterations per tactic."),
     ("torch_executed_ops", "string[]", "Operators the user wants in PyTorch."),
     ("require_full_compilation", "boolean", "Everything must run in TensorRT."),
-    ("use_fast_partitioner", "boolean", "Adjacency partitioner (true) or global partitioner."),
+    ("use_fast_partitioner", "boolean", "The adjacency partitioner splits the graph (true), or the global one."),
     ("enable_resource_partitioning", "boolean", "Split subgraphs so that building fits into memory."),
     ("fallback_data_dependent_ops", "boolean", "Run operators with data-dependent output shapes in PyTorch."),
     ("pass_through_build_failures", "boolean", "Raise instead of falling back without an error."),
@@ -173,8 +173,8 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("cache_built_engines", "boolean", "Put new engines into the engine cache."),
     ("reuse_cached_engines", "boolean", "Look the engine up in the cache first."),
     ("immutable_weights", "boolean", "Engines cannot be refitted."),
-    ("strip_engine_weights", "boolean", "Engines without weights."),
-    ("refit_identical_engine_weights", "boolean", "Engines refittable with identical weights only."),
+    ("strip_engine_weights", "boolean", "Engines are stored without weights."),
+    ("refit_identical_engine_weights", "boolean", "Engines can be refitted with identical weights only."),
     ("enable_weight_streaming", "boolean", "Weights may be streamed."),
     ("hardware_compatible", "boolean", "Engines run on other GPU generations too."),
     ("version_compatible", "boolean", "Engines run on later TensorRT versions too."),
@@ -203,7 +203,9 @@ SETTINGS: dict[str, Attribute] = {
 _SPLIT = (phase.COMPILE, phase.REFIT, phase.PARTITION)
 """Work that says how the operators of a graph are divided between TensorRT and PyTorch."""
 
-OPERATORS_TOTAL = Attribute("torch_tensorrt.operators.total", "int", "Operators in the lowered graph.", *_SPLIT)
+OPERATORS_TOTAL = Attribute(
+    "torch_tensorrt.operators.total", "int", "Number of operators in the lowered graph.", *_SPLIT
+)
 OPERATORS_SUPPORTED = Attribute(
     "torch_tensorrt.operators.supported", "int", "Operators of the lowered graph that a converter accepts.", *_SPLIT
 )
@@ -241,7 +243,8 @@ ENGINE_COUNT = Attribute(
 DEFERRED = Attribute(
     "torch_tensorrt.deferred",
     "boolean",
-    'Nothing was compiled yet: that happens at the first call of what was returned (`ir="torch_compile"`).',
+    'The call compiled nothing: with `ir="torch_compile"` the compilation starts at the first call of the '
+    "returned module.",
     phase.COMPILE,
 )
 ENGINES_SIZE = Attribute(
@@ -250,20 +253,20 @@ ENGINES_SIZE = Attribute(
 
 # --- lowering -------------------------------------------------------------------------------------------------
 NODES_COUNT = Attribute(
-    "torch_tensorrt.graph.nodes.count", "int", "Nodes of the resulting graph.", phase.TRACE, phase.EXPORT
+    "torch_tensorrt.graph.nodes.count", "int", "Number of nodes of the resulting graph.", phase.TRACE, phase.EXPORT
 )
 _TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
 NODES_BEFORE = Attribute(
     "torch_tensorrt.graph.nodes.before",
     "int",
-    "Nodes of the graph before the transformation.",
+    "Number of nodes of the graph before the transformation.",
     *_TRANSFORMS,
     at_start=True,
 )
 NODES_AFTER = Attribute(
     "torch_tensorrt.graph.nodes.after",
     "int",
-    "Nodes of the graph after the transformation.",
+    "Number of nodes of the graph after the transformation.",
     *_TRANSFORMS,
     phase.EXPORT_CAPTURE,
 )
@@ -296,7 +299,7 @@ INPUT_NAMES = Attribute(
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",
     "string",
-    "The pass, by its function's name.",
+    "Name of the function that is the lowering pass.",
     phase.PASS,
     at_start=True,
     kind=Identifier(),
@@ -306,13 +309,17 @@ PASS_NAME = Attribute(
 PARTITIONER = Attribute(
     "torch_tensorrt.partitioner",
     "string",
-    "`fast`, `global` or `resource`.",
+    "The partitioner that split the graph: `fast`, `global` or `resource`.",
     phase.PARTITION,
     at_start=True,
     kind=Enumeration("fast", "global", "resource"),
 )
-SUBGRAPHS_TENSORRT = Attribute("torch_tensorrt.subgraphs.tensorrt", "int", "Subgraphs for TensorRT.", phase.PARTITION)
-SUBGRAPHS_TORCH = Attribute("torch_tensorrt.subgraphs.torch", "int", "Subgraphs left in PyTorch.", phase.PARTITION)
+SUBGRAPHS_TENSORRT = Attribute(
+    "torch_tensorrt.subgraphs.tensorrt", "int", "Number of subgraphs for TensorRT.", phase.PARTITION
+)
+SUBGRAPHS_TORCH = Attribute(
+    "torch_tensorrt.subgraphs.torch", "int", "Number of subgraphs left in PyTorch.", phase.PARTITION
+)
 SUPPORTED_NAMES = Attribute(
     "torch_tensorrt.supported.operators",
     "string[]",
@@ -329,8 +336,8 @@ SUPPORTED_COUNTS = Attribute(
 FALLBACK_REASON_CLASSES = Attribute(
     "torch_tensorrt.fallback.reason_classes",
     "string[]",
-    "Its presence means that work which was to run in TensorRT runs in PyTorch (on a cache lookup: that an engine "
-    "which was to come from the cache is built); the classes of reason, most frequent first.",
+    "Present where work that was to run in TensorRT runs in PyTorch (on a cache lookup: where an engine that was "
+    "to come from the cache is built): the classes of reason, most frequent first.",
     *_SPLIT,
     phase.CACHE_LOOKUP,
     kind=_REASON,
@@ -499,7 +506,7 @@ FAILED_NODES = Attribute(
 FAILED_CONVERTER = Attribute(
     "torch_tensorrt.failed.converter",
     "string",
-    "The converter that failed, by its qualified name. Absent if there is none for the operator.",
+    "The converter that failed, by its qualified name. Absent if the operator has no converter.",
     phase.CONSTRUCT_NETWORK,
     kind=Identifier(),
 )
@@ -517,9 +524,11 @@ ENGINE_NAME = Attribute(
     kind=Identifier(),
 )
 ENGINE_OPERATORS = Attribute(
-    "torch_tensorrt.engine.operators", "int", "Operators in the engine.", phase.CONVERT, at_start=True
+    "torch_tensorrt.engine.operators", "int", "Number of operators in the engine.", phase.CONVERT, at_start=True
 )
-ENGINE_OUTPUTS = Attribute("torch_tensorrt.engine.outputs", "int", "Outputs of the engine.", *phase.CONVERSIONS)
+ENGINE_OUTPUTS = Attribute(
+    "torch_tensorrt.engine.outputs", "int", "Number of outputs of the engine.", *phase.CONVERSIONS
+)
 OUTPUT_ALLOCATOR = Attribute(
     "torch_tensorrt.engine.requires_output_allocator",
     "boolean",
@@ -527,7 +536,11 @@ OUTPUT_ALLOCATOR = Attribute(
     *phase.CONVERSIONS,
 )
 RUNTIME = Attribute(
-    "torch_tensorrt.runtime", "string", "`python` or `cpp`.", phase.SETUP_ENGINE, kind=Enumeration("python", "cpp")
+    "torch_tensorrt.runtime",
+    "string",
+    "The runtime that runs the engine: `python` or `cpp`.",
+    phase.SETUP_ENGINE,
+    kind=Enumeration("python", "cpp"),
 )
 CONVERTER_OPERATORS = Attribute(
     "torch_tensorrt.converters.operators",
@@ -586,8 +599,8 @@ CACHE_SETTINGS = Attribute(
 CACHE_NEIGHBOURS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
     "int",
-    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. Their "
-    "names report it; none is read.",
+    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. The "
+    "names of the entries show this; no entry is read.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_SETTINGS = Attribute(
@@ -609,7 +622,8 @@ CACHE_NEIGHBOUR_STORED = Attribute(
 CACHE_NEIGHBOUR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
-    "This compilation's value of each of `torch_tensorrt.engine_cache.miss.settings.names`, or `?`.",
+    "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is "
+    "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
 )
@@ -674,7 +688,9 @@ FILE_FORMAT = Attribute(
     phase.LOAD,
     kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
 )
-FILE_SIZE = Attribute("torch_tensorrt.file.size", "int", "Bytes of the file.", phase.SAVE, phase.LOAD)
+FILE_SIZE = Attribute(
+    "torch_tensorrt.file.size", "int", "Bytes of the file that was saved or loaded.", phase.SAVE, phase.LOAD
+)
 SAVE_RETRACE = Attribute(
     "torch_tensorrt.save.retrace", "boolean", "The module is exported again before it is saved.", phase.SAVE
 )
@@ -688,8 +704,8 @@ REFIT_IN_PLACE = Attribute(
 REFIT_OUTPUTS_MATCH = Attribute(
     "torch_tensorrt.refit.outputs_match",
     "boolean",
-    "Result of `verify_output`: the refitted module computes the same as the model. Torch-TensorRT only logs a "
-    "difference.",
+    "Whether the refitted module computes the same as the model, as `verify_output` found. Torch-TensorRT only "
+    "logs a difference.",
     phase.REFIT,
 )
 
@@ -704,7 +720,7 @@ EXECUTE_FIRST = Attribute(
 EXECUTE_SHAPES_CHANGED = Attribute(
     "torch_tensorrt.execute.shapes_changed",
     "boolean",
-    "Its presence means that the inputs have other shapes than at the last run of this engine that torchspan recorded.",
+    "Present where the inputs have other shapes than at the last run of this engine that torchspan recorded.",
     phase.EXECUTE,
     at_start=True,
 )

@@ -12,7 +12,7 @@ from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
 KEEP = Attribute(
     "torchspan.keep",
     "boolean",
-    "The work is worth keeping at any sampling rate; a tail sampler can select by it.",
+    "The work is worth keeping at any sampling rate. A tail sampler can select spans by this attribute.",
     *(each for each in phase.PHASES if each.keep),
     phase.DOCTOR,
     at_start=True,
@@ -20,8 +20,8 @@ KEEP = Attribute(
 PARENT_SAMPLED = Attribute(
     "torchspan.parent_sampled",
     "boolean",
-    "False: the span around this one was not sampled, and torchspan's sampler kept this one. It has no parent then, "
-    "but that span's trace id. Other spans do not carry it.",
+    "False: the span around this one was not sampled, and torchspan's sampler kept this one. This span has the "
+    "trace id of the span around it and no parent. Absent on all other spans.",
     *(each for each in phase.PHASES if each.keep),
     phase.EXECUTE,
     phase.RUN_CONTEXT,
@@ -60,7 +60,7 @@ INCOMPLETE = Attribute(
 STEP_NAMES = Attribute(
     "torchspan.steps.names",
     "string[]",
-    "Short steps inside this span that have no span of their own, longest first.",
+    "Names of short steps inside this span that have no span of their own, longest first.",
     kind=SpanName(),
 )
 STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "How often each of `torchspan.steps.names` ran.")
@@ -180,7 +180,7 @@ IMPORT_VERSION = Attribute(
 PROGRESS_WORK = Attribute(
     "torchspan.progress.work",
     "string",
-    "Name of the span above, whose work is running and which has not arrived yet.",
+    "Name of the parent span. Its work is running, so the span has not been exported yet.",
     phase.PROGRESS,
     at_start=True,
     kind=SpanName(),
@@ -238,7 +238,7 @@ OPEN_ANCESTOR_STARTS = Attribute(
 RUN_ID = Attribute(
     "torchspan.run.id",
     "string",
-    "Which `torchspan run` wrote the span. In its file alone.",
+    "Id of the `torchspan run` that wrote the span. In the file of `torchspan run` alone.",
     resource=True,
     kind=RandomId(),
 )

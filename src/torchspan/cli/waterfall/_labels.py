@@ -184,7 +184,7 @@ def _serving(span: Span) -> list[Fact]:
 
 def _end(span: Span) -> list[Fact]:
     if span.attributes.get(semconv.INCOMPLETE) is True:
-        return [Fact("its end was not seen", Style.FALLBACK)]
+        return [Fact("incomplete", Style.FALLBACK)]
     if isinstance(span, UnfinishedSpan):
         return [Fact("did not end", Style.FALLBACK)]
     return [Fact("ends before it starts", Style.FALLBACK)] if span.end_ns < span.start_ns else []
