@@ -97,7 +97,7 @@ def test_the_page_of_phases_has_a_section_for_each_phase_with_its_spans():
     text = generate_phase_page.document()
     names = [name for name in phase.__all__ if isinstance(getattr(phase, name), phase.Phase)]
     assert sorted(re.findall(r"^::: torchspan\.phase\.(\w+)", text, re.MULTILINE)) == names
-    assert "The spans `torch_tensorrt.lower.pass <target>`. " in text
+    assert "The spans `torch_tensorrt.pass <target>`. " in text
 
 
 def test_of_pips_configuration_the_environment_wins_then_the_install_section():
