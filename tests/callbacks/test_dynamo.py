@@ -137,6 +137,11 @@ def registration(x):
     return x + 1 + handle
 
 
+def registration_and_removal(x):
+    callbacks.add_global_callback(LISTENER).remove()
+    return x + 1
+
+
 def questions(x):
     listening = callbacks.has_callbacks() or callbacks.has_global_callbacks() or callbacks.has_thread_local_callbacks()
     return x + 100 if listening else x + 1
@@ -172,6 +177,7 @@ TRACED = [
     explicit_range,
     guards,
     registration,
+    registration_and_removal,
     questions,
     state,
     thread_id,
