@@ -40,7 +40,7 @@ def test_a_program_prints_what_stands_below_it(program, output):
     assert done.stdout == output
 
 
-def test_the_program_about_scopes_warns_of_the_phase_that_nobody_fires():
+def test_the_program_about_scopes_warns_of_the_phase_that_nothing_fires():
     (program,) = [each for each, _ in PROGRAMS if "BUILD_ENGINE" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr.startswith("WARNING A callback was registered on tensorrt.build_engine, and nothing")
@@ -156,13 +156,13 @@ def test_every_public_name_of_torchspan_stands_on_the_page():
     assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in PAGE] == []
 
 
-def test_the_program_about_failures_says_once_that_a_callback_fails_and_once_that_it_is_left_out():
+def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_that_it_is_left():
     (program,) = [each for each, _ in PROGRAMS if "on_batch" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     first, last = done.stderr.splitlines()
     assert re.fullmatch(
         r"WARNING callback \d+ \(fails\) of Observer\('on_batch'\) failed: ValueError in <string>, line 9\. The program "
-        r"goes on\. 2 more and it is disabled\. Its traceback is logged at INFO\.",
+        r"continues\. 2 more and it is disabled\. Its traceback is logged at INFO\.",
         first,
     )
     assert re.fullmatch(

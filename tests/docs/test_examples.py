@@ -28,7 +28,7 @@ EVERY_ENGINE = {
     "torch_tensorrt.execute",
 }
 
-SWITCH_ON_THEMSELVES = {
+ENABLE_THEMSELVES = {
     "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
     "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py", "observe_generate.py",
 }  # fmt: skip
@@ -306,5 +306,5 @@ def test_each_example_has_a_line_in_the_folders_readme():
 
 def test_the_programs_of_users_know_nothing_of_torchspan():
     for path in EXAMPLES.glob("*.py"):
-        if path.name not in SWITCH_ON_THEMSELVES:
+        if path.name not in ENABLE_THEMSELVES:
             assert "torchspan" not in path.read_text(encoding="utf-8")

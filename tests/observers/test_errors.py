@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of an exception that a callback raises."""
+"""What happens to an exception that a callback raises."""
 
 import functools
 import json
@@ -46,7 +46,7 @@ def test_each_failure_is_logged_with_its_traceback_and_the_third_is_the_last(log
         observer.observe()
     levels, messages = zip(*log(), strict=True)
     assert levels == ("INFO", "WARNING", "INFO", "INFO", "ERROR")
-    assert messages[0].endswith("(fails) of Observer('point') failed; the program goes on.")
+    assert messages[0].endswith("(fails) of Observer('point') failed; the program continues.")
     assert messages[4].endswith("(fails) of Observer('point') failed 3 times and has been disabled.")
     raised = [each.exc_info[0] if each.exc_info else None for each in caplog.records]
     assert raised == [KeyError, None, KeyError, KeyError, None]
@@ -60,7 +60,7 @@ def test_the_first_failure_is_a_warning_with_callback_source_class_and_place(log
     line = fails.__code__.co_firstlineno + 1
     assert re.sub(r"callback \d+", "callback N", warning) == (
         "callback N (fails) of Observer('point') failed: KeyError in observers/test_errors.py, line "
-        f"{line}. The program goes on. 2 more and it is disabled. Its traceback is logged at INFO."
+        f"{line}. The program continues. 2 more and it is disabled. Its traceback is logged at INFO."
     )
 
 
@@ -82,7 +82,7 @@ def test_with_pythons_default_logging_a_callback_that_fails_once_is_seen():
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == (
-        "callback 1 (<lambda>) of Observer('point') failed: NameError in <string>, line 3. The program goes on. "
+        "callback 1 (<lambda>) of Observer('point') failed: NameError in <string>, line 3. The program continues. "
         "2 more and it is disabled. Its traceback is logged at INFO.\n"
     )
 
@@ -116,7 +116,7 @@ def test_of_a_callable_without_code_of_its_own_the_warning_has_no_place(log):
     observer.add(int)
     observer.observe("seven")
     (warning,) = [message for level, message in log() if level == "WARNING"]
-    assert " (int) of Observer('point') failed: ValueError. The program goes on." in warning
+    assert " (int) of Observer('point') failed: ValueError. The program continues." in warning
 
 
 def test_one_that_was_left_out_is_so_alone_and_where_it_was_added(note, seen):
@@ -303,4 +303,4 @@ def test_the_log_knows_a_callback_without_a_name_by_its_class(log):
     observer = Observer("point")
     observer.add(functools.partial(fails, 1))
     observer.observe()
-    assert log()[0][1].endswith("(partial) of Observer('point') failed; the program goes on.")
+    assert log()[0][1].endswith("(partial) of Observer('point') failed; the program continues.")
