@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """enables torchspan itself and writes its traces to a file; says where a compilation spent its time."""
 
-import json
 import sys
 from pathlib import Path
 
@@ -9,14 +8,15 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from torchspan import TorchspanInstrumentor
+import torchspan
+from torchspan import traces
 from torchspan.sdk import FileSpanExporter
 
 file = Path(sys.argv[1] if len(sys.argv) > 1 else "torchspan-in-code.jsonl")
 provider = TracerProvider()
 provider.add_span_processor(BatchSpanProcessor(FileSpanExporter(file)))
 trace.set_tracer_provider(provider)
-TorchspanInstrumentor().instrument()
+torchspan.instrument()
 
 import torch  # noqa: E402 - before or after enabling: both work
 import torch_tensorrt  # noqa: E402
@@ -27,9 +27,5 @@ with trace.get_tracer("in_code").start_as_current_span("load model"), torch.no_g
     torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[rows], min_block_size=1)(rows)
 
 provider.force_flush()
-for line in file.read_text().splitlines():
-    for resource in json.loads(line)["resourceSpans"]:
-        for scope in resource["scopeSpans"]:
-            for span in scope["spans"]:
-                milliseconds = (int(span["endTimeUnixNano"]) - int(span["startTimeUnixNano"])) / 1e6
-                print(f"{milliseconds:9.1f} ms  {span['name']}")
+for span in traces.read(file).spans:
+    print(f"{span.duration_ns / 1e6:9.1f} ms  {span.name}")

@@ -1,68 +1,49 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why is my build slow? Where the seconds of a compilation went, engine by engine, down to TensorRT's own phases."""
+"""Why is my build slow? Where the seconds of a compilation went, engine by engine, down to TensorRT's build phases."""
 
 from collections import Counter
 
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from torchspan.testing import capture
 
-from torchspan import TorchspanInstrumentor
+# The libraries are imported inside, so that TORCHSPAN_WITHOUT_GPU=1 has an effect: torchspan reads it when the block begins.
+# TensorRT's build phases need a progress monitor in the build, so they have to be asked for.
+with capture(build_phases="on") as trace:
+    import torch
+    import torch_tensorrt
 
-exporter, provider = InMemorySpanExporter(), TracerProvider()
-provider.add_span_processor(SimpleSpanProcessor(exporter))
-# TensorRT's phases need a progress monitor in the build, which is why they have to be asked for.
-TorchspanInstrumentor().instrument(tracer_provider=provider, build_phases="on")
+    class TwoEngines(torch.nn.Module):
+        """A deep part for TensorRT, an operator that it has no converter for, and a shallow part."""
 
-import torch  # noqa: E402
-import torch_tensorrt  # noqa: E402
+        def __init__(self):
+            super().__init__()
+            self.deep = torch.nn.Sequential(*(torch.nn.Conv2d(8, 8, 3, padding=1) for _ in range(12)))
+            self.shallow = torch.nn.Linear(8, 4)
 
+        def forward(self, image):
+            return self.shallow(torch.special.i1e(self.deep(image)).mean((2, 3)))
 
-class TwoEngines(torch.nn.Module):
-    """A deep part for TensorRT, an operator that it has no converter for, and a shallow part."""
-
-    def __init__(self):
-        super().__init__()
-        self.deep = torch.nn.Sequential(*(torch.nn.Conv2d(8, 8, 3, padding=1) for _ in range(12)))
-        self.shallow = torch.nn.Linear(8, 4)
-
-    def forward(self, image):
-        return self.shallow(torch.special.i1e(self.deep(image)).mean((2, 3)))
-
-
-torch.manual_seed(0)
-model, image = TwoEngines().eval().cuda(), torch.randn(1, 8, 32, 32, device="cuda")
-with torch.no_grad():
-    torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
+    torch.manual_seed(0)
+    model, image = TwoEngines().eval().cuda(), torch.randn(1, 8, 32, 32, device="cuda")
+    with torch.no_grad():
+        torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[image], min_block_size=1)
 
 # --- the answer, from the trace ---------------------------------------------------------------------------------------
-spans = exporter.get_finished_spans()
 
 
 def seconds(span):
-    return (span.end_time - span.start_time) / 1e9
+    return span.duration_ns / 1e9
 
 
-def below(parent, name):
-    """Spans of that name inside `parent`, however deep."""
-    found, ids = [], {parent.context.span_id}
-    for span in sorted(spans, key=lambda each: each.start_time):
-        if span.parent is not None and span.parent.span_id in ids:
-            ids.add(span.context.span_id)
-            if span.name.startswith(name):
-                found.append(span)
-    return found
-
-
-(compilation,) = [span for span in spans if span.name == "torch_tensorrt.compile"]
-stages = [span for span in spans if span.parent is not None and span.parent.span_id == compilation.context.span_id]
+compilation = trace.one("torch_tensorrt.compile")
+stages = [span for span in trace.below(compilation) if span.parent_id == compilation.span_id]
 print(f"{seconds(compilation):.2f} s in all, of which")
 for span in sorted(stages, key=seconds, reverse=True)[:5]:
     engine = span.attributes.get("torch_tensorrt.engine.name", "")
     print(f"  {seconds(span):5.2f} s  {seconds(span) / seconds(compilation):4.0%}  {span.name} {engine}".rstrip())
 
-slowest = max((span for span in stages if span.name == "torch_tensorrt.convert"), key=seconds)
-(network,), (build,) = below(slowest, "torch_tensorrt.construct_network"), below(slowest, "tensorrt.build_engine")
+slowest = max(trace.find("torch_tensorrt.convert"), key=seconds)
+inside = {span.name: span for span in trace.below(slowest)}
+network, build = inside["torch_tensorrt.construct_network"], inside["tensorrt.build_engine"]
 print(f"\nthe slowest engine, {slowest.attributes['torch_tensorrt.engine.name']}:")
 print(
     f"  {slowest.attributes['torch_tensorrt.engine.operators']} operators, {build.attributes['tensorrt.network.layers']} layers"
@@ -72,7 +53,7 @@ print(
 )
 print(f"  {seconds(build):5.2f} s  TensorRT's build")
 phases = Counter()
-for span in below(build, "tensorrt.build_phase"):
+for span in trace.below(build):
     phases[span.attributes["tensorrt.build_phase.name"]] += seconds(span)
 for name, spent in phases.most_common(4):
     print(f"           {spent:5.2f} s  {name}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torchspan: what Torch-TensorRT does, as OpenTelemetry traces and metrics.
 
-Under ``opentelemetry-instrument`` or ``torchspan run`` nothing has to be called. In code::
+Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In code:
 
     import torchspan
 

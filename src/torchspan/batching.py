@@ -28,7 +28,7 @@ class batch:  # noqa: N801 - it is used as a function is
     """A context manager for work that is done for several requests at once: the span `torchspan.batch`, linked to each.
 
     A server that batches keeps `opentelemetry.context.get_current()` with each request, and runs the model for several
-    requests on another thread::
+    requests on another thread:
 
         with torchspan.batch([each.context for each in requests]):
             outputs = model(torch.cat([each.rows for each in requests]))

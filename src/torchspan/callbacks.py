@@ -3,7 +3,7 @@
 
 A callback is a pair of functions, a start and an end, that run around events. Events are the ranges that a program records
 with `record_function` and, while torchspan is instrumented, its phases (`torchspan.phase`). A callback stays registered
-until it is removed, whether or not torchspan is instrumented::
+until it is removed, whether or not torchspan is instrumented:
 
     callback = RecordFunctionCallback(lambda record: time.perf_counter(), report, sampling_prob=0.01)
     with add_global_callback(callback):

@@ -108,9 +108,10 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     A call of the program's wins over the one that `torchspan run` or `opentelemetry-instrument` has made: its providers
     and settings hold from there on. Of two calls of the program's the second changes nothing.
 
-    configuration: the type that OpenTelemetry's declarative configuration checks the options of a file with. The options
-        hold for the process, below the arguments of a call. `enabled: false` in the file holds until the program calls
-        `instrument()` itself.
+    Attributes:
+        configuration: The type with which OpenTelemetry's declarative configuration checks the options of a file. The
+            options hold for the process, and arguments of a call win over them. `enabled: false` in the file holds until
+            the program calls `instrument()` itself.
     """
 
     configuration = _Configuration()

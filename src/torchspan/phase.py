@@ -2,8 +2,8 @@
 """The kinds of work that torchspan observes.
 
 The name of a phase is the name of its spans. It does not change between versions, and it starts with the name of the
-library that does the work. Where `has_target` is set, a target follows the name. Targets come from a bounded set: lowering
-passes, build phases of TensorRT. They are never models, subgraphs, shapes or paths.
+library that does the work. Where `has_target` is set, a target follows the name. Targets come from a bounded set:
+lowering passes, build phases of TensorRT. They are never models, subgraphs, shapes or paths.
 """
 
 from __future__ import annotations
@@ -89,13 +89,14 @@ class Phase:
     Attributes:
         name: The name of the phase's spans.
         brief: A description, for the generated documentation.
-        keep: Whether the work is rare and long, and worth keeping at any sampling rate. Its spans carry `torchspan.keep`.
+        keep: Whether the work is rare and long, and worth keeping at any sampling rate. Its spans carry
+            `torchspan.keep`.
         collapses: Whether work of this phase inside work of this phase is one event: `torch_tensorrt.compile` calls
             `torch_tensorrt.dynamo.compile`, whose attributes are added to the outer span.
         has_target: Whether a target from a bounded set follows the name in the span's name.
         is_long: Whether the work may take minutes, so that torchspan emits `torchspan.progress` spans while it runs.
-        room: The share of a trace's span budget, 0 to 1, from which on work of this phase gets no span and is counted on the
-            span around it. Details have a smaller share, which leaves the budget to more important spans.
+        room: The share of a trace's span budget, 0 to 1, from which on work of this phase gets no span and is counted
+            on the span around it. Details have a smaller share, which leaves the budget to more important spans.
         folded: The keys under which the span around it counts work of this phase that a rate limit left without a span.
     """
 

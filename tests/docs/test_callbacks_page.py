@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page "Callbacks and observers": its programs print what stands below them, its table has every name of the header."""
+"""The pages about callbacks and observers: programs print what is below them, and the table has every name of the header."""
 
 import importlib.util
 import re
@@ -13,16 +13,22 @@ import pytest
 from support.child import unmeasured
 from torchspan import callbacks, observers
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "callbacks-and-observers.md").read_text(encoding="utf-8")
-PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+CALLBACKS, OBSERVERS, REFERENCE = (
+    (DOCS / name).read_text(encoding="utf-8")
+    for name in ("tutorial/callbacks.md", "tutorial/observers.md", "reference/record-function.md")
+)
+PROGRAM = re.compile(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROGRAMS = [*PROGRAM.findall(CALLBACKS), *PROGRAM.findall(OBSERVERS)]
 HEADER = Path(importlib.util.find_spec("torch").submodule_search_locations[0]) / "include/ATen/record_function.h"
-TABLE = PAGE[PAGE.index("| ATen/record_function.h |") :]
+TABLE = REFERENCE[REFERENCE.index("| ATen/record_function.h |") : REFERENCE.index("## Names that the header")]
 ROWS = re.findall(r"^\| (`.*?`) \| (.*) \|$", TABLE, re.MULTILINE)
 NAMES = {name: here for names, here in ROWS for name in re.findall(r"`(\w+)`", names)}
 
 
-def test_every_program_of_the_page_has_its_output_below():
-    assert len(PROGRAMS) == PAGE.count("```python\n") >= 7
+def test_every_program_of_the_pages_has_its_output_below():
+    assert [len(PROGRAM.findall(page)) for page in (CALLBACKS, OBSERVERS, REFERENCE)] == [8, 4, 0]
+    assert [page.count("```python\n") for page in (CALLBACKS, OBSERVERS, REFERENCE)] == [8, 4, 0]
 
 
 @pytest.mark.parametrize(("program", "output"), PROGRAMS, ids=[str(index) for index in range(len(PROGRAMS))])
@@ -43,7 +49,7 @@ def test_a_program_prints_what_stands_below_it(program, output):
 def test_the_program_about_scopes_warns_of_the_phase_that_nothing_fires():
     (program,) = [each for each, _ in PROGRAMS if "BUILD_ENGINE" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stderr.startswith("WARNING A callback was registered on tensorrt.build_engine, and nothing")
+    assert done.stderr.startswith("WARNING A callback was registered on tensorrt.build_engine, which nothing fires")
 
 
 # --- the header -----------------------------------------------------------------------------------------------
@@ -152,12 +158,13 @@ def test_every_row_says_what_it_is_here_or_why_it_is_not():
             assert re.match(r"no meaning: [\w`]|part of `|whatever `start` returns", here), name
 
 
-def test_every_public_name_of_torchspan_stands_on_the_page():
-    assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in PAGE] == []
+def test_every_public_name_is_on_a_page():
+    pages = CALLBACKS + OBSERVERS + REFERENCE
+    assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in pages] == []
 
 
-def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_that_it_is_left():
-    (program,) = [each for each, _ in PROGRAMS if "on_batch" in each]
+def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_that_it_is_disabled():
+    (program,) = [each for each, _ in PROGRAMS if "fails" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     first, last = done.stderr.splitlines()
     assert re.fullmatch(

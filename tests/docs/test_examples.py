@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each example runs under `torchspan run`, as a user would start it, and its trace shows what its README line says."""
 
-import json
 import os
 import re
 import subprocess
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from support import span_file
+from support import pages, span_file
 from support.child import unmeasured
+from torchspan import traces
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 EVERY_ENGINE = {
@@ -32,26 +32,6 @@ ENABLE_THEMSELVES = {
     "in_code.py", "why_is_my_build_slow.py", "what_fell_back.py", "why_was_the_cache_not_used.py",
     "capture_graphs.py", "collect_shapes.py", "snapshot_conversions.py", "observe_generate.py",
 }  # fmt: skip
-
-
-def read(file):
-    """Spans in a file of OTLP lines, as (name, attributes)."""
-    spans = []
-    for line in file.read_text(encoding="utf-8").splitlines():
-        for resource in json.loads(line)["resourceSpans"]:
-            for scope in resource["scopeSpans"]:
-                for span in scope["spans"]:
-                    attributes = {item["key"]: value(item["value"]) for item in span.get("attributes", ())}
-                    spans.append((span["name"], attributes))
-    return spans
-
-
-def value(encoded):
-    """A value of OTLP's JSON."""
-    ((kind, content),) = encoded.items()
-    if kind == "arrayValue":
-        return [value(each) for each in content.get("values", ())]
-    return int(content) if kind == "intValue" else content
 
 
 @pytest.fixture
@@ -78,43 +58,43 @@ def start(tmp_path):
 
 @pytest.fixture
 def trace(start, tmp_path):
-    """Runs an example under `torchspan run`; returns what it printed and its spans."""
+    """Runs an example under `torchspan run`; returns what it printed and its traces."""
 
     def run(name):
         file = tmp_path / "trace.jsonl"
         command = ("torchspan", "run", "--without-gpu", "--quiet", "--output", file, "--", "python", EXAMPLES / name)
-        return start(*command), read(file)
+        return start(*command), traces.read(file)
 
     return run
 
 
-def named(spans, name):
-    return [attributes for each, attributes in spans if each == name]
+def names(file):
+    return {span.name for span in file.spans}
 
 
 def test_compile_bert(trace):
-    out, spans = trace("compile_bert.py")
+    out, file = trace("compile_bert.py")
 
     assert out == "BERT says (1, 16, 64)\n"
-    assert {name for name, _ in spans} >= EVERY_ENGINE | {"torch_tensorrt.trace", "torch.export"}
-    (compilation,) = named(spans, "torch_tensorrt.compile")
+    assert names(file) >= EVERY_ENGINE | {"torch_tensorrt.trace", "torch.export"}
+    compilation = file.one("torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.entry_point"] == "torch_tensorrt.dynamo.compile"
     assert compilation["torch_tensorrt.coverage"] == 1.0
     assert compilation["torch_tensorrt.engines.count"] == 1
 
 
 def test_dynamic_shapes(trace):
-    out, spans = trace("dynamic_shapes.py")
+    out, file = trace("dynamic_shapes.py")
 
     assert out == "batch of 2: (2, 10)\nbatch of 4: (4, 10)\nbatch of 7: (7, 10)\n"
-    (conversion,) = named(spans, "torch_tensorrt.convert")
+    conversion = file.one("torch_tensorrt.convert").attributes
     assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..4..8, 32]"]
-    (first_run,) = named(spans, "torch_tensorrt.execute")
+    first_run = file.one("torch_tensorrt.execute").attributes
     assert first_run["torch_tensorrt.execute.first"] is True
 
 
 def test_observe_generate(trace):
-    out, spans = trace("observe_generate.py")
+    out, file = trace("observe_generate.py")
 
     assert (
         out
@@ -127,7 +107,7 @@ position_ids (2, 5) (3, 6) (3, 9)
 3 x 9 tokens: differs by less than 0.001: True
 """
     )
-    (conversion,) = named(spans, "torch_tensorrt.convert")
+    conversion = file.one("torch_tensorrt.convert").attributes
     assert conversion["torch_tensorrt.inputs.shapes"] == ["[2..3..3, 5..6..9]", "[2..3..3, 5..6..9]"]
 
 
@@ -157,30 +137,29 @@ def test_outside_the_profile(start, tmp_path):
 
 
 def test_torch_compile(trace):
-    out, spans = trace("torch_compile.py")
+    out, file = trace("torch_compile.py")
 
     assert [line.partition(":")[0] for line in out.splitlines()] == ["first call", "second call"]
-    (compilation,) = named(spans, "torch_tensorrt.compile")
+    compilation = file.one("torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.entry_point"] == "torch.compile"
-    assert {name for name, _ in spans} >= EVERY_ENGINE
+    assert names(file) >= EVERY_ENGINE
 
 
 def test_fallback(trace):
-    out, spans = trace("fallback.py")
+    out, file = trace("fallback.py")
 
     assert out == "result: (2, 4)\n"
-    (compilation,) = named(spans, "torch_tensorrt.compile")
+    compilation = file.one("torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.fallback.reason_classes"] == ["no_converter"]
     assert compilation["torch_tensorrt.fallback.operators.names"] == ["torch.ops.aten.special_i1e.default"]
     assert compilation["torch_tensorrt.engines.count"] == 2
-    assert len(named(spans, "torch_tensorrt.execute")) == 2
+    assert len(file.find("torch_tensorrt.execute")) == 2
 
 
 def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
     (tmp_path / "examples").symlink_to(EXAMPLES)
-    guide = (EXAMPLES.parent / "docs/how-to/threads-and-workers.md").read_text(encoding="utf-8")
-    (recipe,) = re.findall(r"^```shell shown ranks\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
-    out = start("sh", "-e", "-c", recipe, TORCHSPAN_WITHOUT_GPU="1")
+    (recipe,) = (block for block in pages.read("docs/how-to/threads-and-workers.md") if "ranks" in block.marks)
+    out = start("sh", "-e", "-c", recipe.text, TORCHSPAN_WITHOUT_GPU="1")
 
     assert out.startswith("2 ranks, 8 rows\n")
     spans = span_file.read(tmp_path / "ranks.jsonl")
@@ -207,10 +186,10 @@ def test_ranks_of_torchrun_are_one_trace(start, tmp_path):
 def test_in_code(start, tmp_path):
     out = start("python", EXAMPLES / "in_code.py", tmp_path / "own.jsonl", TORCHSPAN_WITHOUT_GPU="1")
 
-    names = [line.split(" ms  ")[1] for line in out.splitlines()]
-    assert names[-1] == "load model"
-    assert set(names) >= EVERY_ENGINE
-    assert names == [name for name, _ in read(tmp_path / "own.jsonl")]
+    printed = [line.split(" ms  ")[1] for line in out.splitlines()]
+    assert printed[-1] == "load model"
+    assert set(printed) >= EVERY_ENGINE
+    assert printed == [span.name for span in traces.read(tmp_path / "own.jsonl").spans]
 
 
 def test_why_is_my_build_slow(start):

@@ -97,6 +97,13 @@ def test_the_files_that_the_page_applies_exist():
     assert [file for file in files if not (pages.ROOT / "collector-config/kubernetes" / file).exists()] == []
 
 
+def test_the_rows_of_doctor_on_the_page_exist():
+    reference = (pages.ROOT / "docs/reference/doctor.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^(?:ok|failed|warning|note) +(\S+)$", GUIDES["kubernetes"], re.MULTILINE)
+    assert rows == ["instrumentation.enabled", "exporters.traces", "endpoints.traces"]
+    assert [row for row in rows if f"`{row}`" not in reference] == []
+
+
 @pytest.mark.parametrize("name", [*GUIDES, *EXPLANATIONS])
 def test_the_settings_that_a_page_names_exist(name):
     named = set(re.findall(r"\bTORCHSPAN_\w*[A-Z]\b", {**GUIDES, **EXPLANATIONS}[name]))

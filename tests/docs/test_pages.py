@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tutorials and how-to guides do what they say: their programs run as printed, and print what is below them."""
+"""The README, tutorials and how-to guides do what they say: their programs run as printed, and print what is below them."""
+
+import re
+import xml.etree.ElementTree as ET
 
 import pytest
 
 from support import pages
 
-SHARED = ("README.md", "docs/tutorial/first-trace.md")
-"""Pages whose files the other pages use."""
-
 PAGES = {
     str(path.relative_to(pages.ROOT)): pages.blocks(path.read_text(encoding="utf-8"))
-    for folder in ("tutorial", "how-to")
-    for path in sorted((pages.ROOT / "docs" / folder).glob("*.md"))
+    for pattern in ("README.md", "docs/tutorial/*.md", "docs/how-to/*.md")
+    for path in sorted(pages.ROOT.glob(pattern))
 }
+SPAN = re.compile(r"(?:torch_tensorrt|tensorrt|torch)\.[a-z_.]+")
 RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in each.marks for each in page)}
 
 
@@ -20,9 +21,6 @@ RUN = {name: page for name, page in PAGES.items() if any(each.file or "run" in e
 def reader(tmp_path_factory):
     """Follows all pages in one folder, so that they share programs, and the trace of the same program."""
     followed = pages.Reader(tmp_path_factory.mktemp("pages"), pages.environment())
-    for shared in SHARED:
-        if (pages.ROOT / shared).exists():
-            followed.save(pages.read(shared))
     for page in RUN.values():
         followed.save(page)
     return followed
@@ -42,6 +40,20 @@ def test_the_programs_run_and_print_what_is_below_them(name, reader):
         printed = reader.run(block)
         left_out = pages.missing(below.text, printed)
         assert left_out is None, f"line {below.line}: {left_out!r}\n{printed.out}\n{printed.err}"
+    if any("receiver" in block.marks for block in RUN[name]):
+        assert reader.names >= {"torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"}
+
+
+def test_the_picture_of_the_readme_has_the_spans_of_the_demo(reader):
+    (demo,) = (block for block in RUN["README.md"] if "torchspan demo" in block.text)
+    err = reader.run(demo).err
+    picture = ET.parse(pages.ROOT / "docs/images/waterfall.svg").getroot()
+    drawn = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text") if text.attrib["class"] == "strong"]
+    conv_net = err[err.rindex("\nconv net") :]
+
+    spans = [name for name in drawn if SPAN.fullmatch(name)]
+    assert spans == [name for name in SPAN.findall(conv_net) if name != "tensorrt.build_phase"]
+    assert len(spans) == 22
 
 
 PRINTED = pages.Printed(

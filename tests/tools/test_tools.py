@@ -9,14 +9,16 @@ import pytest
 
 import generate_cli_page
 import generate_metrics_page
+import generate_phase_page
 import generate_privacy_page
 import generate_semantic_conventions
 import generate_settings_page
 import pip_config_for_uv
 import what_is_missing
-from torchspan import _settings, cli, environment_variables, semconv
+from torchspan import _settings, cli, environment_variables, phase, semconv
 
 ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = (generate_settings_page, generate_metrics_page, generate_cli_page, generate_phase_page)
 
 
 def test_the_generated_document_is_what_its_sources_say():
@@ -53,12 +55,12 @@ def test_the_check_fails_for_a_privacy_page_that_is_not_current(tmp_path, monkey
     assert generate_privacy_page.main(["--check"]) == 0
 
 
-@pytest.mark.parametrize("page", [generate_settings_page, generate_metrics_page, generate_cli_page])
+@pytest.mark.parametrize("page", REFERENCE)
 def test_a_page_of_the_reference_is_what_its_sources_say(page):
     assert page.FILE.read_text(encoding="utf-8") == page.document(), "write it with: make docs"
 
 
-@pytest.mark.parametrize("page", [generate_settings_page, generate_metrics_page, generate_cli_page])
+@pytest.mark.parametrize("page", REFERENCE)
 def test_the_check_fails_for_a_page_of_the_reference_that_is_not_current(page, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(page, "FILE", tmp_path / "page.md")
 
@@ -89,6 +91,13 @@ def test_the_page_of_the_command_line_has_every_command_with_its_options():
     assert "| `--detail {stages,passes}` | stages: the stages of a compilation." in text
     assert "else torchspan-&lt;time&gt;-&lt;pid&gt;.jsonl here" in text
     assert generate_cli_page.cell("a | b\n  c") == "a \\| b c"
+
+
+def test_the_page_of_phases_has_a_section_for_each_phase_with_its_spans():
+    text = generate_phase_page.document()
+    names = [name for name in phase.__all__ if isinstance(getattr(phase, name), phase.Phase)]
+    assert sorted(re.findall(r"^::: torchspan\.phase\.(\w+)", text, re.MULTILINE)) == names
+    assert "The spans `torch_tensorrt.pass <target>`. " in text
 
 
 def test_of_pips_configuration_the_environment_wins_then_the_install_section():

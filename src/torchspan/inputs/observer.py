@@ -36,7 +36,7 @@ DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 class InputObserver:
     """Records the shapes of what a model is called with, and infers what `torch.export.export` needs.
 
-    It has the interface of `torch.onnx.InputObserver`::
+    It has the interface of `torch.onnx.InputObserver`:
 
         observer = InputObserver()
         with observer(model):
@@ -314,7 +314,7 @@ class InputObserver:
         return infer_profile(alignment, limits, _batch_rule(observed.signature, set_batch_dimension_for))
 
     def to_torch_tensorrt(self, profile: InputProfile | None = None) -> dict[str, Any]:
-        """Arguments for `torch_tensorrt.dynamo.trace` and `compile`, with the ranges of a profile::
+        """Arguments for `torch_tensorrt.dynamo.trace` and `compile`, with the ranges of a profile.
 
             inputs = observer.to_torch_tensorrt()
             program = torch_tensorrt.dynamo.trace(model, **inputs)
@@ -374,7 +374,7 @@ class InputObserver:
         kwargs: Mapping[str, Any] | None = None,
         profile: InputProfile | None = None,
     ) -> int:
-        """Mark the tensors of the call with which a compiled model is compiled, with the ranges of a profile::
+        """Mark the tensors of the call with which a compiled model is compiled, with the ranges of a profile.
 
             compiled = torch.compile(model, backend="tensorrt")
             observer.mark_dynamic((x,))

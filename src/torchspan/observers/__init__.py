@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Callbacks that receive calls with their arguments and results, compatible with `torch_tensorrt.dynamo.observer`.
 
-::
-
     with torchspan.observers.tensorrt.build_engine.post.add(lambda context: print(context.outcome)):
         torch_tensorrt.compile(...)
 
@@ -10,11 +8,11 @@ Every phase has a pair of observers below the name of its library: `torch_tensor
 `tensorrt.build_engine`, `torch.export` and so on. `observable` and `observe_function` give functions such a pair.
 docs/tutorial/observers.md is a tutorial and lists what is different from Torch-TensorRT's module. In a function that Dynamo
 traces every function does nothing.
-
-General layout: `_observer` is a source of events and `_added` its callbacks, `_observable` a pair around a function,
-`_elsewhere` functions of other libraries, `_official` the pairs of the phases, which `torch_tensorrt`, `tensorrt` and `torch`
-list.
 """
+
+# General layout: `_observer` is a source of events and `_added` its callbacks, `_observable` a pair around a function,
+# `_elsewhere` functions of other libraries, `_official` the pairs of the phases, which `torch_tensorrt`, `tensorrt` and
+# `torch` list.
 
 from __future__ import annotations
 

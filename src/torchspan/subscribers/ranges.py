@@ -62,8 +62,6 @@ def record_function(
 ) -> Any:
     """Record a range of the program: the calls of a decorated function, or a `with` statement.
 
-    ::
-
         @record_function  # the range has the function's qualified name
         def load(path): ...
 

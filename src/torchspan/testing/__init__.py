@@ -12,14 +12,14 @@
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
         assert "torch_tensorrt.fallback.operators" not in trace.one("torch_tensorrt.partition").attributes
 
-Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK. `pytest_plugin` offers both to pytest: the
+Importing this imports neither torch nor torch_tensorrt nor the OpenTelemetry SDK. `pytest_plugin` provides both to pytest: the
 fixture `torchspan_trace` and the option `--torchspan-without-gpu`.
-
-General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what, why); `_switch` applies them. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to torch_tensorrt,
-`_tensorrt` what belongs to TensorRT;
-`_runtime` is TensorRT's runtime half, `_reference` the subgraph that runs in its place, `_engines` finds one by the other,
-in this process or in an `_engine_folder`.
 """
+
+# General layout: `_capture` holds what tests ask of spans. `_replacements` holds the rows (what is replaced, by what, why);
+# `_switch` applies them. `_devices`, `_cuda`, `_streams` replace what belongs to torch, `_library` what belongs to
+# torch_tensorrt, `_tensorrt` what belongs to TensorRT; `_runtime` is TensorRT's runtime half, `_reference` the subgraph that
+# runs in its place, `_engines` finds one by the other, in this process or in an `_engine_folder`.
 
 from __future__ import annotations
 

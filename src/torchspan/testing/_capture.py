@@ -48,8 +48,6 @@ class CapturedTrace(Searchable):
 def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -> Iterator[CapturedTrace]:
     """Capture the spans of a block.
 
-    ::
-
         with capture() as trace:
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
         assert trace.one("torch_tensorrt.compile").attributes["torch_tensorrt.compile.outcome"] == "complete"
