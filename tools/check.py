@@ -38,6 +38,7 @@ def commands(name, *, everything):
         "lint": [(*PYTHON, "ruff", "check")],
         "types": [(*PYTHON, "mypy", "--strict", "src")],
         "docs": [
+            (sys.executable, "tools/check_language.py"),
             (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
             (sys.executable, "tools/generate_privacy_page.py", "--check"),
             (sys.executable, "tools/generate_settings_page.py", "--check"),

@@ -6,14 +6,17 @@
 the end of a line, too.
 """
 
+import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 SUFFIXES = frozenset({".md", ".py", ".yml", ".yaml", ".toml", ".txt"})
+DOT_FOLDERS = frozenset({".ci", ".github"})
+MADE = frozenset({"__pycache__", "build", "dist", "shared"})
+"""Folders without texts of the repository."""
 LONGEST_TEST_NAME = 90
 """Characters of a test's name. It is a sentence, and a longer one is not read."""
 
@@ -100,6 +103,8 @@ def _compiled(pattern):
 
 
 _COMPILED = tuple((_compiled(phrase.pattern), phrase) for phrase in PHRASES)
+_ANY = _compiled("|".join(phrase.pattern for phrase in PHRASES))
+"""Finds out in one pass that a text has none, as most have."""
 _TEST = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 
 
@@ -108,7 +113,7 @@ def findings(text):
     found = []
     # Underscores separate words of a name. Offsets stay the same.
     words = text.replace("_", " ")
-    for pattern, phrase in _COMPILED:
+    for pattern, phrase in _COMPILED if _ANY.search(words) else ():
         for match in pattern.finditer(words):
             said = " ".join(each for each in match[0].split() if each != "#")
             found.append((words.count("\n", 0, match.start()) + 1, f"{said!r} -> {phrase.instead}"))
@@ -120,11 +125,17 @@ def findings(text):
 
 
 def files():
-    """The texts of the repository: what git tracks, and what it would track."""
-    command = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
-    paths = (ROOT / name for name in listed if Path(name).suffix in SUFFIXES and name not in EXCEPTIONS)
-    return [path for path in paths if path.is_file()]
+    """The texts of the repository. Folders with a dot are made by tools, except for those of CI and of issues."""
+    found = []
+    for folder, below, names in os.walk(ROOT):
+        below[:] = sorted(each for each in below if each in DOT_FOLDERS or (each[0] != "." and each not in MADE))
+        paths = (Path(folder, name) for name in sorted(names))
+        found += [path for path in paths if path.suffix in SUFFIXES and _name(path) not in EXCEPTIONS]
+    return found
+
+
+def _name(path):
+    return path.relative_to(ROOT).as_posix()
 
 
 def main(arguments):
@@ -135,7 +146,7 @@ def main(arguments):
         if named and not any(path == each or each in path.parents for each in named):
             continue
         for line, what in findings(path.read_text(encoding="utf-8")):
-            print(f"{path.relative_to(ROOT)}:{line}: {what}", file=sys.stderr)
+            print(f"{_name(path)}:{line}: {what}", file=sys.stderr)
             count += 1
     if count:
         print(f"Phrases to replace: {count}. The list is in tools/check_language.py.", file=sys.stderr)

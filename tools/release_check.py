@@ -25,6 +25,12 @@ from test_versions import uv
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 
+INSTALL = """\
+eval "$("$0" tools/pip_config_for_uv.py)"
+exec "$1" pip install --quiet ${uv_options[@]+"${uv_options[@]}"} --python "$2" "$3"
+"""
+"""With what the user has configured for pip, as `make setup`. Arguments: this Python, uv, the environment's Python, what to install."""
+
 PROGRAM = """\
 from torchspan.observers import observable
 
@@ -90,7 +96,10 @@ def install():
     with tempfile.TemporaryDirectory(prefix="torchspan-release-") as folder:
         for extras in ("", "[cli]"):
             python = _environment(Path(folder, f"venv{len(extras)}"))
-            _run([uv(), "pip", "install", "--quiet", "--python", python, f"torchspan{extras} @ {_wheel().as_uri()}"])
+            _run(
+                ["bash", "-euc", INSTALL, sys.executable, uv(), python, f"torchspan{extras} @ {_wheel().as_uri()}"],
+                cwd=ROOT,
+            )
             _run([uv(), "pip", "check", "--python", python])
             _run(
                 [python, "-c", "import torchspan, torchspan.callbacks, torchspan.observers, torchspan.inputs"],

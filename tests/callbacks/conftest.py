@@ -6,7 +6,7 @@ from torchspan.callbacks import RecordFunctionCallback
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens(monkeypatch):
+def _nothing_is_registered(monkeypatch):
     """The registry is the process's: every test begins and ends with none of its callbacks in it."""
     assert not callbacks.has_callbacks()
     monkeypatch.setattr(callbacks, "_default_node_id", None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile and torch.export trace contains nothing of torchspan's, costs no graph and is told to nobody.
+"""What torch.compile and torch.export trace contains nothing of torchspan's, costs no graph and reaches no callback.
 
 The functions below are decorated before torch is imported (in this file; the program at the end proves it in a process).
 """
@@ -244,7 +244,7 @@ def test_registering_and_removing_callbacks_recompiles_nothing():
     model(x)
     callbacks.add_thread_local_callback(LISTENER)
     model(x)
-    double(x)  # the program itself goes on between
+    double(x)  # the program itself continues between
     with SHARED:
         pass
     model(x)
@@ -261,7 +261,7 @@ def test_registering_and_removing_callbacks_recompiles_nothing():
     [(everything, True), (everything_but_the_truthful, False), *((each, False) for each in TRACED)],
     ids=lambda each: getattr(each, "__name__", each),
 )
-def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_stand_ins(function, strict):
+def test_an_exported_program_is_that_of_the_bare_functions_and_no_callback_receives_stand_ins(function, strict):
     if function not in TRUTHFUL:
         callbacks.add_global_callback(LISTENER)
     x = torch.randn(3)
@@ -363,14 +363,14 @@ def test_a_decorated_coroutine_may_run_compiled_code():
 
 
 @pytest.mark.parametrize("function", [double, pairs, coroutine, async_pairs, awaitable_pairs])
-def test_dynamo_is_told_of_the_code_of_every_wrapper(function):
+def test_dynamo_receives_the_code_of_every_wrapper(function):
     closure = [cell.cell_contents for cell in function.__closure__]
     wrappers = [each for each in (function, *closure) if getattr(each, "__wrapped__", None) is function.__wrapped__]
     known = {id(code) for code in _dynamo_safety._own_codes()}  # it goes by the object, not by what is in it
     assert {id(each.__code__) for each in wrappers} <= known
 
 
-def test_fake_tensors_are_no_event_and_real_ones_are():
+def test_fake_tensors_are_not_an_event_and_real_ones_are():
     callbacks.add_global_callback(LISTENER)
     with torch._subclasses.FakeTensorMode():
         fake = torch.ones(3)
@@ -382,7 +382,7 @@ def test_fake_tensors_are_no_event_and_real_ones_are():
     assert HEARD == ["start double", "end double"]
 
 
-def test_tracing_ahead_of_time_is_no_event_with_gradients_either():
+def test_tracing_ahead_of_time_is_not_an_event_with_gradients_either():
     callbacks.add_global_callback(LISTENER)
     x = torch.randn(3, requires_grad=True)
     compiled = torch.compile(Net(decorated), backend="aot_eager", fullgraph=True)
@@ -390,7 +390,7 @@ def test_tracing_ahead_of_time_is_no_event_with_gradients_either():
     assert HEARD == []
 
 
-def test_a_fake_kernel_of_a_custom_operator_is_no_event():
+def test_a_fake_kernel_of_a_custom_operator_is_not_an_event():
     @torch.library.custom_op("torchspan_test::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return double(x)

@@ -212,7 +212,7 @@ def test_names_of_the_standard_library_are_replaced_only_while_there_is_one(reco
     assert [getattr(*name) for name in names] == before
 
 
-def test_each_of_many_threads_hears_of_its_own_work_exactly():
+def test_each_of_many_threads_receives_its_own_work_exactly():
     failures = []
 
     def work():
@@ -249,7 +249,7 @@ def test_each_of_many_threads_hears_of_its_own_work_exactly():
     assert failures == []
 
 
-def test_what_somebody_put_over_a_replaced_name_stays(recorder, monkeypatch):
+def test_what_another_package_put_over_a_replaced_name_stays(recorder, monkeypatch):
     handle = add_thread_local_callback(recorder())
     torchspans = threading.Thread.start
     theirs = lambda self: torchspans(self)
@@ -308,7 +308,7 @@ def test_an_item_of_a_multiprocessing_thread_pool_made_before_has_its_submitters
 
 
 @POOL_METHODS
-def test_a_worker_of_a_multiprocessing_thread_pool_does_not_keep_the_first_submitters_callbacks(submit, recorder, seen):
+def test_a_worker_of_a_multiprocessing_pool_does_not_keep_the_first_submitters_callbacks(submit, recorder, seen):
     pools = []
 
     def first_request():
@@ -377,10 +377,10 @@ def test_a_thread_that_outlives_the_block_that_disabled_callbacks_stays_without_
     go.set()
     thread.join()
     assert seen == []
-    assert names_are_put_back()
+    assert names_are_restored()
 
 
-def names_are_put_back():
+def names_are_restored():
     return "torchspan" not in threading.Thread.start.__code__.co_filename
 
 
@@ -391,22 +391,22 @@ def test_enabling_callbacks_inside_of_a_block_that_disables_them_follows_the_wor
     assert seen == HEARD
 
 
-def test_names_of_the_standard_library_are_put_back_after_a_block_that_disables_callbacks():
+def test_names_of_the_standard_library_are_restored_after_a_block_that_disables_callbacks():
     gc.collect()
     REGISTRY.update()
-    assert names_are_put_back()
+    assert names_are_restored()
     with callbacks.DisableRecordFunctionGuard():
         with callbacks.DisableRecordFunctionGuard():
-            assert not names_are_put_back()
-        assert not names_are_put_back()
-    assert names_are_put_back()
+            assert not names_are_restored()
+        assert not names_are_restored()
+    assert names_are_restored()
 
 
-def test_names_are_put_back_when_the_work_that_was_disabled_is_over():
+def test_names_are_restored_when_the_work_that_was_disabled_is_over():
     async def work():
         callbacks.enable_record_function(False)
 
     asyncio.run(work())
     gc.collect()
     REGISTRY.update()
-    assert names_are_put_back()
+    assert names_are_restored()

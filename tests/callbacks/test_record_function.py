@@ -227,7 +227,7 @@ def test_what_is_thrown_into_a_generator_reaches_it(listening, seen):
 
 
 @pytest.mark.parametrize("listening", [False, True])
-def test_closing_a_generator_runs_its_cleanup_and_is_no_error(listening, seen):
+def test_closing_a_generator_runs_its_cleanup_and_is_not_an_error(listening, seen):
     if listening:
         every_event(seen)
 
@@ -316,7 +316,7 @@ def test_a_with_statement_is_a_range_and_one_object_may_be_nested_in_itself(seen
     assert seen == ["start again", "start again", "inside", "end again", "end again", "start again", "end again"]
 
 
-def test_an_exception_passes_the_with_statement_and_is_told(seen):
+def test_an_exception_passes_the_with_statement_and_is_reported(seen):
     every_event(seen)
     with pytest.raises(KeyError), record_function("range"):
         raise KeyError
@@ -337,7 +337,7 @@ def test_a_with_statement_in_a_coroutine_ends_where_it_stands(seen):
     assert seen == ["start a", "start b", "end a", "end b"]
 
 
-def test_a_with_statement_begun_before_anybody_listened_tells_nobody_of_its_end(seen):
+def test_a_with_statement_begun_before_a_registration_reports_no_end(seen):
     with record_function("outer"):
         every_event(seen)
         with record_function("inner"):
@@ -433,7 +433,7 @@ def test_a_call_gives_a_real_coroutine_or_generator_with_the_name_of_the_users(l
 
 
 @OWN
-def test_while_nobody_listens_a_call_gives_the_functions_own():
+def test_while_nothing_is_registered_a_call_gives_the_functions_own():
     made = coroutine(1)
     assert made.cr_code is coroutine.__wrapped__.__code__
     assert generator(1).gi_code is generator.__wrapped__.__code__
@@ -443,7 +443,7 @@ def test_while_nobody_listens_a_call_gives_the_functions_own():
 
 @OWN
 @pytest.mark.parametrize("decorated", [coroutine, generator, async_generator])
-def test_while_nobody_listens_a_wrong_call_fails_where_it_stands(decorated):
+def test_while_nothing_is_registered_a_wrong_call_fails_where_it_stands(decorated):
     with pytest.raises(TypeError) as bare:
         decorated.__wrapped__()
     with pytest.raises(TypeError) as recorded:
@@ -452,7 +452,7 @@ def test_while_nobody_listens_a_wrong_call_fails_where_it_stands(decorated):
 
 
 @OWN
-def test_while_nobody_listens_the_traceback_of_a_coroutine_is_that_of_the_bare_one():
+def test_while_nothing_is_registered_the_traceback_of_a_coroutine_is_that_of_the_bare_one():
     async def fails():
         raise KeyError
 
@@ -469,12 +469,12 @@ def test_while_nobody_listens_the_traceback_of_a_coroutine_is_that_of_the_bare_o
 
 
 @OWN
-def test_while_nobody_listens_a_tracer_sees_one_call_of_torchspan_and_else_what_it_sees_of_the_bare_generator():
+def test_while_nothing_is_registered_a_tracer_sees_one_call_more_than_of_the_bare_generator():
     def events(steps):
         found = []
 
         def note(frame, event, _argument):
-            if frame.f_code.co_name in {"generator", "recorded"}:  # what is collected meanwhile is somebody else's
+            if frame.f_code.co_name in {"generator", "recorded"}:  # what is collected meanwhile is another object's
                 found.append((frame.f_code.co_name, frame.f_lineno - frame.f_code.co_firstlineno, event))
             return note
 
@@ -553,7 +553,7 @@ def test_inputs_come_where_they_are_needed_and_only_during_start(seen):
     assert seen == [((1, 2), {"key": 3}, 3), 3, (("given",), {}, 1), 1]
 
 
-def test_inputs_nobody_needs_are_not_there(seen):
+def test_inputs_no_callback_needs_are_missing(seen):
     add_global_callback(
         RecordFunctionCallback(lambda record: seen.append((record.inputs, record.kwinputs, record.needs_inputs)))
     )
@@ -588,7 +588,7 @@ def test_outputs_are_set_before_the_end_and_release_now_after_it(seen):
     assert [record.num_outputs for _, record in seen] == [0, 0, 0]
 
 
-def test_outputs_nobody_needs_are_not_kept(seen):
+def test_outputs_no_callback_needs_are_not_kept(seen):
     add_global_callback(
         RecordFunctionCallback(lambda _record: None, lambda record, _context: seen.append(record.outputs))
     )
@@ -598,7 +598,7 @@ def test_outputs_nobody_needs_are_not_kept(seen):
     assert seen == [(), ()]
 
 
-def test_setting_outputs_while_nobody_listens_does_nothing():
+def test_setting_outputs_while_nothing_is_registered_does_nothing():
     with record_function("range") as given:
         given.set_outputs("other")
         assert given.record is None
@@ -714,7 +714,7 @@ def test_a_second_end_does_nothing(seen):
     assert seen == ["start once", "end once"]
 
 
-def test_a_range_that_nobody_kept_ends(seen):
+def test_a_range_without_a_reference_ends(seen):
     every_event(seen)
     record = RecordFunction(RecordScope.USER_SCOPE)
     record.before("forgotten")
@@ -723,7 +723,7 @@ def test_a_range_that_nobody_kept_ends(seen):
     assert seen == ["start forgotten", "end forgotten"]
 
 
-def test_a_range_that_nobody_hears_of_is_not_active(seen):
+def test_a_range_without_callbacks_is_not_active(seen):
     record = RecordFunction(RecordScope.USER_SCOPE)
     every_event(seen)
     assert not record.is_active

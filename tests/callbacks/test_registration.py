@@ -126,7 +126,7 @@ def test_scopes_are_those_of_the_header():
     }
 
 
-def test_a_callback_hears_of_its_scopes_only(engine, recorder, seen):
+def test_a_callback_receives_its_scopes_only(engine, recorder, seen):
     add_global_callback(recorder("phases", scopes=[phase.BUILD_ENGINE]))
     add_global_callback(recorder("backward", scopes=[RecordScope.BACKWARD_FUNCTION]))
     with record_function("MulBackward0", scope=RecordScope.BACKWARD_FUNCTION):
@@ -186,7 +186,7 @@ def test_closing_the_engine_ends_its_source(recorder, caplog):
 
 
 @pytest.mark.parametrize("scopes", [["USER_SCOPE"], [7], [None]])
-def test_what_is_no_scope_is_a_type_error(scopes):
+def test_what_is_not_a_scope_is_a_type_error(scopes):
     with pytest.raises(TypeError, match="neither a RecordScope nor a phase"):
         RecordFunctionCallback(print, scopes=scopes)
 
@@ -371,7 +371,7 @@ def test_a_callback_is_left_out_after_the_third_failure_and_its_open_pairs_still
     assert len(caplog.records) == 2
 
 
-def test_the_programs_exception_passes_unmodified_and_its_end_is_told(seen):
+def test_the_programs_exception_passes_unmodified_and_its_end_is_reported(seen):
     failure = KeyError("the program's")
 
     @record_function("fails")
@@ -517,7 +517,7 @@ def test_a_guard_object_may_be_entered_inside_itself():
     assert callbacks.is_record_function_enabled()
 
 
-def test_disabling_concerns_the_work_at_hand_with_the_threads_it_starts_and_no_other_thread(recorder, seen):
+def test_disabling_concerns_the_current_work_with_its_threads_and_no_other_thread(recorder, seen):
     add_global_callback(recorder())
     disabled = threading.Event()
     other = threading.Thread(target=lambda: disabled.wait(10) and step())
@@ -532,7 +532,7 @@ def test_disabling_concerns_the_work_at_hand_with_the_threads_it_starts_and_no_o
     assert seen == ["start step", "end step"]
 
 
-def test_disabling_does_not_switch_off_the_bridge(engine, seen):
+def test_disabling_does_not_disable_the_bridge(engine, seen):
     extend(engine, Callback("bridge", lambda _event: seen.append("bridge"), lambda *_: None))
     with DisableRecordFunctionGuard():
         engine.close(engine.open(phase.COMPILE, {}))

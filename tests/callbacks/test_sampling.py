@@ -332,7 +332,7 @@ def test_per_root_what_happens_between_a_generators_steps_is_not_inside(seen):
 
 
 @pytest.mark.parametrize("add", [add_global_callback, callbacks.add_thread_local_callback])
-def test_per_root_who_comes_into_a_tree_that_nobody_hears_of_hears_of_the_rest(seen, add):
+def test_per_root_who_comes_into_a_tree_without_callbacks_receives_the_rest(seen, add):
     per_root(seen, 5e-324)
     with record_function("root"):
         step()

@@ -27,7 +27,7 @@ def load(path):
 
 # --- record_function ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", [3, None, b"load"], ids=repr)
-def test_a_name_that_is_no_text_is_refused(name):
+def test_a_name_that_is_not_text_is_refused(name):
     assert message_of(lambda: record_function(name)) == f"record_function() takes a name, a str, not {name!r}"
 
 
@@ -144,7 +144,7 @@ def test_numbers_of_other_kinds_are_probabilities(mode):
     [(print, ": write RecordFunctionCallback(print)"), (3, ""), (None, ""), ({"start": print}, "")],
     ids=["function", "number", "None", "dict"],
 )
-def test_what_is_no_callback_is_refused_and_nothing_is_registered(add, callback, hint):
+def test_what_is_not_a_callback_is_refused_and_nothing_is_registered(add, callback, hint):
     assert message_of(lambda: add(callback)) == f"callback must be a RecordFunctionCallback, not {callback!r}{hint}"
     assert not callbacks.has_callbacks()
 

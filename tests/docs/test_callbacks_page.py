@@ -163,7 +163,7 @@ def test_every_public_name_is_on_a_page():
     assert [name for name in (*callbacks.__all__, *observers.__all__) if f"`{name}" not in pages] == []
 
 
-def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_that_it_is_disabled():
+def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_that_it_ends():
     (program,) = [each for each, _ in PROGRAMS if "fails" in each]
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     first, last = done.stderr.splitlines()

@@ -34,8 +34,8 @@ def left():
 
 
 @pytest.fixture(autouse=True)
-def _nobody_listens(request, monkeypatch, caplog):
-    """The registry is the process's: a test begins with nobody in it, and leaves nobody that would not go by itself."""
+def _nothing_is_registered(request, monkeypatch, caplog):
+    """The registry is the process's: a test begins with an empty one, and leaves no callback that would not be freed by itself."""
     assert left() == []
     monkeypatch.setattr(observers, "RETHROW_CALLBACK_EXCEPTION", False)
     yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.compile and torch.export trace contains nothing of observers, costs no graph and tells nobody.
+"""What torch.compile and torch.export trace contains nothing of observers, costs no graph and calls no callback.
 
 The functions below are decorated before torch is imported (in this file; the program at the end proves it in a process).
 """
@@ -149,8 +149,8 @@ def question(x):
 HEARD = []
 
 
-def listen(told, **_keywords):
-    HEARD.append(told.outcome or "called" if isinstance(told, ObserveContext) else "fired")
+def listen(reported, **_keywords):
+    HEARD.append(reported.outcome or "called" if isinstance(reported, ObserveContext) else "fired")
 
 
 def listed(*_args, **_kwargs):
@@ -219,7 +219,7 @@ def listening():
 def situation(request, listening, instrument):
     if "bridge on" in request.param:
         instrument()
-    if "somebody" in request.param:
+    if request.param != "no callbacks":
         listening()
 
 
@@ -253,7 +253,7 @@ def test_who_listens_meanwhile_recompiles_nothing(listening, instrument):
     instrumentor = instrument()
     model(x)
     heard_before = [*HEARD]
-    double(x)  # the program itself goes on between
+    double(x)  # the program itself continues between
     POINT.observe(x)
     with observe_function("textwrap:dedent"):
         model(x)
@@ -271,7 +271,7 @@ def test_who_listens_meanwhile_recompiles_nothing(listening, instrument):
     ids=name,
     indirect=["situation"],
 )
-def test_an_exported_program_is_that_of_the_bare_functions_and_nobody_hears_of_stand_ins(
+def test_an_exported_program_is_that_of_the_bare_functions_and_no_callback_receives_stand_ins(
     function, situation, strict, exporter
 ):
     exported = torch.export.export(Net(function), (torch.randn(3),), strict=strict)
@@ -291,7 +291,7 @@ def test_the_result_is_that_of_eager_mode(function):
     torch.testing.assert_close(torch.compile(Net(function), backend="eager", fullgraph=True)(x), Net(function)(x))
 
 
-def test_somebody_elses_function_that_is_observed_is_one_graph_as_before(monkeypatch, note, seen):
+def test_another_packages_function_that_is_observed_is_one_graph_as_before(monkeypatch, note, seen):
     library = types.ModuleType("library")
     library.twice = lambda x: x * 2
     monkeypatch.setitem(sys.modules, "library", library)
@@ -306,14 +306,14 @@ def test_somebody_elses_function_that_is_observed_is_one_graph_as_before(monkeyp
 
 
 # --- stand-ins for tensors ------------------------------------------------------------------------------------
-def test_tracing_ahead_of_time_tells_nobody_with_gradients_either(situation, exporter):
+def test_tracing_ahead_of_time_calls_no_callback_with_gradients_either(situation, exporter):
     compiled = torch.compile(Net(observed), backend="aot_eager", fullgraph=True)
     compiled(torch.randn(3, requires_grad=True)).sum().backward()
     assert HEARD == []
     assert spans_of_calls(exporter) == []
 
 
-def test_fake_tensors_are_no_call_and_real_ones_are(listening):
+def test_fake_tensors_are_not_a_call_and_real_ones_are(listening):
     listening()
     with torch._subclasses.FakeTensorMode():
         fake = torch.ones(3)
@@ -327,7 +327,7 @@ def test_fake_tensors_are_no_call_and_real_ones_are(listening):
     assert HEARD == ["called", "called", "returned", "returned"]
 
 
-def test_a_fake_kernel_of_a_custom_operator_is_no_call(listening):
+def test_a_fake_kernel_of_a_custom_operator_is_not_a_call(listening):
     @torch.library.custom_op("torchspan_test::observed_twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
         return double(x)
@@ -343,7 +343,7 @@ def test_a_fake_kernel_of_a_custom_operator_is_no_call(listening):
     assert HEARD == ["called", "called", "returned", "returned"] * 2  # the runs of the operator itself, once each
 
 
-def test_what_runs_below_a_mode_for_fake_tensors_without_any_export_is_told(instrument, exporter, seen):
+def test_what_runs_below_a_mode_for_fake_tensors_without_any_export_is_reported(instrument, exporter, seen):
     # So Torch-TensorRT runs lowering passes, those of the program's included.
     @observable()
     def lowering_pass(graph_module):

@@ -41,7 +41,7 @@ pytestmark = pytest.mark.usefixtures("listening")
 
 
 @pytest.mark.parametrize("fullgraph", [False, True])
-def test_an_observed_function_that_is_compiled_is_told_around_one_graph(fullgraph, seen):
+def test_an_observed_function_that_is_compiled_is_reported_around_one_graph(fullgraph, seen):
     count, x = CompileCounter(), torch.randn(3)
     compiled = torch.compile(double, backend=count, fullgraph=fullgraph)
     for _ in range(3):
@@ -74,7 +74,7 @@ def test_what_was_compiled_can_be_observed(seen):
     assert seen == ["returned"] * 2
 
 
-def test_between_two_graphs_calls_are_told_and_neither_they_nor_callbacks_are_compiled(seen):
+def test_between_two_graphs_calls_are_reported_and_neither_they_nor_callbacks_are_compiled(seen):
     point = Observer("point")
     point.add(lambda x: seen.append((x + 1).shape))
 
@@ -130,7 +130,7 @@ def test_an_observed_coroutine_and_an_observed_generator_may_run_compiled_code(s
     assert seen == ["returned"] * 2
 
 
-def test_what_a_callback_compiles_is_compiled_and_tells_nobody(seen):
+def test_what_a_callback_compiles_is_compiled_and_calls_no_callback(seen):
     count = CompileCounter()
     compiled = torch.compile(lambda x: double(x), backend=count)
     with double.observers.pre.add(lambda call: compiled(call.args[0])):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of an exception that a callback raises."""
+"""What happens to an exception that a callback raises."""
 
 import functools
 import json

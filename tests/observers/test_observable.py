@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a decorated function is, and which calls its pair of observers is told of."""
+"""What a decorated function is, and which calls its pair of observers receives."""
 
 import asyncio
 import copy
@@ -153,7 +153,7 @@ def test_whatever_can_be_called_can_be_observed(foreign, watch, seen):
     assert seen == [("pre", ((3,),), {}), ("post", "returned", bare, None)]
 
 
-# --- what callbacks are told ----------------------------------------------------------------------------------
+# --- what callbacks receive ----------------------------------------------------------------------------------
 def test_before_a_call_they_get_the_function_and_the_arguments():
     got = []
     with function.observers.pre.add(got.append):
@@ -184,7 +184,7 @@ def test_or_what_it_raised_which_passes_unchanged():
     assert got == [ObserveContext(fails.orig_func, (failure,), {}, None, "raised", failure)]
 
 
-def test_what_is_told_cannot_be_changed():
+def test_what_is_reported_cannot_be_changed():
     with function.observers.pre.add(lambda call: setattr(call, "args", ()), policy=observers.ErrorPolicy(rethrow=True)):
         with pytest.raises(AttributeError):
             function(1)
@@ -214,7 +214,7 @@ def test_a_wrong_call_raises_what_the_bare_function_raises(watch, seen):
 
 @pytest.mark.parametrize("name", ["method", "static", "static_below", "of_class", "of_class_below"])
 @pytest.mark.parametrize("holder", [Methods(), Methods], ids=["instance", "class"])
-def test_methods_are_told_with_what_they_are_bound_to(name, holder, watch, seen):
+def test_methods_are_reported_with_what_they_are_bound_to(name, holder, watch, seen):
     observed = getattr(holder, name)
     watch(observed)
     bound = {"method": (holder,), "of_class": (Methods,), "of_class_below": (Methods,)}.get(name, ())
@@ -227,7 +227,7 @@ def test_methods_are_told_with_what_they_are_bound_to(name, holder, watch, seen)
 
 
 # --- coroutines and generators --------------------------------------------------------------------------------
-def test_a_coroutine_is_told_when_it_starts_to_run_and_when_it_has_been_awaited(watch, seen):
+def test_a_coroutine_is_reported_when_it_starts_to_run_and_when_it_has_been_awaited(watch, seen):
     watch(coroutine)
 
     async def main():
@@ -241,7 +241,7 @@ def test_a_coroutine_is_told_when_it_starts_to_run_and_when_it_has_been_awaited(
     assert seen == ["made", ("pre", ("value",), {}), "meanwhile", ("post", "returned", "value", None)]
 
 
-def test_what_a_coroutine_raises_is_told_a_cancellation_too(watch, seen):
+def test_what_a_coroutine_raises_is_reported_a_cancellation_too(watch, seen):
     watch(coroutine)
     failure = KeyError("the program's")
     with pytest.raises(KeyError):
@@ -326,7 +326,7 @@ def test_an_async_generator_that_is_closed_early_has_returned(watch, seen):
     assert seen == [("pre", (3,), {}), ("post", "returned", None, None)]
 
 
-# --- while nobody listens -------------------------------------------------------------------------------------
+# --- while nothing is registered -------------------------------------------------------------------------------------
 def consume(observed):
     async def exhaust():
         return [each async for each in async_generator(2)]
@@ -341,12 +341,12 @@ def consume(observed):
 
 
 @pytest.mark.parametrize("observed", [function, coroutine, generator, async_generator], ids=lambda each: each.__name__)
-def test_while_nobody_listens_nothing_is_done(observed, monkeypatch, note):
+def test_while_nothing_is_registered_nothing_is_done(observed, monkeypatch, note):
     with observed.observers.pre.add(note("pre")):
         consume(observed)
 
     def refuse(*_args, **_kwargs):
-        raise AssertionError("somebody was asked")
+        raise AssertionError("a callback was asked")
 
     monkeypatch.setattr(Site, "_begun", refuse)
     monkeypatch.setattr(Observer, "_call", refuse)
@@ -362,7 +362,7 @@ def test_pairs_of_recordfunction_that_name_no_scope_do_not_listen_to_observed_fu
     assert seen == []
 
 
-def test_where_callbacks_are_disabled_nothing_is_told(watch, seen):
+def test_where_callbacks_are_disabled_nothing_is_reported(watch, seen):
     watch(function)
     with DisableRecordFunctionGuard():
         function(1)

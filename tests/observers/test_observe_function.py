@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that belong to others: observed wherever they have been taken, and put back as they were."""
+"""Functions that belong to others: observed wherever they have been taken, and restored as they were."""
 
 import asyncio
 import builtins
@@ -121,10 +121,10 @@ def test_the_function_may_be_named_by_any_module_that_took_it(modules, note, see
         ("Holder.Inner.method", lambda holder: holder.Inner().method(), 1),
     ],
 )
-def test_methods_of_every_kind_are_observed_and_put_back(path, call, args, modules, seen):
+def test_methods_of_every_kind_are_observed_and_restored(path, call, args, modules, seen):
     bare = call(Holder())
     with observe_function(f"lib:{path}") as observation:
-        observation.observers.post.add(lambda told: seen.append((len(told.args), told.return_value)))
+        observation.observers.post.add(lambda reported: seen.append((len(reported.args), reported.return_value)))
         assert call(Holder()) == bare
     assert call(Holder()) == bare
     assert seen == [(args, bare)]
@@ -180,7 +180,9 @@ def test_it_ends_with_the_statement_whatever_is_raised_there(modules):
 
 
 @pytest.mark.parametrize("holder", ["module", "class"])
-def test_what_somebody_put_over_it_stays_and_calls_pass_through_without_events(holder, modules, monkeypatch, seen):
+def test_what_another_package_put_over_it_stays_and_calls_pass_through_without_events(
+    holder, modules, monkeypatch, seen
+):
     place, name = (modules.lib, "function") if holder == "module" else (Holder, "method")
     observation = observe_function("lib:function" if holder == "module" else "lib:Holder.method")
     observation.observers.pre.add(lambda _call: seen.append("pre"))
@@ -195,7 +197,7 @@ def test_what_somebody_put_over_it_stays_and_calls_pass_through_without_events(h
     setattr(place, name, torchspans.orig_func)
 
 
-def test_a_call_that_has_begun_when_it_ends_is_told_of_its_end(modules, seen):
+def test_a_call_that_has_begun_when_it_ends_receives_its_end(modules, seen):
     observation = observe_function("lib:function")
     observation.observers.post.add(lambda call: seen.append(call.outcome))
     with observation.observers.pre.add(lambda _call: observation.remove()):
@@ -231,7 +233,7 @@ def test_three_observations_end_in_any_order(modules):
     assert [each is function for each in taken(modules)] == [True] * 4
 
 
-def test_observing_again_after_the_end_begins_with_nobody(modules, seen):
+def test_observing_again_after_the_end_begins_without_callbacks(modules, seen):
     with observe_function("lib:function") as observation:
         observation.observers.pre.add(lambda _call: seen.append("first"))
     with observe_function("lib:function") as observation:
@@ -240,7 +242,7 @@ def test_observing_again_after_the_end_begins_with_nobody(modules, seen):
     assert seen == ["second"]
 
 
-def test_what_is_observed_no_more_is_kept_by_nobody(modules):
+def test_what_is_observed_no_more_is_not_kept(modules):
     def temporary():
         pass
 
@@ -298,7 +300,7 @@ def test_a_module_that_cannot_be_imported_is_an_import_error():
         ("lib:Holder.inherited", f"lib:Holder.inherited is inherited: observe {__name__}:Base.inherited"),
     ],
 )
-def test_a_name_that_is_not_there_is_an_attribute_error_that_says_what_to_write(target, message, modules):
+def test_a_name_that_is_missing_is_an_attribute_error_that_says_what_to_write(target, message, modules):
     with pytest.raises(AttributeError) as error:
         observe_function(target)
     assert str(error.value) == message
@@ -318,7 +320,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error_that_says_what_to_write(
         ("datetime:datetime.now", "immutable type"),
     ],
 )
-def test_what_is_no_function_or_cannot_be_replaced_is_a_type_error_that_names_it(target, reason, modules):
+def test_what_is_not_a_function_or_cannot_be_replaced_is_a_type_error_that_names_it(target, reason, modules):
     before = str.upper
     with pytest.raises(TypeError, match=f"^{target} cannot be observed: .*{reason}"):
         observe_function(target)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls inside calls, what callbacks raise, what is kept alive, and what goes on in threads."""
+"""Calls inside calls, what callbacks raise, what is kept alive, and what continues in threads."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ def fails(*_args):
 
 
 # --- nesting --------------------------------------------------------------------------------------------------
-def test_every_call_of_a_recursive_function_is_told(seen):
+def test_every_call_of_a_recursive_function_is_reported(seen):
     @observable()
     def factorial(n):
         return 1 if n == 0 else n * factorial(n - 1)
@@ -32,7 +32,7 @@ def test_every_call_of_a_recursive_function_is_told(seen):
     assert seen == [3, 2, 1, 0, 1, 1, 2, 6]
 
 
-def test_observed_functions_that_call_each_other_are_all_told(seen):
+def test_observed_functions_that_call_each_other_are_all_reported(seen):
     @observable()
     def inner():
         seen.append("body")
@@ -58,7 +58,7 @@ def test_a_function_observed_twice_tells_both_pairs(seen):
     assert once.observers is not twice.observers
 
 
-def test_what_a_callback_itself_calls_is_told_to_nobody(seen):
+def test_what_a_callback_itself_calls_is_not_reported(seen):
     @observable()
     def observed(value):
         return value
@@ -82,7 +82,7 @@ def test_a_callback_added_during_a_call_hears_its_end(note, seen):
     assert seen == ["pre", "returned"]
 
 
-def test_calls_that_overlap_in_tasks_are_told_each_with_its_own_end(seen):
+def test_calls_that_overlap_in_tasks_are_reported_each_with_its_own_end(seen):
     @observable()
     async def serve(name, turns):
         for _ in range(turns):
@@ -97,7 +97,7 @@ def test_calls_that_overlap_in_tasks_are_told_each_with_its_own_end(seen):
     assert seen == [(("short", 1), "short"), (("long", 3), "long")]
 
 
-def test_a_call_in_another_thread_is_told_to_callbacks_of_the_process_alone(note, seen):
+def test_a_call_in_another_thread_is_reported_to_callbacks_of_the_process_alone(note, seen):
     @observable()
     def observed():
         pass
@@ -190,7 +190,7 @@ def test_rethrown_from_a_coroutine_or_a_generator_it_comes_out_where_that_runs(m
         list(steps)
 
 
-def test_an_interrupt_in_a_callback_passes_and_later_calls_are_told(seen):
+def test_an_interrupt_in_a_callback_passes_and_later_calls_are_reported(seen):
     @observable()
     def observed():
         seen.append("body")
@@ -246,7 +246,7 @@ def test_what_a_generator_was_called_with_goes_with_it():
 
 
 @pytest.mark.parametrize("scope", ["context", "process"])
-def test_an_observed_function_goes_with_its_callbacks_when_nobody_has_it_any_more(scope):
+def test_an_observed_function_goes_with_its_callbacks_without_further_references(scope):
     def make():
         @observable()
         def observed():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source of events and who listens to it: what they are called with, and in which order."""
+"""A source of events and its callbacks: what they are called with, and in which order."""
 
 import gc
 import sys
@@ -69,7 +69,7 @@ def test_the_objects_themselves_are_handed_on(observer):
     assert got[0][0] is got[0][1] is thing
 
 
-def test_nobody_is_called_for_another_observer_of_the_same_name(note, seen):
+def test_no_callback_is_called_for_another_observer_of_the_same_name(note, seen):
     one, other = Observer("same"), Observer("same")
     one.add(note("one"))
     other.observe()
@@ -209,7 +209,7 @@ def test_methods_of_one_object_are_equal_though_never_the_same(observer):
 # --- changes while it fires -----------------------------------------------------------------------------------
 @pytest.mark.parametrize(("victim", "called"), [("a", "abc"), ("b", "abc"), ("c", "ab")])
 def test_removing_one_while_it_fires_leaves_out_no_other(observer, victim, called, seen):
-    # Upstream's list is iterated while it changes: whoever comes after the removed one is left out there.
+    # Upstream's list is iterated while it changes: the callback after the removed one is left out there.
     added = {}
 
     def callback(name):
@@ -245,7 +245,7 @@ def test_iterating_over_the_list_is_safe_while_it_changes(observer):
     assert len(observer._get_callbacks()) == 0
 
 
-# --- what fires inside of a callback, and when callbacks are switched off -------------------------------------
+# --- what fires inside of a callback, and when callbacks are disabled -------------------------------------
 def test_what_fires_inside_of_a_callback_reaches_none(observer, note, seen):
     inner = Observer("inner")
     inner.add(note("inner"))
@@ -310,7 +310,7 @@ class Listener:
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-def test_an_observer_and_its_callbacks_go_when_nobody_has_the_observer_any_more(scope):
+def test_an_observer_and_its_callbacks_go_without_references_to_the_observer(scope):
     made = Observer(scope=scope)
     listener = Listener(made)
     made.add(listener.hear)
@@ -321,7 +321,7 @@ def test_an_observer_and_its_callbacks_go_when_nobody_has_the_observer_any_more(
     assert [each() for each in alive] == [None, None]
 
 
-def test_a_callback_that_was_removed_is_kept_by_nobody(observer):
+def test_a_callback_that_was_removed_is_not_kept(observer):
     listener = Listener()
     alive = weakref.ref(listener)
     added = observer.add(listener.hear)
@@ -331,7 +331,7 @@ def test_a_callback_that_was_removed_is_kept_by_nobody(observer):
     assert alive() is None
 
 
-def test_the_arguments_are_kept_by_nobody(observer):
+def test_the_arguments_are_not_kept(observer):
     observer.add(lambda *_args, **_kwargs: None)
     thing = Listener()
     alive = weakref.ref(thing)
@@ -341,7 +341,7 @@ def test_the_arguments_are_kept_by_nobody(observer):
     assert alive() is None
 
 
-def test_a_callback_stays_as_long_as_its_observer_though_nobody_else_has_it(observer, seen):
+def test_a_callback_stays_as_long_as_its_observer_without_another_reference(observer, seen):
     observer.add(lambda: seen.append("heard"))
     gc.collect()
     observer.observe()

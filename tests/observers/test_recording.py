@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While the bridge is on: each call of an observed function is a span, as far as there is room."""
+"""While the bridge is enabled: each call of an observed function is a span, as far as there is room."""
 
 import asyncio
 import contextvars
@@ -95,7 +95,7 @@ def test_the_users_own_spans_inside_a_call_are_below_its_span(instrument, tracer
     assert [len(line) - len(line.lstrip()) for line in root.lines()] == [0, 2, 4]
 
 
-def test_a_method_is_named_with_its_class_and_somebody_elses_function_after_its_module(instrument, tracer, spans):
+def test_a_method_is_named_with_its_class_and_another_packages_function_after_its_module(instrument, tracer, spans):
     instrument()
 
     class Engine:
@@ -168,7 +168,7 @@ def test_what_a_policy_rethrows_before_the_call_ends_the_span_as_an_error(instru
     assert named(spans(), "torchspan.observed leaf").status.status_code is StatusCode.ERROR
 
 
-def test_callbacks_of_phases_hear_of_the_calls_too(instrument, tracer, seen):
+def test_callbacks_of_phases_receive_the_calls_too(instrument, tracer, seen):
     from torchspan import phase
 
     instrument()
@@ -298,7 +298,7 @@ def test_without_the_bridge_there_are_no_spans_and_callbacks_are_called(tracer, 
     assert outline(spans()) == ["request"]
 
 
-def test_switched_off_again_there_are_none_either(instrument, tracer, spans, seen):
+def test_disabled_again_there_are_none_either(instrument, tracer, spans, seen):
     instrument().uninstrument()
     with tracer.start_as_current_span("request"), leaf.observers.pre.add(lambda call: seen.append(call.args)):
         leaf(1)
@@ -306,7 +306,7 @@ def test_switched_off_again_there_are_none_either(instrument, tracer, spans, see
     assert outline(spans()) == ["request"]
 
 
-def test_switched_off_during_a_call_its_span_ends(instrument, spans):
+def test_disabled_during_a_call_its_span_ends(instrument, spans):
     instrumentor = instrument()
     observable()(lambda: instrumentor.uninstrument())()
     assert [each.name.rpartition(".")[2] for each in spans()] == ["<lambda>"]

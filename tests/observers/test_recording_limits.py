@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""While the bridge is on: how much of observed functions and observers is kept."""
+"""While the bridge is enabled: how much of observed functions and observers is kept."""
 
 import types
 
@@ -164,7 +164,7 @@ def test_there_are_five_hundred_names():
 def test_an_observer_that_fires_is_an_event_on_the_users_span(instrument, tracer, spans):
     instrument()
     with tracer.start_as_current_span("request"):
-        Observer("weights.loaded").observe("what it is called with is not told")
+        Observer("weights.loaded").observe("what it is called with is not recorded")
         Observer("warm").observe()
     request = named(spans(), "request")
     assert points(request) == [("weights.loaded", 1), ("warm", 1)]
@@ -235,7 +235,7 @@ def test_without_a_recording_span_nothing_is_kept_and_callbacks_are_called(instr
     assert spans() == ()
 
 
-def test_the_two_observers_of_a_function_are_no_points_of_their_own(instrument, tracer, spans):
+def test_the_two_observers_of_a_function_are_not_points_of_their_own(instrument, tracer, spans):
     instrument()
     with tracer.start_as_current_span("request"):
         leaf()
@@ -258,7 +258,7 @@ def test_the_two_observers_of_a_function_are_no_points_of_their_own(instrument, 
     ],
     ids=lambda name: repr(name)[:20],
 )
-def test_a_name_that_is_no_identifier_is_a_question_mark(name, instrument, tracer, spans):
+def test_a_name_that_is_not_an_identifier_is_a_question_mark(name, instrument, tracer, spans):
     instrument()
     with tracer.start_as_current_span("request"):
         observer = Observer()
@@ -267,7 +267,7 @@ def test_a_name_that_is_no_identifier_is_a_question_mark(name, instrument, trace
     assert points(named(spans(), "request")) == [("?", 1)]
 
 
-def test_a_function_whose_name_is_no_identifier_has_a_question_mark_for_a_target(instrument, spans):
+def test_a_function_whose_name_is_not_an_identifier_has_a_question_mark_for_a_target(instrument, spans):
     instrument()
     for name in ("jane doe", "n" * 3_000_000, "a\u202eb"):
 

@@ -142,7 +142,7 @@ def test_the_list_shows_those_that_are_heard_here(note):
     assert there == [everywhere]
 
 
-def test_one_can_be_removed_from_elsewhere_and_is_then_heard_nowhere_and_kept_by_nobody(seen):
+def test_one_can_be_removed_from_elsewhere_and_is_then_heard_nowhere_and_not_kept(seen):
     class Listener:
         def hear(self):
             seen.append("heard")

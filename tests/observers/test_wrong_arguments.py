@@ -81,7 +81,7 @@ def test_a_function_in_place_of_its_name_is_refused_with_what_to_write():
 
 
 @pytest.mark.parametrize("target", [3, None], ids=repr)
-def test_a_target_that_is_no_text_is_refused(target):
+def test_a_target_that_is_not_text_is_refused(target):
     expected = f"target must be a str, 'module:name' or 'module:Class.method', not {target!r}"
     assert message_of(lambda: observe_function(target)) == expected
 

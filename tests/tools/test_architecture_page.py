@@ -52,3 +52,7 @@ def test_the_picture_of_the_page_loads_nothing_and_runs_nothing():
 
 def test_the_page_and_the_picture_are_what_the_imports_give(capsys):
     assert (generate_architecture.main(["--check"]), capsys.readouterr().err) == (0, "")
+
+
+def test_the_page_is_one_page():
+    assert len(generate_architecture.PAGE.read_text(encoding="utf-8").splitlines()) <= 100

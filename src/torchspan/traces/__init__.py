@@ -10,10 +10,12 @@
         for node in trace.nodes():
             print(node.span.name, node.span.duration_ns, node.self_ns())
 
-Nothing here draws, and nothing needs the OpenTelemetry SDK. In the direction of the data: `_input` (files to
-documents) -> `_otlp` (documents to spans) -> `_read` (several files as one) -> `_unfinished` (spans that did not end)
--> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_search` answers questions by name. `_strings` finds every distinct string of files.
+Reading files needs neither the OpenTelemetry SDK nor torch.
 """
+
+# In the direction of the data: `_input` (files to documents) -> `_otlp` (documents to spans) -> `_read` (several files as one)
+# -> `_unfinished` (spans that did not end) -> `_tree` (spans to trees) -> `_runs` (traces of one `torchspan run`). `_search`
+# answers questions by name. `_strings` finds every distinct string of files.
 
 from torchspan.traces._fields import Part
 from torchspan.traces._read import FileContent, Problem, TraceFile, read
