@@ -56,6 +56,7 @@ docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_metrics_page.py
 	@$(BIN)/python tools/generate_cli_page.py
 	@$(BIN)/python tools/generate_phase_page.py
+	@$(BIN)/python tools/generate_compatibility_page.py
 	@$(BIN)/python tools/generate_dashboards.py
 	@$(BIN)/python tools/generate_kubernetes.py
 	@$(BIN)/python tools/generate_architecture.py

@@ -45,6 +45,7 @@ def commands(name, *, everything):
             (sys.executable, "tools/generate_metrics_page.py", "--check"),
             (sys.executable, "tools/generate_cli_page.py", "--check"),
             (sys.executable, "tools/generate_phase_page.py", "--check"),
+            (sys.executable, "tools/generate_compatibility_page.py", "--check"),
             (sys.executable, "tools/generate_dashboards.py", "--check"),
             (sys.executable, "tools/generate_kubernetes.py", "--check"),
             (sys.executable, "tools/generate_architecture.py", "--check"),

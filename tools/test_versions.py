@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the test suite on older Torch-TensorRT, on the oldest OpenTelemetry and on other Pythons; prints a table.
+"""Runs the test suite on Torch-TensorRT's versions, on the oldest OpenTelemetry and on other Pythons; prints and records the results.
 
 `test_versions.py [row …] [tests/…]`: all rows, or those named, with all of their tests, or those in the files and folders named
-(`2.13 2.12 tests/dynamo tests/pipeline`). Each row has an environment of its own in .venvs, made when it is missing yet and kept; uv must be on the path or in .venv. A row that cannot be installed is marked in the table.
+(`2.13 2.12 tests/dynamo tests/pipeline`). The first row runs in this environment. Each other row has one of its own in .venvs, made when it is missing yet and kept; uv must be on the path or in .venv. A row that cannot be installed is marked in the table.
 """
 
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import suite_run
+import versions_tested
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORTS = ROOT / ".bench"
@@ -23,7 +25,7 @@ REPORTS = ROOT / ".bench"
 
 @dataclass(frozen=True)
 class Row:
-    """name: also of the environment. packages: installed with the project. tests: what pytest is given."""
+    """name: also of the environment. packages: installed with the project; none: it runs in this environment. tests: what pytest is given."""
 
     name: str
     what: str
@@ -52,7 +54,10 @@ EXTRAS = oldest(
     "opentelemetry-distro",
 )
 RTX = "torch-tensorrt-rtx==2.14.*"
+PACKAGES = ("torch-tensorrt-rtx", "torch", "tensorrt-rtx", "opentelemetry-sdk", "wrapt")
+"""The packages whose versions are recorded with each row."""
 ROWS = (
+    Row("2.14", "Torch-TensorRT 2.14", (), ALL),
     Row("2.13", "Torch-TensorRT 2.13", ("torch-tensorrt-rtx==2.13.0",), ALL),
     Row("2.12", "Torch-TensorRT 2.12", ("torch-tensorrt-rtx==2.12.1",), ALL),
     # It names no upper bound for TensorRT-RTX and cannot be imported with 1.7.
@@ -81,6 +86,8 @@ def uv():
 
 def prepare(row):
     """The Python of the row's environment, or a clause that says why there is none."""
+    if not row.packages:
+        return Path(sys.executable)
     folder = ROOT / ".venvs" / row.name
     python = folder / "bin" / "python"
     if (
@@ -124,19 +131,24 @@ def run(row):
     )
     if row.tests == ALL and subprocess.run([python, "tools/contract.py", "--whole"], cwd=ROOT, check=False).returncode:
         failed += 1
-    result = f"{tests - failed - skipped} passed, {failed} failed, {skipped} skipped"
-    return (row.what, f"{result} in {time.monotonic() - start:.0f} s; {versions(python)}")
+    installed = versions(python)
+    counts = {"passed": tests - failed - skipped, "failed": failed, "skipped": skipped}
+    versions_tested.record(row.name, " ".join(row.tests), installed, **counts)
+    result = ", ".join(f"{number} {name}" for name, number in counts.items())
+    there = ", ".join(f"{name} {version}" for name, version in installed.items())
+    return (row.what, f"{result} in {time.monotonic() - start:.0f} s; {there}")
 
 
 def versions(python):
-    """What was really there."""
+    """Package -> version, of what was really there; and `python`."""
     script = (
-        "import sys, importlib.metadata as m; "
-        'v = lambda name: next((d.version for d in m.distributions() if d.name.replace("_", "-") == name), "none"); '
-        'print(f\'Python {sys.version.split()[0]}, torch {v("torch")}, tensorrt-rtx {v("tensorrt-rtx")}, '
-        'OpenTelemetry {v("opentelemetry-sdk")}, wrapt {v("wrapt")}\')'
+        "import importlib.metadata as m, json, platform; "
+        f"names = {PACKAGES!r}; "
+        "found = {d.name.replace('_', '-'): d.version for d in m.distributions()}; "
+        "print(json.dumps({'python': platform.python_version(), **{name: found[name] for name in names if name in found}}))"
     )
-    return subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
 
 
 def main(arguments):
@@ -151,6 +163,7 @@ def main(arguments):
     print()
     for what, result in table:
         print(f"{what:<{width}}  {result}")
+    print("\nWritten to tools/versions_tested.json. Add a note on what failed; `make docs` writes the page.")
     return int(not all(" 0 failed" in result for _, result in table))
 
 

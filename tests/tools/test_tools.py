@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import generate_cli_page
+import generate_compatibility_page
 import generate_metrics_page
 import generate_phase_page
 import generate_privacy_page
@@ -18,7 +19,13 @@ import what_is_missing
 from torchspan import _settings, cli, environment_variables, phase, semconv
 
 ROOT = Path(__file__).resolve().parents[2]
-REFERENCE = (generate_settings_page, generate_metrics_page, generate_cli_page, generate_phase_page)
+REFERENCE = (
+    generate_settings_page,
+    generate_metrics_page,
+    generate_cli_page,
+    generate_phase_page,
+    generate_compatibility_page,
+)
 
 
 def test_the_generated_document_is_what_its_sources_say():
