@@ -146,7 +146,7 @@ OUTSIDE = {
     "tensorrt:IExecutionContext.execute_async_v3": "contexts of the program: tests/pipeline/test_plain_runs.py",
     "tensorrt:IExecutionContext.execute_v2": "contexts of the program: tests/pipeline/test_plain_runs.py",
 }
-"""Probes that are not row of this table, with the reason or the place of their test."""
+"""Probes that are not a row of this table, with the reason or the place of their test."""
 
 
 @dataclass(frozen=True)

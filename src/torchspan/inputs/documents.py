@@ -389,7 +389,7 @@ def _signature(given: Iterable[Any]) -> CallSignature:
     try:
         return CallSignature(inspect.Signature(found))
     except ValueError:
-        raise _InvalidError("its parameters are not signature") from None
+        raise _InvalidError("its parameters are not a signature") from None
 
 
 def _read_default(given: Any) -> Any:

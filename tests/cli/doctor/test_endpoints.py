@@ -460,7 +460,7 @@ def test_an_endpoint_without_a_scheme_is_tls_for_grpc():
             "collector:4318/v1/traces begins with neither http:// nor https://, so that the exporter refuses every batch.",
         ),
         (HTTP, "http://collector:banana", "http://collector:banana/v1/traces names no host, or a port that is none."),
-        (HTTP, "http://[::1", "The endpoint is not URL."),
+        (HTTP, "http://[::1", "The endpoint is not a URL."),
         (GRPC, "http://", "http:// names no host, or a port that is none."),
         (GRPC, "unix:///run/otel.sock", "unix:///***/*** is not an endpoint of gRPC."),
     ],
