@@ -26,7 +26,7 @@ def test_the_settings_of_a_run_are_one_variable_as_json():
     assert RunSettings.from_environment({"TORCHSPAN_RUN": TEXT}) == SETTINGS
 
 
-def test_a_path_that_is_not_an_ascii_comes_back_as_it_was():
+def test_a_path_that_is_not_ascii_comes_back_as_it_was():
     settings = SETTINGS._replace(file='/t/Größe \udce9 ".jsonl')
     assert settings.to_text().isascii()
     assert RunSettings.from_environment({"TORCHSPAN_RUN": settings.to_text()}) == settings
