@@ -125,7 +125,7 @@ spans follow their parents. The rules may also be given together, as
 TORCHSPAN_SAMPLE_EXECUTE = "TORCHSPAN_SAMPLE_EXECUTE"
 """The share of engine runs outside every span, 0 to 1, that begin a trace. Default: 0.
 
-Under a sampler other than torchspan's it is not a share: where it is more than 0, that sampler is asked for such runs, and
+Under a sampler other than torchspan's it is not a share: where it is more than 0, that sampler is asked about such runs, and
 decides alone."""
 
 TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND = "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND"

@@ -281,7 +281,7 @@ def instrument(
             `torchspan.mark_ready()` then. Default: it calls that itself.
         sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
         sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. Another sampler than
-            torchspan's is asked for such runs where this is more than 0, and decides alone.
+            torchspan's is asked about such runs where this is more than 0, and decides alone.
         sample_execute_per_second: how many runs of one engine are spans within a second, besides its first run and failed
             ones. Default: 10, and no limit where there is a target.
         sample_execute_target: with torchspan's sampler, how many engine runs a second are spans in a process, whatever their
