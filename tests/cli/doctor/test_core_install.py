@@ -141,7 +141,7 @@ def test_endpoints_are_asked_and_a_test_trace_is_answered_for_without_the_sdk(co
     assert result.stderr == ""
     assert said["exporters.traces"] == (
         "failed",
-        "OTEL_TRACES_EXPORTER asks for otlp_proto_http, which is not installed; OpenTelemetry then sets up no signal at all.",
+        "OTEL_TRACES_EXPORTER names otlp_proto_http, which is not installed; OpenTelemetry then sets up no signal at all.",
     )
     assert said["endpoints.traces"][0] == "ok"
     assert said["send"] == ("failed", "No test trace was sent: nothing sets a tracer provider.")
