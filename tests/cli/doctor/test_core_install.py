@@ -71,7 +71,7 @@ def test_probes_says_what_to_install_where_nothing_is_observed(core_install):
 
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
-        "torchspan probes: neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here; "
+        "torchspan probes: none of torch_tensorrt, tensorrt and tensorrt_rtx is installed in this Python; "
         "install one of them, for example with: pip install 'torchspan[rtx]'\n"
     )
 

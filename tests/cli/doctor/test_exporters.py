@@ -168,7 +168,7 @@ def test_a_configuration_file_alone_says_which_exporters_there_are(tmp_path):
     assert [(each.name, each.state, each.summary) for each in chosen] == [
         ("exporters.traces", State.OK, "otlp_proto_http, torchspan_file (OTEL_CONFIG_FILE)."),
         ("exporters.metrics", State.OK, "otlp_proto_grpc (OTEL_CONFIG_FILE)."),
-        ("exporters.logs", State.NOTE, "No exporter of logs. The configuration file names none."),
+        ("exporters.logs", State.NOTE, "No exporter of logs. The configuration file configures none."),
     ]
     assert [(each.name, each.state, each.facts["source"], each.facts["answer"]) for each in asked] == [
         ("endpoints.traces", State.OK, "OTEL_CONFIG_FILE", "accepted"),

@@ -136,7 +136,7 @@ def _check(signal: str, context: Context) -> Check:
     if not chosen:
         variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
-        where = "The configuration file names none" if context.file is not None else f"{variable}: {asked}"
+        where = "The configuration file configures none" if context.file is not None else f"{variable}: {asked}"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
     problems = [problem for each in chosen if (problem := _problem(each)) is not None]
