@@ -226,8 +226,8 @@ INVALID = {
     "inputs": (
         "app.models.Model",
         (
-            "invalid value for inputs: 'app.models.Model' (expected off, or compiled and module:Class of modules that the "
-            "program imports, separated by commas)"
+            "invalid value for inputs: 'app.models.Model' (expected off, or compiled and module:Class (in a module that the "
+            "program imports), separated by commas)"
         ),
     ),
     "inputs_every": (0, "invalid value for inputs_every: 0 (expected a whole number from 1 to 1000000000)"),
