@@ -164,8 +164,8 @@ LONGEST_NAME = 64
 SHOWN = 500
 """Characters of an invalid value in a message."""
 
-SHARE = Number("0 to 1", 1, zero=True)
-RATE = Number("more than 0, at most 1000000", 1_000_000, zero=False)
+SHARE = Number("a number from 0 to 1", 1, zero=True)
+RATE = Number("a number above 0, at most 1000000", 1_000_000, zero=False)
 
 SETTINGS = (
     Setting(
@@ -483,6 +483,8 @@ def _resolved(
         found[Source.ARGUMENT] = in_code[setting.name]
     source = next(source for source in Source if source in found)
     in_use = f"{source.value} {describe(setting.name, found[source])}"
+    if source is Source.DEFAULT and setting.default_text:
+        in_use = f"the default ({setting.default_text})"
     return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
 
 

@@ -189,4 +189,6 @@ def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
         reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
     else:
         return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
+    if file.problems and file.problems[0].what.startswith("cut off"):
+        return f"{reason}; try again when the program has ended"
     return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"
