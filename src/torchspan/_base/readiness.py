@@ -10,7 +10,7 @@ def mark_ready(*, ready: bool = True) -> None:
     """Mark the end of the warm-up: from now on the program serves requests.
 
     Compilations after this call, for which a request may be waiting, carry `torchspan.while_serving` on their spans and
-    metrics. The call may come before or after `instrument`. It holds for the process and for its later forks.
+    metrics. The call may come before or after `instrument`. It applies to the process and to its later forks.
 
     Args:
         ready: False starts another warm-up, for a server that loads its next model.
