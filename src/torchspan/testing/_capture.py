@@ -15,6 +15,9 @@ from torchspan.traces import Searchable, Trace, read
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from typing_extensions import Unpack
+
+    from torchspan.testing._settings import InstrumentSettings
 
 
 class CapturedTrace(Searchable):
@@ -45,7 +48,9 @@ class CapturedTrace(Searchable):
 
 
 @contextlib.contextmanager
-def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -> Iterator[CapturedTrace]:
+def capture(
+    *, tracer_provider: TracerProvider | None = None, **settings: Unpack[InstrumentSettings]
+) -> Iterator[CapturedTrace]:
     """Capture the spans of a block.
 
         with capture() as trace:
@@ -82,7 +87,7 @@ def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -
 
 
 @contextlib.contextmanager
-def _instrumented(wanted: Any, settings: dict[str, Any]) -> Iterator[Any]:
+def _instrumented(wanted: Any, settings: InstrumentSettings) -> Iterator[Any]:
     """Inside, torchspan is instrumented. Yields the provider of its spans."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider
