@@ -27,7 +27,7 @@ def wrong(file: traces.TraceFile) -> None:
     torchspan.instrument(detail="passe")  # refused
     torchspan.instrument(detial="passes")  # refused
     torchspan.instrument("passes")  # refused
-    torchspan.mark_ready(ready="yes")  # refused
+    torchspan.mark_ready("yes")  # refused
     torchspan.batch(3)  # refused
     load(3)  # refused
     decode("text")  # refused
