@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of text about exports: what was asked of dynamic dimensions, which were violated, and why an export failed."""
+"""Kinds of text about exports: requested dynamic dimensions, violated ones, and why an export failed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _RANGE = r"\[\d{1,19}, (?:\d{1,19}|int_oo)\]"
 
 
 class DynamicDimension(Formed):
-    """A dimension of an input, and what the program asked of it."""
+    """A dimension of an input, and what the program requested for it."""
 
     title = "dynamic dimension"
     leaves = (
         "A dimension by the position of its input, with a range of sizes, a size or one of `auto`, `dynamic` and "
-        "`static`; a dimension that shares its symbol names the other one (`inputs[1].shape[0]: [1, 8], equal to "
+        "`static`. A dimension that shares its symbol names the other one (`inputs[1].shape[0]: [1, 8], equal to "
         f"inputs[0].shape[0]`). Anything else is `{UNKNOWN}`."
     )
     form = (
@@ -76,10 +76,10 @@ class ExportFailure(Kind):
 
     title = "failure of an export"
     leaves = (
-        "One of a few sentences of torchspan's about a violated dimension, an operator, what Dynamo cannot trace (a "
-        "template, as of a message), what PyTorch refuses (one of its own words) or an exception by its class, and the "
-        "place in the program: a place, the number of the line and the name of the function. Anything else is "
-        f"`{UNKNOWN}`."
+        "One of torchspan's sentences, followed by the place in the program. The sentence names a violated dimension, "
+        "an operator, what Dynamo cannot trace (a template, as of a message), what PyTorch refuses (one of its own "
+        "words) or the class of an exception. The place is a file, the number of the line and the name of the "
+        f"function. Anything else is `{UNKNOWN}`."
     )
     VIOLATED = "constraint violated: "
     MORE = " and others"

@@ -147,10 +147,10 @@ class Guard(Kind):
 
     title = "guard"
     leaves = (
-        "The condition that did not hold, in Dynamo's words: names of variables and attributes (`G['x']` is a global "
-        "one), operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size mismatch "
-        f"at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). What is not an "
-        f"expression is a template. At most {_LIMIT} characters."
+        "The condition that failed, in Dynamo's words (`tensor 'x' size mismatch at index 0. expected 3, actual 4`). It "
+        "keeps names of variables and attributes (`G['x']` is a global variable), operators, and sizes, strides, ranks, "
+        f"data types and device numbers of tensors. Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). A text that "
+        f"is not an expression is a template. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
 

@@ -42,9 +42,9 @@ class Operator(Kind):
 
     title = "operator"
     leaves = (
-        "The name of an operator that PyTorch's registry knows, custom operators of the program included; of a "
-        "function of Python, PyTorch or Torch-TensorRT that stands in a graph (`_operator.getitem`); of a kind of node "
-        f"(`placeholder`). Anything else is `{UNKNOWN}`."
+        "The name of an operator that PyTorch's registry knows, including custom operators of the program; of a "
+        "function of Python, PyTorch or Torch-TensorRT that appears in a graph (`_operator.getitem`); or of a kind of "
+        f"node (`placeholder`). Anything else is `{UNKNOWN}`."
     )
 
     def accepts(self, text: str) -> bool:
@@ -110,8 +110,8 @@ class Validators(_Entries):
     title = "validators"
     STATIC_ONLY = "supports_dynamic_shapes=False"
     leaves = (
-        f"Names of functions, each an identifier, with commas between them; `{STATIC_ONLY}` for a converter of "
-        f"static shapes. Anything else is `{UNKNOWN}`."
+        f"Names of functions, each an identifier, separated by commas; `{STATIC_ONLY}` for a converter that supports "
+        f"only static shapes. Anything else is `{UNKNOWN}`."
     )
 
     def _is_entry(self, text: str) -> bool:

@@ -28,7 +28,8 @@ class Shape(Kind):
     title = "shape"
     leaves = (
         "Sizes of tensors: numbers, and the symbols that PyTorch gives to dynamic sizes (`[1, 16]`, `[1..4..8, s77]`, "
-        f"`s77: [1, 8]`); of an argument without a shape the name of its type (`int`). Anything else is `{UNKNOWN}`."
+        "`s77: [1, 8]`). An argument without a shape has the name of its type (`int`). Anything else is "
+        f"`{UNKNOWN}`."
     )
     _LIMIT = 512
 
@@ -42,7 +43,7 @@ class ArgumentPath(Formed):
 
     title = "place in arguments"
     leaves = (
-        "The name of a parameter and the places in the containers that it holds (`past[0][1]`), at most 256 "
+        "The name of a parameter, followed by positions in the containers that it holds (`past[0][1]`), at most 256 "
         "characters. The program has chosen the name. Keys of dictionaries, and names that `**kwargs` takes, are "
         f"`{UNKNOWN}`."
     )
@@ -60,14 +61,14 @@ DATA_TYPES = (
 
 
 class DataType(Enumeration):
-    """The data type of a tensor, or the type of an argument that is none."""
+    """The data type of a tensor, or the type of an argument that is not a tensor."""
 
     title = "data type"
 
     def __init__(self) -> None:
         super().__init__(*DATA_TYPES, *sorted(_NOT_TENSORS))
         self.leaves = (
-            "The name of a data type (`float32`), or of the type of an argument that is not a tensor (`int`); anything "
+            "The name of a data type (`float32`), or of the type of an argument that is not a tensor (`int`). Anything "
             f"else is `{OTHER_VALUE}`."
         )
 

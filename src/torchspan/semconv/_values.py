@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The kinds of text that an attribute may hold.
 
-A kind is what a row of the table says about its strings. It reduces any text to one that may leave the process, and it
-says in plain words what that is: the privacy page is made of these sentences. Kinds read the text alone, and what is
-loaded in the process; they import no library.
+A row of the table names a kind for its strings. The kind reduces any text to one that may leave the process, and
+describes in a sentence what may leave: the privacy page consists of these sentences. Kinds read only the text, and what
+is loaded in the process. They import no library.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torchspan._base.templates import template
 from torchspan.phase import BUILD_PHASE, SPANS
 
 UNKNOWN = "?"
-"""What stands for a text that its kind does not let through."""
+"""Replaces a text that its kind does not accept."""
 OTHER_VALUE = "other"
-"""What stands for a value that is not in an enumeration."""
+"""Replaces a value that is not in an enumeration."""
 NAME_LIMIT = 128
 """Characters of the longest name."""
 
@@ -37,11 +37,11 @@ class Kind:
     leaves_with_text: str | None = None
 
     def accepts(self, text: str) -> bool:
-        """Whether a value of this kind may read like this, unless texts are captured."""
+        """Whether `text` may be a value of this kind, unless texts are captured."""
         raise NotImplementedError
 
     def reduced(self, text: str) -> str:
-        """The text as it may leave the process: `text` itself, or what stands for it. `accepts` is true of it."""
+        """The text as it may leave the process: `text` itself, or what replaces it. `accepts` is true of it."""
         return text if self.accepts(text) else UNKNOWN
 
     def whole(self, text: str) -> str:
@@ -49,15 +49,15 @@ class Kind:
         return self.reduced(text)
 
     def shortened(self, text: str, _limit: int) -> str:
-        """What stands for a reduced text that is longer than `_limit` bytes, in a list that is too long as a whole."""
+        """What replaces a reduced text that is longer than `_limit` bytes, in a list that is too long as a whole."""
         return UNKNOWN if len(text) > len(UNKNOWN) else text
 
 
 class Formed(Kind):
     """A text of one form.
 
-    form: an expression for the whole text, compiled when it is first needed. No text has two readings: where nothing
-    matches, that is found in one pass.
+    form: an expression for the whole text, compiled when it is first needed. No text matches in two ways, so a mismatch
+    is found in one pass.
     """
 
     form: ClassVar[str]
@@ -75,7 +75,7 @@ class Enumeration(Kind):
     def __init__(self, *values: str) -> None:
         self.values = frozenset(values)
         listed = ", ".join(f"`{each}`" for each in values)
-        self.leaves = f"One of {listed}; anything else is `{OTHER_VALUE}`."
+        self.leaves = f"One of {listed}. Anything else is `{OTHER_VALUE}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -122,7 +122,7 @@ class Identifier(Kind):
     title = "identifier"
     leaves = (
         f"A name: letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen it. "
-        f"Anything else is `{UNKNOWN}`, also in a part of the name."
+        f"Anything else is `{UNKNOWN}`, which may also replace a part of the name."
     )
 
     def accepts(self, text: str) -> bool:
@@ -135,8 +135,8 @@ class Digest(Formed):
 
     title = "digest"
     leaves = (
-        "Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents; who "
-        "knows or guesses the contents can compute it."
+        "Hexadecimal digits of a digest that torchspan computed, at most 64. Equal digests mean equal contents. Anyone "
+        "who knows or guesses the contents can compute the digest."
     )
     form = r"[0-9a-f]{1,64}"
 
@@ -153,8 +153,8 @@ class Version(Formed):
 
     title = "version"
     leaves = (
-        "A version: it begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else is "
-        f"`{UNKNOWN}`."
+        "A version, which begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else "
+        f"is `{UNKNOWN}`."
     )
     form = r"[0-9][0-9A-Za-z.+_-]{0,63}"
 
@@ -164,8 +164,8 @@ class RunId(Formed):
 
     title = "id of a run"
     leaves = (
-        "The id of a job, as its launcher has it: at most 64 letters, digits, `.`, `-` and `_`. Who starts the job may "
-        "have chosen it; anything else is left out."
+        "The id of a job, as its launcher sets it: at most 64 letters, digits, `.`, `-` and `_`. The user who starts "
+        "the job may have chosen it. Anything else is left out."
     )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}"
 
@@ -175,8 +175,8 @@ class HostName(Formed):
 
     title = "name of a host"
     leaves = (
-        "The name of the machine or the container, at most 253 letters, digits, `.`, `-` and `_`; anything else is "
-        "left out. Only where `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` names `torchspan`."
+        "The name of the machine or the container, at most 253 letters, digits, `.`, `-` and `_`. Anything else is "
+        "left out. Recorded only where `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` names `torchspan`."
     )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}"
 
@@ -194,8 +194,8 @@ class Text(Kind):
 
     title = "message"
     leaves = (
-        "The first line of a message as a template: words that the libraries' own messages are made of, operators, "
-        f"data types. Every other word, name, number and path is `{UNKNOWN}`. At most 256 characters."
+        "The first line of a message as a template. It keeps operators, data types and the words of the libraries' own "
+        f"messages. Every other word, name, number and path is `{UNKNOWN}`. At most 256 characters."
     )
     leaves_with_text = "The whole message with everything in it, at most 2 KiB."
 
@@ -226,7 +226,7 @@ class Phrase(Kind):
 
     title = "phrase"
     leaves = (
-        "Words of TensorRT's own for what it does (`Building engine`), as a template: every word that is not in its "
+        "TensorRT's own words for what it does (`Building engine`), as a template: every word that is not in its "
         f"messages is `{UNKNOWN}`. At most {NAME_LIMIT} characters."
     )
 
@@ -255,7 +255,7 @@ class SpanName(Kind):
     title = "name of a span"
     leaves = (
         "The kind of work (`torch_tensorrt.convert`). Where it has a target, an identifier follows, or a phrase for a "
-        "phase of a build. A step without a span has an identifier alone. "
+        "phase of a build. The name of a step without a span is only an identifier. "
         f"Anything else is `{UNKNOWN}`."
     )
     _TARGETS: ClassVar[dict[str, Kind]] = {
