@@ -29,8 +29,8 @@ if not hasattr(logs_export, "InMemoryLogRecordExporter"):
 
 SECRET = "patient jane doe"
 NOWHERE = (
-    "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN asks for log records, and no logger provider takes them ({}): "
-    "exceptions stay events of their spans."
+    "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN asks for log records, but no logger provider accepts them ({}): "
+    "exceptions remain events of their spans."
 )
 
 
@@ -208,13 +208,13 @@ def test_without_a_logger_provider_exceptions_stay_on_spans_with_one_warning(
     raise_once(fails(opt_in, None))
     assert of_spans(exporter) == ON_THE_SPAN
     assert sum(len(span.events) for span in exporter.get_finished_spans()) == 2
-    assert warnings(caplog) == [NOWHERE.format("set one, with a processor")]
+    assert warnings(caplog) == [NOWHERE.format("set one that has a processor")]
 
 
 def test_a_logger_provider_without_processors_takes_none(fails, exporter, caplog):
     fails("logs", LoggerProvider(shutdown_on_exit=False))
     assert of_spans(exporter) == ON_THE_SPAN
-    assert warnings(caplog) == [NOWHERE.format("set one, with a processor")]
+    assert warnings(caplog) == [NOWHERE.format("set one that has a processor")]
 
 
 def test_a_global_logger_provider_that_is_set_late_is_used_from_then_on(

@@ -130,11 +130,11 @@ class LogRecords:
         if not is_taken and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "%s asks for log records, and no logger provider takes them (%s): exceptions stay events of their spans.",
+                "%s asks for log records, but no logger provider accepts them (%s): exceptions remain events of their spans.",
                 OPT_IN,
                 "the API of OpenTelemetry 1.38 or newer is needed"
                 if logs_api() is None
-                else "set one, with a processor",
+                else "set one that has a processor",
             )
         return is_taken
 
