@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference/cli.md from the parsers of the command line.
 
-`--check` writes nothing and ends with status 1 when the page is not what would be written. The page is made of the arguments
+`--check` writes nothing and exits with status 1 if the page differs from what would be written. The page is made of the arguments
 themselves, not of the help's text, which Python's versions print differently.
 """
 

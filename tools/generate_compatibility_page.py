@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference/compatibility.md from the results in tools/versions_tested.json and the bounds in pyproject.toml.
 
-`--check` writes nothing and ends with status 1 when the page is not what would be written.
+`--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
 
 import re

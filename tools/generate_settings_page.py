@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference/settings.md from the rows of torchspan._settings.
 
-`--check` writes nothing and ends with status 1 when the page is not what would be written.
+`--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
 
 import sys
