@@ -238,8 +238,8 @@ def documents():
     mutual = " and ".join(f"`{one}` and `{other}`" for one, other in layers.mutual)
     picture = f"![Packages of torchspan: each lies above what it imports]({PICTURE.relative_to(ROOT).as_posix()})\n"
     legend = (
-        "Each package lies above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
-        "are not drawn. The table has all, except those for type checkers alone. Blue is the path of an event."
+        "Each package is drawn above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
+        "are not drawn. The table has all imports, except those for type checkers alone. Blue is the path of an event."
         + (f" {mutual} import each other, inside\nfunctions." if mutual else "")
         + "\n"
     )

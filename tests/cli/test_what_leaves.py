@@ -303,12 +303,15 @@ def test_a_field_that_is_there_twice_is_a_problem_and_not_one_of_its_values(list
     assert '      "torch_tensorrt.compile"' in lines
 
 
+EXPECTED = "expected OTLP JSON, as `torchspan run` writes it"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "FILE is empty"),
-        ("x", "nothing readable in FILE: line 1: not JSON"),
-        ('{"resourceSpans": []}', "FILE holds no strings"),
+        ("", f"FILE is empty; {EXPECTED}"),
+        ("x", f"nothing readable in FILE: line 1: not JSON; {EXPECTED}"),
+        ('{"resourceSpans": []}', "FILE contains no strings; name another file"),
     ],
 )
 def test_a_file_without_strings_is_one_line_and_status_2(tmp_path, torchspan, content, message):

@@ -245,7 +245,8 @@ def refusal(text):
 
 def test_a_torn_file_is_refused_wherever_it_ends():
     text = observed(Optional(), *MIXED).to_json().rstrip()
-    for end in range(0, len(text), 97):
+    assert refusal("").startswith("FILE is empty. Write it again with InputObserver.to_json")
+    for end in range(97, len(text), 97):
         assert refusal(text[:end]).startswith(
             "FILE is torn, or is not a file of observed inputs: it is not complete JSON."
         )
@@ -253,7 +254,7 @@ def test_a_torn_file_is_refused_wherever_it_ends():
 
 def test_a_file_of_another_version_is_refused():
     assert refusal(json.dumps({**document(), "torchspan_inputs": 2})) == (
-        "FILE has version 2 of the format, and this torchspan reads version 1. Read it with the version of torchspan that wrote "
+        "FILE has version 2 of the format, but this torchspan reads version 1. Read it with the version of torchspan that wrote "
         "it, or write it again with this one."
     )
 
@@ -307,7 +308,7 @@ def test_containers_that_are_too_deep_are_refused():
     for _ in range(50):
         inner = {"container": "list", "items": [inner]}
     damaged["observations"][0]["shapes"][0]["arguments"]["x"] = inner
-    assert refusal(json.dumps(damaged)) == "FILE is damaged: its containers are too deep. Write it again."
+    assert refusal(json.dumps(damaged)) == "FILE is damaged: its containers are nested too deeply. Write it again."
 
 
 def test_a_file_that_is_missing_is_an_error_of_the_system(tmp_path):
@@ -319,10 +320,10 @@ def test_a_file_with_several_methods_wants_a_name():
     one, two = document(), json.loads(observed(Add(), MIXED[0]).to_json())
     text = json.dumps({**one, "observations": one["observations"] + two["observations"]})
     names = ["support.observed_calls.Optional.forward", "support.observed_calls.Add.forward"]
-    with pytest.raises(InputFileError, match=f"say which with name=, one of {', '.join(names)}"):
+    with pytest.raises(InputFileError, match=f"choose one with name=, one of {', '.join(names)}"):
         InputObserver.from_json(text)
     assert InputObserver.from_json(text, names[1]).num_obs() == 1
-    with pytest.raises(InputFileError, match="has no calls of 'Other'; it has those of"):
+    with pytest.raises(InputFileError, match="has no calls of 'Other'; it has calls of"):
         InputObserver.from_json(text, "Other")
 
 

@@ -37,8 +37,8 @@ class Gate:
         """The attributes as they may leave the process, under plain keys.
 
         Each value is reduced by the kind that its row names. A value has at most 2 KiB; for a list, this limit applies
-        to the whole list. A list keeps its length up to 256 entries. A key without a row is left out, and so is a value
-        whose type is not its row's.
+        to the whole list. A list becomes a tuple and keeps its length up to 256 entries. A key without a row is left
+        out, and so is a value whose type is not its row's.
 
         capture_text: whether texts are kept whole.
         """
@@ -100,32 +100,32 @@ def _string(reduce: Callable[[str], str], value: Any) -> str | None:
     return None if text is None else reduce(text)
 
 
-def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> list[str] | None:
+def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> tuple[str, ...] | None:
     entries = _entries(value)
     if entries is None:
         return None
-    texts = [_exact(each) for each in entries]
-    redacted = [UNKNOWN if each is None else reduce(each) for each in texts]
+    texts = map(_exact, entries)
+    redacted = tuple([UNKNOWN if each is None else reduce(each) for each in texts])
     if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
         room = VALUE_LIMIT // len(redacted)  # each is shortened, none is dropped
-        return [each if size(each) <= room else kind.shortened(each, room) for each in redacted]
+        return tuple([each if size(each) <= room else kind.shortened(each, room) for each in redacted])
     return redacted
 
 
-def _numbers(number: Reduce, value: Any) -> list[Any] | None:
+def _numbers(number: Reduce, value: Any) -> tuple[Any, ...] | None:
     """All numbers, or None: leaving one out would shift the others."""
     entries = _entries(value)
     if entries is None:
         return None
-    redacted = [number(each) for each in entries]
+    redacted = tuple(map(number, entries))
     return None if None in redacted else redacted
 
 
-def _entries(value: Any) -> list[Any] | None:
-    """The entries of a list or tuple. Methods that a subclass overrides are not called."""
+def _entries(value: Any) -> tuple[Any, ...] | None:
+    """The first entries of a list or tuple. Methods that a subclass overrides are not called."""
     if issubclass(type(value), list):
-        return list.copy(value)[:ENTRIES_LIMIT]
-    return list(tuple.__iter__(value))[:ENTRIES_LIMIT] if issubclass(type(value), tuple) else None
+        return tuple(list.copy(value)[:ENTRIES_LIMIT])
+    return tuple(tuple.__iter__(value))[:ENTRIES_LIMIT] if issubclass(type(value), tuple) else None
 
 
 def _exact(value: Any) -> str | None:
