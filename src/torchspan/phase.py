@@ -2,8 +2,8 @@
 """The kinds of work that torchspan observes.
 
 The name of a phase is the name of its spans. It does not change between versions, and it starts with the name of the
-library that does the work. Where `has_target` is set, a target follows the name. Targets come from a bounded set:
-lowering passes, build phases of TensorRT. They are never models, subgraphs, shapes or paths.
+library that does the work. If `has_target` is set, a target follows the name. Targets come from a bounded set, such
+as lowering passes and TensorRT's build phases. They are never models, subgraphs, shapes or paths.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ __all__ = [
 
 
 class Folded(NamedTuple):
-    """Keys of the attributes that count work of one phase without spans. The span around that work carries them.
+    """Keys of the attributes that count work of one phase that has no spans. The span around that work carries them.
 
     Attributes:
-        number: The key of how often the work ran.
-        duration_sum: The key of how many seconds it took in all.
-        duration_max: The key of how many seconds the longest took.
+        number: The key for the number of times that the work ran.
+        duration_sum: The key for its total duration in seconds.
+        duration_max: The key for the longest duration in seconds.
     """
 
     number: str
@@ -74,7 +74,7 @@ class Folded(NamedTuple):
         """Make the keys `<namespace>.folded.count`, `.folded.duration.sum` and `.folded.duration.max`.
 
         Args:
-            namespace: What the keys begin with.
+            namespace: The prefix of the keys.
 
         Returns:
             The keys.
@@ -91,13 +91,14 @@ class Phase:
         brief: A description, for the generated documentation.
         keep: Whether the work is rare and long, and worth keeping at any sampling rate. Its spans carry
             `torchspan.keep`.
-        collapses: Whether work of this phase inside work of this phase is one event: `torch_tensorrt.compile` calls
+        collapses: Whether nested work of this phase is one event. For example, `torch_tensorrt.compile` calls
             `torch_tensorrt.dynamo.compile`, whose attributes are added to the outer span.
         has_target: Whether a target from a bounded set follows the name in the span's name.
         is_long: Whether the work may take minutes, so that torchspan emits `torchspan.progress` spans while it runs.
-        room: The share of a trace's span budget, 0 to 1, from which on work of this phase gets no span and is counted
-            on the span around it. Details have a smaller share, which leaves the budget to more important spans.
-        folded: The keys under which the span around it counts work of this phase that a rate limit left without a span.
+        room: The share of a trace's span budget that work of this phase may use, from 0 to 1. Once this share is used
+            up, such work gets no span and is counted on the span around it. Details have a smaller share, which leaves
+            the rest of the budget to more important spans.
+        folded: The keys under which the span around the work counts it if a rate limit left it without a span.
     """
 
     name: str
@@ -183,7 +184,7 @@ REFIT = Phase(
     is_long=True,
 )
 SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", collapses=True)
-LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
+LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, including its engines.", collapses=True)
 TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`, which makes an exported program from a module.")
 EXPORT = Phase(
     "torch.export",
@@ -294,7 +295,7 @@ PROGRESS = Phase(
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
-"""Entry points: their spans say which one was called, and the versions of the libraries."""
+"""Entry points. Their spans record which one was called, and the versions of the libraries."""
 
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 """Work that lowers a graph."""
@@ -306,13 +307,13 @@ CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 """Work that makes one engine."""
 
 RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
-"""Runs of engines, thousands of times a second: each is in a metric, and few are spans."""
+"""Runs of engines, thousands of times a second. Metrics count each run; few runs are spans."""
 
 BUILDS: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, BUILD_ENGINE)
-"""Work that ends with engines of TensorRT."""
+"""Work that results in TensorRT engines."""
 
 PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONTEXT, RUN_CONTEXT)
-"""Work that programs do with TensorRT itself. With no span of torchspan around it, its span says the versions."""
+"""Work that programs do with TensorRT directly. Without a span around it, its span records the versions."""
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
@@ -324,10 +325,10 @@ RUN = Phase(
     "the parent of the program's root spans until the program serves its first request.",
     keep=False,
 )
-"""No work of the program's: neither callbacks nor observers have it."""
+"""Not work of the program: neither callbacks nor observers receive it."""
 
 DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: the only span of its trace.")
-"""No work of the program's: neither callbacks nor observers have it."""
+"""Not work of the program: neither callbacks nor observers receive it."""
 
 SPANS: tuple[Phase, ...] = (*PHASES, RUN, DOCTOR)
 """Every kind of span."""
