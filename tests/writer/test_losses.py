@@ -220,6 +220,35 @@ def test_the_programs_spans_drop_torchspans_and_those_alone_are_counted(writing,
     assert writer.losses.queue == 2
 
 
+class MetricsOfSdk144:
+    """The processor metrics of SDK 1.44: the reason for a drop is not passed. They replace those of the installed version."""
+
+    def __init__(self):
+        self.dropped = 0
+
+    def drop_items(self, count):
+        self.dropped += count
+
+    def finish_items(self, count, error=None):
+        """Nothing is counted."""
+
+
+@counts_drops
+def test_with_an_sdk_that_passes_no_reason_a_full_queue_drops_as_before_and_is_counted(writing):
+    exporter, metrics = Blocked(), MetricsOfSdk144()
+    processor = BatchSpanProcessor(exporter, max_queue_size=4, max_export_batch_size=2, schedule_delay_millis=600_000)
+    processor._batch_processor._metrics = metrics
+    writer, emit = writing(provider_with(processor))
+    for _ in range(2):
+        emit()
+    assert exporter.entered.wait(60)
+    for _ in range(4 + 7):
+        emit()
+    exporter.released.set()
+    processor.shutdown()
+    assert (writer.losses.queue, metrics.dropped) == (7, 7)
+
+
 # --- sampler ------------------------------------------------------------------------------------------------------
 class RecordedOnly(Sampler):
     """Every span is recorded, and none is sampled."""
