@@ -177,7 +177,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         sampling_rules.Instrumented.now = _settings.sampling(settings)
         unknown = [name for name in kwargs if name not in _settings.ARGUMENTS]
         if unknown:
-            logger.warning("instrument() ignores arguments that torchspan does not have: %s", ", ".join(unknown))
+            logger.warning("instrument() ignores unknown arguments: %s", ", ".join(unknown))
         providers = {name: given.get(name) for name in _settings.PROVIDERS}
         tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:
@@ -301,6 +301,7 @@ def instrument(
     Raises:
         TypeError: for an argument that does not exist.
         torchspan.exceptions.ConfigurationError: for an invalid value.
+        torchspan.testing.TooLateError: `without_gpu` is set, and torch_tensorrt was imported before or CUDA is initialised.
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()

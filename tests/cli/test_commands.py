@@ -48,12 +48,21 @@ def test_where_torch_alone_is_installed_its_modules_with_hook_points_are_importe
     ]
 
 
-def test_an_unknown_command_is_a_usage_error(capsys):
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["shwo"], "unknown command shwo; did you mean show?"),
+        (["trace.jsonl"], "unknown command trace.jsonl; expected one of run, show, demo, doctor, probes, inputs"),
+        ([], "no command; expected one of run, show, demo, doctor, probes, inputs"),
+        (["--verison"], "unknown argument --verison; did you mean --version?"),
+    ],
+)
+def test_a_command_that_is_unknown_or_missing_is_a_usage_error(words, message, capsys):
     with pytest.raises(SystemExit) as exit_:
-        cli.main(["shwo"])
+        cli.main(words)
 
     assert exit_.value.code == 2
-    assert "invalid choice: 'shwo'" in capsys.readouterr().err
+    assert capsys.readouterr().err.endswith(f"torchspan: error: {message}\n")
 
 
 def text(lines):

@@ -151,8 +151,16 @@ def test_the_text_to_paste_is_that_of_the_inferred_profile(ended, torchspan):
     ("content", "said"),
     [
         ("{", "FILE is torn, or is not a file of observed inputs: it is not complete JSON."),
-        ('{"torchspan_inputs": 9}', "FILE has version 9 of the format, and this torchspan reads version 1."),
-        ('{"torchspan_inputs": 1, "observations": [], "unseen": {}}', "there are no calls in FILE"),
+        ('{"torchspan_inputs": 9}', "FILE has version 9 of the format, but this torchspan reads version 1."),
+        (
+            '{"torchspan_inputs": 1, "observations": [], "unseen": {}}',
+            "no calls were observed in FILE (the observed model was not called)",
+        ),
+        (
+            '{"torchspan_inputs": 1, "observations": [], "unseen": {"net:Net": "the program made no object of net:Net"}}',
+            "no calls were observed in FILE (net:Net: the program made no object of net:Net)",
+        ),
+        ("", "FILE is empty. Write it again with InputObserver.to_json, or with torchspan run --observe-inputs."),
         (None, "cannot read FILE: No such file or directory"),
     ],
 )

@@ -32,6 +32,12 @@ def test_a_choice_that_the_setting_does_not_have_is_a_usage_error(capsys):
     assert "argument --detail: invalid choice: 'everything'" in capsys.readouterr().err
 
 
+def test_an_invalid_folder_is_a_usage_error_with_what_is_expected(capsys):
+    with pytest.raises(SystemExit):
+        parsed("--engine-dir", "")
+    assert "argument --engine-dir: invalid value '' (expected the path of a folder)" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["run", "demo"])
 def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(command, capsys):
     with pytest.raises(SystemExit):

@@ -37,6 +37,7 @@ def show(tmp_path, torchspan):
     return call
 
 
+EXPECTED = "expected OTLP JSON, as `torchspan run` writes it"
 WORK = "work                                                  ████████████████   2.00 µs"
 
 
@@ -66,7 +67,7 @@ def test_what_is_wrong_a_thousand_times_is_said_five_times(show):
     status, _, err = show("\n".join([line(span()), *["x"] * 1000]))
 
     assert (status, err.count("\n")) == (1, 6)
-    assert err.endswith("torchspan: 995 more places that could not be read\n")
+    assert err.endswith("torchspan: 995 more places could not be read\n")
 
 
 def test_a_span_without_what_makes_it_a_span_is_said_and_the_others_are_shown(show):
@@ -117,11 +118,14 @@ def test_attributes_of_the_wrong_type_change_nothing(show):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "FILE is empty"),
-        (b"\x93NUMPY\x01\x00\xff\xfe", "nothing readable in FILE: line 1: not UTF-8 text"),
-        (b"{}\n{}\n", "nothing readable in FILE: line 1: JSON, but not OTLP (no resourceSpans) (and 1 more)"),
-        (b'{"resourceSpans": []}\n', "FILE holds no spans"),
-        (b"[" * 100_000, "nothing readable in FILE: line 1: nested too deeply"),
+        (b"", f"FILE is empty; {EXPECTED}"),
+        (b"\x93NUMPY\x01\x00\xff\xfe", f"nothing readable in FILE: line 1: not UTF-8 text; {EXPECTED}"),
+        (
+            b"{}\n{}\n",
+            f"nothing readable in FILE: line 1: JSON, but not OTLP (no resourceSpans) (and 1 more); {EXPECTED}",
+        ),
+        (b'{"resourceSpans": []}\n', "FILE contains no spans; name another file"),
+        (b"[" * 100_000, f"nothing readable in FILE: line 1: nested too deeply; {EXPECTED}"),
     ],
 )
 def test_a_file_with_nothing_in_it_is_one_line_and_status_2(show, content, message):
@@ -228,9 +232,13 @@ def test_several_files_with_nothing_in_them_are_one_line(torchspan, tmp_path):
     paths = [tmp_path / name for name in ("first", "second")]
     for path in paths:
         path.write_text("")
-    assert torchspan("show", *paths) == (2, "", f"torchspan show: {paths[0]}, {paths[1]} are empty\n")
+    assert torchspan("show", *paths) == (2, "", f"torchspan show: {paths[0]}, {paths[1]} are empty; {EXPECTED}\n")
     paths[1].write_text("x")
-    assert torchspan("show", *paths) == (2, "", f"torchspan show: nothing readable in {paths[1]}: line 1: not JSON\n")
+    assert torchspan("show", *paths) == (
+        2,
+        "",
+        f"torchspan show: nothing readable in {paths[1]}: line 1: not JSON; {EXPECTED}\n",
+    )
 
 
 def test_a_device_without_an_end_is_one_line_and_status_2(torchspan):

@@ -188,9 +188,21 @@ def test_a_command_that_is_missing_is_127_and_one_that_cannot_run_126(torchspan,
     script = tmp_path / "app.py"
     script.touch()
 
-    assert torchspan("run", "--", "no-such-program") == (127, "", "torchspan run: no-such-program: command not found\n")
-    assert torchspan("run", "--", f"{tmp_path}/none") == (127, "", f"torchspan run: {tmp_path}/none: no such file\n")
-    assert torchspan("run", "--", tmp_path) == (126, "", f"torchspan run: {tmp_path}: is a folder\n")
+    assert torchspan("run", "--", "no-such-program") == (
+        127,
+        "",
+        "torchspan run: no-such-program: command not found in PATH\n",
+    )
+    assert torchspan("run", "--", f"{tmp_path}/none") == (
+        127,
+        "",
+        f"torchspan run: {tmp_path}/none: no such file; check the path\n",
+    )
+    assert torchspan("run", "--", tmp_path) == (
+        126,
+        "",
+        f"torchspan run: {tmp_path}: is a folder; name the program to run\n",
+    )
     assert torchspan("run", "--", script) == (
         126,
         "",
@@ -199,7 +211,7 @@ def test_a_command_that_is_missing_is_127_and_one_that_cannot_run_126(torchspan,
 
 
 def test_nothing_to_run_is_a_usage_error(torchspan):
-    message = "torchspan run: nothing to run; usage: torchspan run [options] -- program arguments...\n"
+    message = "torchspan run: no program to run; usage: torchspan run [options] -- program arguments...\n"
 
     assert torchspan("run") == (2, "", message)
     assert torchspan("run", "--") == (2, "", message)
@@ -220,7 +232,7 @@ def test_python_without_site_says_that_no_python_with_torchspan_was_started(shel
     result = shell("run", "--", sys.executable, "-S", "-c", "")
 
     assert result.stderr == (
-        "torchspan: nothing was recorded: no Python process with torchspan in it was started "
+        "torchspan: nothing was recorded: no Python process that loads torchspan was started "
         "(another Python interpreter, or python with -S, -I or -E, or no Python at all)\n"
     )
 

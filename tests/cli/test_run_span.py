@@ -110,7 +110,9 @@ def test_an_exporter_that_does_not_take_it_is_named_and_not_waited_for(shell):
     }
     _, err = written(shell, "os.kill(os.getpid(), signal.SIGKILL)", -9, **variables)
 
-    assert err == "torchspan: the exporter otlp_proto_http did not take the span torchspan.run; the file has it\n"
+    assert (
+        err == "torchspan: the exporter otlp_proto_http did not deliver the span torchspan.run; the file contains it\n"
+    )
 
 
 def test_a_provider_of_the_programs_own_keeps_the_span_out_of_the_exporter(shell):

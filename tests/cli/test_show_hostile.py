@@ -201,4 +201,8 @@ def test_a_line_of_200000_escaped_quotes_that_never_closes_its_text_is_one_probl
     path = tmp_path / "quotes.jsonl"
     path.write_text('{"' + '\\"' * 200_000 + "\n")
 
-    assert torchspan("show", path) == (2, "", f"torchspan show: nothing readable in {path}: line 1: not JSON\n")
+    assert torchspan("show", path) == (
+        2,
+        "",
+        f"torchspan show: nothing readable in {path}: line 1: not JSON; expected OTLP JSON, as `torchspan run` writes it\n",
+    )

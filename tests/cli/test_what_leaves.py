@@ -299,16 +299,19 @@ def test_a_field_that_is_there_twice_is_a_problem_and_not_one_of_its_values(list
     twice = '{"resourceSpans": [], "resourceSpans": [{"resource": {"attributes": []}}]}'
     status, lines, err = listed(request(span()), twice)
 
-    assert (status, err) == (1, "torchspan: FILE: line 2: a field is there twice\n")
+    assert (status, err) == (1, "torchspan: FILE: line 2: a field occurs twice\n")
     assert '      "torch_tensorrt.compile"' in lines
+
+
+EXPECTED = "expected OTLP JSON, as `torchspan run` writes it"
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "FILE is empty"),
-        ("x", "nothing readable in FILE: line 1: not JSON"),
-        ('{"resourceSpans": []}', "FILE holds no strings"),
+        ("", f"FILE is empty; {EXPECTED}"),
+        ("x", f"nothing readable in FILE: line 1: not JSON; {EXPECTED}"),
+        ('{"resourceSpans": []}', "FILE contains no strings; name another file"),
     ],
 )
 def test_a_file_without_strings_is_one_line_and_status_2(tmp_path, torchspan, content, message):

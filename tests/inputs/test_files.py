@@ -167,9 +167,7 @@ def test_without_values_a_constant_has_its_type_and_how_many_calls_had_each_valu
 
 def test_a_constant_that_is_needed_and_was_not_written_is_named_in_the_error():
     observer = reread(observed(Anything(), (ones(2), 7)))
-    with pytest.raises(
-        NotWrittenError, match=r"The value of other was not written to the file, only that it is of the type int"
-    ):
+    with pytest.raises(NotWrittenError, match=r"The file contains the type of other \(int\), but not its value"):
         observer.infer_arguments()
     assert observer.infer_arguments({"x": ones(2), "other": 9})[1] == 9
     observer.remove_inputs(["other"])
@@ -228,7 +226,7 @@ def test_values_is_a_bool():
 
 
 def test_what_was_read_observes_no_model():
-    with pytest.raises(ValueError, match="Make another InputObserver, and add its calls with merge"):
+    with pytest.raises(ValueError, match="Create another InputObserver, and add its calls with merge"):
         reread(observed(Add(), MIXED[0]))(Add())
 
 
@@ -245,7 +243,8 @@ def refusal(text):
 
 def test_a_torn_file_is_refused_wherever_it_ends():
     text = observed(Optional(), *MIXED).to_json().rstrip()
-    for end in range(0, len(text), 97):
+    assert refusal("").startswith("FILE is empty. Write it again with InputObserver.to_json")
+    for end in range(97, len(text), 97):
         assert refusal(text[:end]).startswith(
             "FILE is torn, or is not a file of observed inputs: it is not complete JSON."
         )
@@ -253,7 +252,7 @@ def test_a_torn_file_is_refused_wherever_it_ends():
 
 def test_a_file_of_another_version_is_refused():
     assert refusal(json.dumps({**document(), "torchspan_inputs": 2})) == (
-        "FILE has version 2 of the format, and this torchspan reads version 1. Read it with the version of torchspan that wrote "
+        "FILE has version 2 of the format, but this torchspan reads version 1. Read it with the version of torchspan that wrote "
         "it, or write it again with this one."
     )
 
@@ -307,7 +306,7 @@ def test_containers_that_are_too_deep_are_refused():
     for _ in range(50):
         inner = {"container": "list", "items": [inner]}
     damaged["observations"][0]["shapes"][0]["arguments"]["x"] = inner
-    assert refusal(json.dumps(damaged)) == "FILE is damaged: its containers are too deep. Write it again."
+    assert refusal(json.dumps(damaged)) == "FILE is damaged: its containers are nested too deeply. Write it again."
 
 
 def test_a_file_that_is_missing_is_an_error_of_the_system(tmp_path):
@@ -319,10 +318,10 @@ def test_a_file_with_several_methods_wants_a_name():
     one, two = document(), json.loads(observed(Add(), MIXED[0]).to_json())
     text = json.dumps({**one, "observations": one["observations"] + two["observations"]})
     names = ["support.observed_calls.Optional.forward", "support.observed_calls.Add.forward"]
-    with pytest.raises(InputFileError, match=f"say which with name=, one of {', '.join(names)}"):
+    with pytest.raises(InputFileError, match=f"choose one with name=, one of {', '.join(names)}"):
         InputObserver.from_json(text)
     assert InputObserver.from_json(text, names[1]).num_obs() == 1
-    with pytest.raises(InputFileError, match="has no calls of 'Other'; it has those of"):
+    with pytest.raises(InputFileError, match="has no calls of 'Other'; it has calls of"):
         InputObserver.from_json(text, "Other")
 
 

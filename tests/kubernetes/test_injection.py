@@ -223,8 +223,8 @@ def test_doctor_says_which_opentelemetry_is_hidden_and_that_pip_does_not_change_
     assert row["state"] == "warning"
     assert row["remedy"] == (
         f"opentelemetry-api {OPERATOR} comes first on the module search path and hides {installed_version}. Where the "
-        "OpenTelemetry Operator or PYTHONPATH puts it there, pip changes nothing: torchspan works with the one that comes "
-        "first; packages that ask for the other may not."
+        "OpenTelemetry Operator or PYTHONPATH puts it there, pip cannot change that: torchspan works with the one that comes "
+        "first, but packages that require the other may not."
     )
 
 
@@ -241,7 +241,7 @@ def test_without_the_grpc_exporter_the_program_runs_and_doctor_names_the_package
     (row,) = [each for each in json.loads(asked.stdout)["checks"] if each["name"] == "exporters.traces"]
     assert (row["state"], row["summary"], row["remedy"]) == (
         "failed",
-        "OTEL_TRACES_EXPORTER asks for otlp_proto_grpc, which is not installed; OpenTelemetry then sets up no signal at all.",
+        "OTEL_TRACES_EXPORTER names otlp_proto_grpc, which is not installed; OpenTelemetry then sets up no signal at all.",
         "Install it: pip install opentelemetry-exporter-otlp-proto-grpc.",
     )
 

@@ -8,7 +8,7 @@ import difflib
 import errno
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torchspan._version import __version__
 from torchspan.cli import _streams as streams
@@ -68,15 +68,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parsed(words: list[str]) -> argparse.Namespace:
     parser, commands = _parser()
+    if words and not words[0].startswith("-") and words[0] not in COMMANDS:
+        parser.error(f"unknown command {words[0]}; {_meant(words[0], COMMANDS)}")
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
         # argparse would report the options that a command does not know with the usage of all commands.
-        is_of_command = unknown[0] in words[words.index(arguments.command) :]
+        is_of_command = arguments.command is not None and unknown[0] in words[words.index(arguments.command) :]
         of = commands[arguments.command] if is_of_command else parser
         known = [option for action in of._actions for option in action.option_strings]
-        similar = difflib.get_close_matches(unknown[0].partition("=")[0], known, 1)
-        of.error(f"unknown argument {unknown[0]}" + (f"; did you mean {similar[0]}?" if similar else ""))
+        of.error(f"unknown argument {unknown[0]}; {_meant(unknown[0].partition('=')[0], known)}")
+    if arguments.command is None:
+        parser.error(f"no command; expected one of {', '.join(COMMANDS)}")
     return arguments
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    similar = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {similar[0]}?" if similar else f"expected one of {', '.join(known)}"
 
 
 def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -86,7 +94,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back and why.",
     )
     parser.add_argument("--version", action="version", version=f"torchspan {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     parsers = {}
     for word, command in COMMANDS.items():
         text = inspect.getdoc(command) or ""

@@ -30,14 +30,15 @@ def find(program: str) -> str:
     found = shutil.which(program)
     if found:
         return found
+    is_script = program.endswith(".py") and Path(program).is_file()
+    hint = f"; to run it with Python: torchspan run -- python {program}" if is_script else ""
     if Path(program).name == program:
-        raise CommandError(f"{program}: command not found", 127)
+        raise CommandError(f"{program}: command not found in PATH{hint}", 127)
     if not Path(program).exists():
-        raise CommandError(f"{program}: no such file", 127)
+        raise CommandError(f"{program}: no such file; check the path", 127)
     if Path(program).is_dir():
-        raise CommandError(f"{program}: is a folder", 126)
-    hint = f"; to run it with Python: torchspan run -- python {program}" if program.endswith(".py") else ""
-    raise CommandError(f"{program}: not executable{hint}", 126)
+        raise CommandError(f"{program}: is a folder; name the program to run", 126)
+    raise CommandError(f"{program}: not executable{hint or '; allow its execution with chmod +x'}", 126)
 
 
 class Ended(NamedTuple):

@@ -113,7 +113,7 @@ class Conclusion:
             # What kept the program waiting would keep this process waiting as well.
             failing = {name for report in reports for name in report.undelivered}
             for name in span.deliver(failing):
-                say(f"the exporter {name} did not take the span torchspan.run; the file has it")
+                say(f"the exporter {name} did not deliver the span torchspan.run; the file contains it")
         return written
 
 

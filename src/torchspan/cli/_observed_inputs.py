@@ -32,7 +32,9 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
     try:
         documents.write(Document(found), file)
     except OSError as error:
-        say(f"the observed inputs were not written: {file}: {error.strerror or error}")
+        say(
+            f"the observed inputs are lost: cannot write {file}: {error.strerror or error}; name another file: --output <file>"
+        )
         return
     shown = relative(file)
     calls = ", ".join(f"{each.snapshot.counts.completed:,} of {each.name}" for each in found)
@@ -44,7 +46,7 @@ def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:
     for name in sorted(each for each in reports.names() if each.endswith(SUFFIX)):
         process = f"process {name.removesuffix(SUFFIX)}"
         try:
-            found.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The observation of {process}"))
+            found.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The file of {process}"))
         except (InputFileError, OSError) as error:
             say(f"the observed inputs of {process} are lost: {error}")
     return found
@@ -57,7 +59,7 @@ def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
         if all(path in part.unseen for part in parts):
             reasons = [part.unseen[path] for part in parts]
             closer = [each for each in reasons if not each.startswith("the program did not import")]
-            found[path] = (closer or reasons or ["no Python process of the program came to its end"])[0]
+            found[path] = (closer or reasons or ["no Python process of the program ended normally"])[0]
     return found
 
 

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
-from torchspan._base.kinds import Choice, Folder, Switch
+from torchspan._base.kinds import Choice, Folder, Kind, Switch
 from torchspan._settings import SETTINGS
 
 
@@ -21,7 +23,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             text = f"{_help(setting.doc)} ({default})"
             if isinstance(setting.kind, Folder):  # absolute: the program may start others elsewhere
                 parser.add_argument(
-                    setting.option, dest=setting.name, metavar="DIR", type=setting.kind.parse, help=text
+                    setting.option, dest=setting.name, metavar="DIR", type=_checked(setting.kind), help=text
                 )
                 continue
             choices = setting.kind.choices if isinstance(setting.kind, Choice) else None
@@ -32,6 +34,18 @@ def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """The environment variables that the given options stand for."""
     given = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
     return {variable: value for variable, value in given.items() if value is not None}
+
+
+def _checked(kind: Kind) -> Callable[[str], Any]:
+    """What reads the value of an option, for argparse. Raises ArgumentTypeError."""
+
+    def read(text: str) -> Any:
+        try:
+            return kind.parse(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"invalid value {text!r} (expected {kind.expected})") from None
+
+    return read
 
 
 def _help(doc: str) -> str:

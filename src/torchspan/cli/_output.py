@@ -100,7 +100,9 @@ def default() -> Output:
         path = os.path.join(tempfile.gettempdir(), f"{name}-{secrets.token_hex(4)}.jsonl")  # noqa: PTH118
         _try(path)
     except OSError:
-        raise CommandError(f"{reason}, nor is there a temporary one; name a file: --output <file>", _USAGE) from None
+        raise CommandError(
+            f"{reason}, and neither can the temporary folder be used; name a file: --output <file>", _USAGE
+        ) from None
     return Output(_path.escape(path), reason)
 
 

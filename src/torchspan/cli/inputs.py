@@ -42,12 +42,20 @@ class InputsCommand:
         from torchspan.inputs import merging
         from torchspan.inputs.documents import Document
 
-        found = merging.grouped([each for file in arguments.files for each in _read(file).observations])
+        documents = [_read(file) for file in arguments.files]
+        found = merging.grouped([each for document in documents for each in document.observations])
         if not found:
-            raise CommandError(f"there are no calls in {printable(', '.join(arguments.files))}", 2)
+            raise CommandError(_nothing(arguments.files, documents), 2)
         if arguments.output:
             _write(Document(found), arguments.output)
         return _print_texts(found) if arguments.torch_tensorrt else _print_reports(found)
+
+
+def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
+    """The message about files without calls, with the reasons that they contain."""
+    reasons = dict.fromkeys(f"{path}: {why}" for each in documents for path, why in each.unseen.items())
+    why = "; ".join(reasons) or "the observed model was not called"
+    return printable(f"no calls were observed in {', '.join(files)} ({why})")
 
 
 def _print_reports(found: Sequence[Portable]) -> int:
@@ -95,4 +103,4 @@ def _write(document: Document, file: str) -> None:
     try:
         documents.write(document, file)
     except OSError as error:
-        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}", 2) from None
+        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}; name another file", 2) from None

@@ -112,7 +112,7 @@ def import_libraries() -> None:
         names.remove(_LIBRARY)
     if not names:
         raise CommandError(
-            "neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here; "
+            "none of torch_tensorrt, tensorrt and tensorrt_rtx is installed in this Python; "
             "install one of them, for example with: pip install 'torchspan[rtx]'"
         )
     logging.disable(logging.WARNING)  # what the library says about packages that it would like has no place in a table

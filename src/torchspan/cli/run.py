@@ -60,7 +60,7 @@ class RunCommand:
     def run(self, arguments: argparse.Namespace) -> int:
         command = [*arguments.program, *(arguments.rest or ())]
         if not command:
-            raise CommandError("nothing to run; usage: torchspan run [options] -- program arguments...", 2)
+            raise CommandError("no program to run; usage: torchspan run [options] -- program arguments...", 2)
         status = run_program(
             command,
             output=_output(arguments.output),

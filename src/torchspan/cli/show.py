@@ -136,7 +136,7 @@ def write_problems(file: FileContent) -> None:
         print(f"torchspan: {printable(str(problem))}", file=sys.stderr)
     more = file.unread - _MOST_PROBLEMS
     if more > 0:
-        print(f"torchspan: {more} more places that could not be read", file=sys.stderr)
+        print(f"torchspan: {more} more places could not be read", file=sys.stderr)
 
 
 def _read(paths: Sequence[str], reader: Callable[..., _Content]) -> _Content:
@@ -182,7 +182,9 @@ def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
     if file.unread:
         more = f" (and {file.unread - 1} more)" if file.unread > 1 else ""
         problem = file.problems[0]
-        return f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
-    if file.is_empty:
-        return f"{name} {'are' if len(paths) > 1 else 'is'} empty"
-    return f"{name} {'hold' if len(paths) > 1 else 'holds'} no {what}"
+        reason = f"nothing readable in {printable(problem.source)}: {problem.place}: {problem.what}{more}"
+    elif file.is_empty:
+        reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
+    else:
+        return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
+    return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"

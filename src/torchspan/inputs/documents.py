@@ -52,6 +52,10 @@ _MOST = 1 << 63
 _RANK_LIMIT = 64
 
 
+_WRITERS = "InputObserver.to_json, or with torchspan run --observe-inputs"
+"""What writes files of observed inputs, for messages."""
+
+
 class InputFileError(ValueError):
     """A file, or a text, holds no observed calls that this torchspan can read."""
 
@@ -213,22 +217,22 @@ def parsed(content: bytes | str, name: str) -> Document:
     """The document in a text. name: how messages name it. Raises InputFileError."""
     if len(content) > LARGEST:
         raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is not a file of observed inputs.")
+    if not content.strip():
+        raise InputFileError(f"{name} is empty. Write it again with {_WRITERS}.")
     try:
         found = json.loads(content)
     except (ValueError, RecursionError):
         raise InputFileError(
-            f"{name} is torn, or is not a file of observed inputs: it is not complete JSON. Write it again with "
-            "InputObserver.to_json, or with torchspan run --observe-inputs."
+            f"{name} is torn, or is not a file of observed inputs: it is not complete JSON. Write it again with {_WRITERS}."
         ) from None
     version = found.get(_VERSION_KEY) if isinstance(found, dict) else None
     if version is None:
         raise InputFileError(
-            f"{name} is not a file of observed inputs: it has no {_VERSION_KEY!r}. InputObserver.to_json and torchspan run "
-            "--observe-inputs write such files."
+            f"{name} is not a file of observed inputs: it has no {_VERSION_KEY!r}. Name a file that was written with {_WRITERS}."
         )
     if version != VERSION or isinstance(version, bool):
         raise InputFileError(
-            f"{name} has version {str(version)[:20]} of the format, and this torchspan reads version {VERSION}. Read it with the "
+            f"{name} has version {str(version)[:20]} of the format, but this torchspan reads version {VERSION}. Read it with the "
             "version of torchspan that wrote it, or write it again with this one."
         )
     try:
@@ -239,7 +243,7 @@ def parsed(content: bytes | str, name: str) -> Document:
     except KeyError as error:
         raise InputFileError(f"{name} is damaged: it lacks {str(error)[:100]}. Write it again.") from None
     except RecursionError:
-        raise InputFileError(f"{name} is damaged: its containers are too deep. Write it again.") from None
+        raise InputFileError(f"{name} is damaged: its containers are nested too deeply. Write it again.") from None
     return Document(observations, unseen)
 
 
@@ -253,8 +257,8 @@ def one_of(document: Document, name: str | None, source: str) -> Portable:
         why = "; ".join(f"{path}: {each}" for path, each in document.unseen.items())
         raise InputFileError(f"{source} has no calls{f' ({why})' if why else ''}.")
     if name is not None:
-        raise InputFileError(f"{source} has no calls of {name!r}; it has those of {names}.")
-    raise InputFileError(f"{source} has calls of several methods: say which with name=, one of {names}.")
+        raise InputFileError(f"{source} has no calls of {name!r}; it has calls of {names}.")
+    raise InputFileError(f"{source} has calls of several methods: choose one with name=, one of {names}.")
 
 
 class _InvalidError(Exception):
@@ -320,7 +324,7 @@ class _Reader:
         if given is None:
             return ABSENT
         if len(path) > DEPTH_LIMIT + 1:
-            raise _InvalidError("its containers are too deep")
+            raise _InvalidError("its containers are nested too deeply")
         given = _dict(given)
         if "dtype" in given:
             shape = tuple(_number(each) for each in _list(given["shape"]))
@@ -351,7 +355,7 @@ class _Reader:
         if "keys" in given:
             keys = tuple(_checked(literals.read_key, each) for each in _list(given["keys"]))
         if len(keys) != len(items) or len({*keys}) != len(keys):
-            raise _InvalidError("a container has other keys than items")
+            raise _InvalidError("the keys of a container do not match its items")
         kind = class_named(_class_name(given["container"]), mapping=given.get("mapping") is True)
         children = tuple(self._tree(each, (*path, key), constants) for key, each in zip(keys, items, strict=True))
         return Container(kind, _context(given, kind, keys), keys, children)
@@ -382,14 +386,14 @@ def _signature(given: Iterable[Any]) -> CallSignature:
     for each in map(_dict, given):
         name, kind = _text(each["name"]), _KINDS.get(_text(each["kind"]))
         if kind is None or not name.isidentifier():
-            raise _InvalidError("it has a parameter of an unknown kind")
+            raise _InvalidError("a parameter has an unknown kind or an invalid name")
         if "default" in each:
             defaults[name] = _read_default(each["default"])
         found.append(inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty)))
     try:
         return CallSignature(inspect.Signature(found))
     except ValueError:
-        raise _InvalidError("its parameters are not a signature") from None
+        raise _InvalidError("its parameters do not form a signature") from None
 
 
 def _read_default(given: Any) -> Any:
@@ -409,55 +413,55 @@ def _checked(read: Callable[..., Any], *given: Any) -> Any:
     try:
         return read(*given)
     except (ValueError, TypeError, SyntaxError, MemoryError, KeyError):
-        raise _InvalidError("a value in it cannot be read") from None
+        raise _InvalidError("the text of a value cannot be read") from None
 
 
 # --- checked JSON ----------------------------------------------------------------------------------------------------
 def _dict(given: Any) -> dict[str, Any]:
     if isinstance(given, dict):
         return given
-    raise _InvalidError("an object is missing in it")
+    raise _InvalidError("an object is expected where it has another value")
 
 
 def _list(given: Any, length: int | None = None) -> list[Any]:
     if isinstance(given, list) and length in {None, len(given)}:
         return given
-    raise _InvalidError("a list is missing in it")
+    raise _InvalidError("a list is expected where it has another value")
 
 
 def _text(given: Any) -> str:
     if isinstance(given, str):
         return given
-    raise _InvalidError("a text is missing in it")
+    raise _InvalidError("a string is expected where it has another value")
 
 
 def _bool(given: Any) -> bool:
     if isinstance(given, bool):
         return given
-    raise _InvalidError("a true or false is missing in it")
+    raise _InvalidError("true or false is expected where it has another value")
 
 
 def _number(given: Any, least: int = 0, most: int = _MOST) -> int:
     if isinstance(given, int) and not isinstance(given, bool) and least <= given <= most:
         return given
-    raise _InvalidError("a number in it is none, or out of bounds")
+    raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
 
 
 def _digits(given: str) -> str:
     if given.isascii() and given.isdecimal() and len(given) <= _RANK_LIMIT:
         return given
-    raise _InvalidError("a number in it is none, or out of bounds")
+    raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
 
 
 def _class_name(given: Any) -> str:
     text = _text(given)
     if text == "?" or reading.is_identifier(text):
         return text
-    raise _InvalidError("a name in it is none")
+    raise _InvalidError("the name of a class or a method is expected where it has another string")
 
 
 def _device(given: Any) -> str:
     text = _text(given)
     if _DEVICE.fullmatch(text):
         return text
-    raise _InvalidError("a device in it is none")
+    raise _InvalidError("the name of a device is expected where it has another string")

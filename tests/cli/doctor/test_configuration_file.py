@@ -97,7 +97,7 @@ def test_an_option_that_torchspan_does_not_have_fails_with_the_one_that_was_mean
     row = asked(WHOLE.replace("detail:", "detial:"))["settings.unknown"]
 
     assert row.state is State.FAILED
-    assert row.summary == "torchspan has no such setting, and ignores: detial (did you mean detail?)."
+    assert row.summary == "torchspan ignores names that are not its settings: detial (did you mean detail?)."
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_a_plug_in_of_the_file_that_no_package_brings_fails(asked, node, name, p
     assert row[1:3] == (
         State.FAILED,
         (
-            f"{place} in the configuration file: no package brings acme. OpenTelemetry's set-up fails, and no span leaves the "
+            f"{place} in the configuration file: no installed package provides acme. OpenTelemetry's set-up fails, and no span leaves the "
             "program."
         ),
     )
@@ -201,7 +201,7 @@ def test_options_of_torchspans_sampler_in_the_file_are_dropped_and_that_is_a_war
         State.WARNING,
         (
             "tracer_provider.sampler in the configuration file: parentbased_torchspan. OpenTelemetry drops the options of a "
-            "sampler that a package brings: other."
+            "sampler that a package provides: other."
         ),
         (
             "Write its rules as torchspan's settings: sample_… under instrumentation/development.python.torchspan, or "
@@ -216,7 +216,7 @@ def test_options_of_torchspans_id_generator_in_the_file_fail(asked):
     assert row["sdk.id_generator"][1:4] == (
         State.FAILED,
         (
-            "tracer_provider.id_generator in the configuration file: torchspan. It takes no options, and has seed: "
+            "tracer_provider.id_generator in the configuration file: torchspan. It accepts no options, but the file gives it seed: "
             "OpenTelemetry's set-up fails, and no span leaves the program."
         ),
         "Remove the options.",

@@ -52,7 +52,7 @@ def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors)
     found = rows()["conflicts.instrumentor"]
 
     assert found.state is State.WARNING
-    assert found.remedy == "To switch it off: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
+    assert found.remedy == "To disable it: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
     assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="torch")
     assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
 
@@ -90,7 +90,7 @@ def test_a_ratio_of_another_sampler_is_a_warning_with_what_it_drops():
 
     assert found.state is State.WARNING
     assert found.summary == (
-        "OTEL_TRACES_SAMPLER=parentbased_traceidratio with 0.01 drops 99 of 100 traces, whatever is in them: of the "
+        "OTEL_TRACES_SAMPLER=parentbased_traceidratio with 0.01 drops 99 of 100 traces, whatever they contain: of the "
         "compilations in these, the metrics alone remain."
     )
     assert found.remedy == (

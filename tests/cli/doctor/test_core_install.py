@@ -71,7 +71,7 @@ def test_probes_says_what_to_install_where_nothing_is_observed(core_install):
 
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr == (
-        "torchspan probes: neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here; "
+        "torchspan probes: none of torch_tensorrt, tensorrt and tensorrt_rtx is installed in this Python; "
         "install one of them, for example with: pip install 'torchspan[rtx]'\n"
     )
 
@@ -141,7 +141,7 @@ def test_endpoints_are_asked_and_a_test_trace_is_answered_for_without_the_sdk(co
     assert result.stderr == ""
     assert said["exporters.traces"] == (
         "failed",
-        "OTEL_TRACES_EXPORTER asks for otlp_proto_http, which is not installed; OpenTelemetry then sets up no signal at all.",
+        "OTEL_TRACES_EXPORTER names otlp_proto_http, which is not installed; OpenTelemetry then sets up no signal at all.",
     )
     assert said["endpoints.traces"][0] == "ok"
     assert said["send"] == ("failed", "No test trace was sent: nothing sets a tracer provider.")

@@ -136,8 +136,8 @@ def test_metrics_that_share_the_endpoint_for_all_do_not_fail_where_they_are_not_
         (asked,) = rows(to, {"OTEL_TRACES_EXPORTER": "none", "OTEL_METRICS_EXPORTER": "otlp"})
 
     assert (shared.name, shared.state, asked.state) == ("endpoints.metrics", State.WARNING, State.FAILED)
-    assert said(asked) == "gRPC UNIMPLEMENTED, 'unknown service': it takes no metrics."
-    assert asked.remedy == "If it is meant to take none: OTEL_METRICS_EXPORTER=none."
+    assert said(asked) == "gRPC UNIMPLEMENTED, 'unknown service': it does not accept metrics."
+    assert asked.remedy == "If that is intended: OTEL_METRICS_EXPORTER=none."
 
 
 @PROTOCOLS
@@ -145,7 +145,7 @@ def test_a_hanging_endpoint_takes_no_longer_than_the_limit_and_says_what_was_wai
     with Endpoint(hangs=True) as endpoint:
         found = row(protocol, {TO: f"http://127.0.0.1:{endpoint.port}"}, limit_s=0.3)
 
-    assert said(found) == "no answer within 0.3 s, while an answer was waited for."
+    assert said(found) == "no answer within 0.3 s, while waiting for an answer."
     assert (found.state, found.facts["answer"]) == (State.FAILED, "timeout")
 
 
@@ -153,14 +153,14 @@ def test_a_service_that_hangs_in_grpc_is_a_timeout():
     with GrpcEndpoint(hangs=True) as endpoint:
         found = row(GRPC, {TO: f"http://127.0.0.1:{endpoint.port}"}, limit_s=0.3)
 
-    assert said(found) == "no answer within 0.3 s, while an answer was waited for."
+    assert said(found) == "no answer within 0.3 s, while waiting for an answer."
 
 
 def test_an_endpoint_that_never_ends_its_answer_is_a_timeout():
     with Dripping() as endpoint:
         found = row(HTTP, {TO: f"http://127.0.0.1:{endpoint.port}"}, limit_s=0.3)
 
-    assert said(found) == "no answer within 0.3 s, while an answer was waited for."
+    assert said(found) == "no answer within 0.3 s, while waiting for an answer."
 
 
 def test_a_name_server_that_hangs_is_a_timeout(monkeypatch):
@@ -169,7 +169,7 @@ def test_a_name_server_that_hangs_is_a_timeout(monkeypatch):
     found = row(HTTP, {TO: "http://collector.invalid:4318"}, limit_s=0.3)
     asked.set()
 
-    assert said(found) == "no answer within 0.3 s, while its name was looked up."
+    assert said(found) == "no answer within 0.3 s, while resolving its name."
 
 
 def test_credentials_of_a_plug_in_are_not_known_so_that_a_refusal_is_a_warning():
@@ -179,8 +179,8 @@ def test_credentials_of_a_plug_in_are_not_known_so_that_a_refusal_is_a_warning()
 
     assert found.state is State.WARNING
     assert found.remedy == (
-        "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER names a plug-in for credentials, which is used for a test trace "
-        "alone: torchspan doctor --send"
+        "OTEL_PYTHON_EXPORTER_OTLP_HTTP_CREDENTIAL_PROVIDER names a plug-in for credentials, which only a test trace "
+        "uses: torchspan doctor --send"
     )
 
 
@@ -204,7 +204,7 @@ ANSWERS = {
     "404 Not Found": (State.FAILED, "HTTP 404 Not Found, 'no such key': no OTLP endpoint at this path."),
     "415 Unsupported Media Type": (
         State.FAILED,
-        "HTTP 415 Unsupported Media Type, 'no such key': it does not take OTLP as protobuf.",
+        "HTTP 415 Unsupported Media Type, 'no such key': it does not accept OTLP as protobuf.",
     ),
     "429 Too Many Requests": (State.WARNING, "HTTP 429 Too Many Requests, 'no such key': it limits the rate."),
     "400 Bad Request": (
@@ -213,7 +213,7 @@ ANSWERS = {
     ),
     "503 Service Unavailable": (
         State.FAILED,
-        "HTTP 503 Service Unavailable, 'no such key': what is behind it takes nothing now; exporters try again for 10 s.",
+        "HTTP 503 Service Unavailable, 'no such key': the server behind it is not available now; exporters try again for 10 s.",
     ),
     "500 Oops": (State.FAILED, "HTTP 500 Oops, 'no such key': not accepted."),
 }
@@ -235,7 +235,7 @@ def test_a_path_that_is_missing_is_named_where_the_exporter_adds_none():
 
     assert endpoint.requests[0].startswith(b"POST / HTTP/1.1\r\n")
     assert found.remedy == (
-        "The exporter takes OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is written: add /v1/traces to it."
+        "The exporter uses OTEL_EXPORTER_OTLP_TRACES_ENDPOINT as it is written: add /v1/traces to it."
     )
 
 
@@ -245,7 +245,7 @@ def test_a_page_for_browsers_is_not_an_endpoint_although_the_exporter_counts_it_
 
     assert found.state is State.FAILED
     assert said(found) == (
-        "HTTP 200 OK with text/html: that is not an answer of an OTLP endpoint, and the exporter counts it as delivered."
+        "HTTP 200 OK with text/html: an OTLP endpoint does not answer like this, but the exporter counts the batch as delivered."
     )
 
 
@@ -262,7 +262,7 @@ def test_a_redirection_is_not_followed_and_shows_no_secret_of_its_target():
 STATUSES = {
     "UNAUTHENTICATED": (State.FAILED, "it does not accept the credentials (headers sent: none)."),
     "PERMISSION_DENIED": (State.FAILED, "it does not accept the credentials (headers sent: none)."),
-    "UNIMPLEMENTED": (State.FAILED, "it takes no traces."),
+    "UNIMPLEMENTED": (State.FAILED, "it does not accept traces."),
     "UNAVAILABLE": (State.FAILED, "not available now; exporters try again for 10 s."),
     "RESOURCE_EXHAUSTED": (State.WARNING, "it limits the rate."),
     "INVALID_ARGUMENT": (State.WARNING, "it refuses a request without spans."),
@@ -286,8 +286,8 @@ def test_http_to_a_port_of_grpc_names_the_protocol_to_set():
         found = row(HTTP, {TO: receiver.url})
 
     assert found.facts["answer"] == "speaks grpc"
-    assert said(found) == "the port speaks HTTP/2, as gRPC does, and the exporter sends HTTP/1.1."
-    assert found.remedy == "Set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP, which usually is 4318."
+    assert said(found) == "the port speaks HTTP/2, as gRPC does, but the exporter sends HTTP/1.1."
+    assert found.remedy == "Set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP, which is usually 4318."
 
 
 def test_grpc_to_a_port_of_http_names_the_protocol_to_set():
@@ -295,9 +295,9 @@ def test_grpc_to_a_port_of_http_names_the_protocol_to_set():
         found = row(GRPC, {TO: f"http://127.0.0.1:{endpoint.port}"})
 
     assert found.facts["answer"] == "speaks http"
-    assert said(found) == "the port speaks HTTP/1.1, and the exporter sends gRPC."
+    assert said(found) == "the port speaks HTTP/1.1, but the exporter sends gRPC."
     assert found.remedy == (
-        "Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC, which usually is 4317."
+        "Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC, which is usually 4317."
     )
 
 
@@ -387,8 +387,8 @@ def test_a_clients_certificate_is_presented_where_variables_name_it(authority, t
 
     assert (presented.state, unnamed.state) == (State.OK, State.FAILED)
     assert said(unnamed) in (
-        "the endpoint refuses the client's certificate, or asks for one.",
-        "the connection was closed without an answer in HTTP.",  # it was reset before the alert was read
+        "the endpoint refuses the client's certificate, or requires one.",
+        "the connection was closed without an HTTP answer.",  # it was reset before the alert was read
     )
     assert "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE" in unnamed.remedy
     assert said(wrong) == (
@@ -444,7 +444,7 @@ def test_an_endpoint_without_a_scheme_is_tls_for_grpc():
         found = row(GRPC, {TO: f"127.0.0.1:{endpoint.port}"})
         insecure = row(GRPC, {TO: f"127.0.0.1:{endpoint.port}", "OTEL_EXPORTER_OTLP_INSECURE": "true"})
 
-    assert said(found) == "the port speaks gRPC without TLS, and the exporter uses TLS."
+    assert said(found) == "the port speaks gRPC without TLS, but the exporter uses TLS."
     assert found.remedy == (
         f"Write http://127.0.0.1:{endpoint.port} as the endpoint. Without http:// in front the exporter uses TLS."
     )
@@ -457,11 +457,11 @@ def test_an_endpoint_without_a_scheme_is_tls_for_grpc():
         (
             HTTP,
             "collector:4318",
-            "collector:4318/v1/traces begins with neither http:// nor https://, so that the exporter refuses every batch.",
+            "collector:4318/v1/traces begins with neither http:// nor https://, so the exporter refuses every batch.",
         ),
-        (HTTP, "http://collector:banana", "http://collector:banana/v1/traces names no host, or a port that is none."),
+        (HTTP, "http://collector:banana", "http://collector:banana/v1/traces has no host, or an invalid port."),
         (HTTP, "http://[::1", "The endpoint is not a URL."),
-        (GRPC, "http://", "http:// names no host, or a port that is none."),
+        (GRPC, "http://", "http:// has no host, or an invalid port."),
         (GRPC, "unix:///run/otel.sock", "unix:///***/*** is not an endpoint of gRPC."),
     ],
 )
@@ -539,7 +539,7 @@ def test_a_proxy_that_does_not_connect_to_the_endpoint_is_reported():
 
     assert proxy.requests[0].startswith(b"CONNECT collector.invalid:4318 HTTP/1.1\r\n")
     assert said(found) == f"the proxy http://127.0.0.1:{proxy.port} does not connect to it: 403 Forbidden."
-    assert found.remedy == "Let the proxy pass it, or name the host in NO_PROXY."
+    assert found.remedy == "Allow the host in the proxy, or add it to NO_PROXY."
 
 
 def test_a_proxy_on_a_closed_port_is_reported_as_the_proxy():
@@ -556,4 +556,4 @@ def test_nothing_is_asked_where_the_sdk_is_disabled():
         found = row(HTTP, {TO: receiver.url, "OTEL_SDK_DISABLED": "true"})
 
     assert (found.state, receiver.requests) == (State.NOTE, 0)
-    assert found.summary == "Not asked: OTEL_SDK_DISABLED=true, so that nothing is sent."
+    assert found.summary == "Not contacted: OTEL_SDK_DISABLED=true, so nothing is sent."

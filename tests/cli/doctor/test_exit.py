@@ -35,9 +35,9 @@ def test_without_variables_each_row_has_the_defaults_of_the_sdk():
         "set": [],
     }
     assert found["exit.spans"].summary == (
-        "Spans wait for at most 5000 ms, in a queue of 2048. What waits at the end of the program is sent in batches of 512, "
-        "for at most 30 s, which no variable changes: OTEL_BSP_EXPORT_TIMEOUT has no effect in the SDK for Python. All of "
-        "them are defaults."
+        "Spans wait for at most 5000 ms, in a queue of 2048. What is still queued at the end of the program is "
+        "sent in batches of 512, for at most 30 s, which no variable changes: OTEL_BSP_EXPORT_TIMEOUT has no effect in the SDK for Python. All of "
+        "these values are defaults."
     )
     assert found["exit.metrics"].facts["variables"] == {
         "OTEL_METRIC_EXPORT_INTERVAL": 60000,
@@ -90,7 +90,9 @@ def test_values_that_the_sdk_refuses_fail(environment, summary, monkeypatch):
     found = rows(**environment)["exit.spans"]
 
     assert found.state is State.FAILED
-    assert found.summary == (f"{summary}what sends this signal cannot be made, and the SDK sets up no signal at all.")
+    assert found.summary == (
+        f"{summary}what exports this signal cannot be created, and the SDK sets up no signal at all."
+    )
 
 
 def test_what_is_not_a_number_is_a_warning_with_the_default_that_is_used(monkeypatch):
@@ -102,7 +104,7 @@ def test_what_is_not_a_number_is_a_warning_with_the_default_that_is_used(monkeyp
     assert processor._batch_processor._schedule_delay_millis == 5000
     assert (found.state, found.summary) == (
         State.WARNING,
-        "OTEL_BSP_SCHEDULE_DELAY=5s is no such number: the default, 5000, is used.",
+        "OTEL_BSP_SCHEDULE_DELAY=5s is not a valid number: the default, 5000, is used.",
     )
 
 

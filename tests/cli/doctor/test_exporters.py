@@ -103,7 +103,7 @@ def test_an_exporter_that_is_not_installed_fails_and_names_its_package():
 
     assert found.state is State.FAILED
     assert found.summary == (
-        "OTEL_TRACES_EXPORTER asks for zipkin, which is not installed; OpenTelemetry then sets up no signal at all."
+        "OTEL_TRACES_EXPORTER names zipkin, which is not installed; OpenTelemetry then sets up no signal at all."
     )
     assert found.remedy == "Install it: pip install opentelemetry-exporter-zipkin."
 
@@ -130,7 +130,7 @@ def test_a_protocol_that_pythons_sdk_does_not_have_fails():
 
     assert found.state is State.FAILED
     assert found.summary == (
-        "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is not a protocol that OpenTelemetry's SDK for Python has, so that it sets up "
+        "OTEL_EXPORTER_OTLP_PROTOCOL=http/json is not a protocol of OpenTelemetry's SDK for Python, which then sets up "
         "no signal at all."
     )
     assert found.remedy == "Set it to one of grpc, http/protobuf."
@@ -168,7 +168,7 @@ def test_a_configuration_file_alone_says_which_exporters_there_are(tmp_path):
     assert [(each.name, each.state, each.summary) for each in chosen] == [
         ("exporters.traces", State.OK, "otlp_proto_http, torchspan_file (OTEL_CONFIG_FILE)."),
         ("exporters.metrics", State.OK, "otlp_proto_grpc (OTEL_CONFIG_FILE)."),
-        ("exporters.logs", State.NOTE, "No exporter of logs. The configuration file has none."),
+        ("exporters.logs", State.NOTE, "No exporter of logs. The configuration file configures none."),
     ]
     assert [(each.name, each.state, each.facts["source"], each.facts["answer"]) for each in asked] == [
         ("endpoints.traces", State.OK, "OTEL_CONFIG_FILE", "accepted"),

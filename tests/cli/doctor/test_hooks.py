@@ -41,7 +41,7 @@ def test_without_probe_nothing_is_looked_at(monkeypatch):
     assert (row.name, row.state, row.remedy) == (
         "hooks.resolved",
         State.NOTE,
-        "To look: torchspan doctor --probe",
+        "To check: torchspan doctor --probe",
     )
 
 
@@ -70,7 +70,7 @@ def test_where_every_hook_point_resolves_there_is_one_row(here):
         (Tally((COMPILE,), lambda *_: None), State.WARNING, "Lost: what this call adds to torch_tensorrt.compile spans."),
         (Step(), State.WARNING, "Lost: the count and the time of this call in the span around it."),
         (Tap("loggers:line"), State.WARNING, "Lost: what torchspan sees in the arguments of this call."),
-        (Watch(), State.NOTE, "Nothing is lost: torchspan only looks whether it is there."),
+        (Watch(), State.NOTE, "Nothing is lost: torchspan only checks whether it exists."),
     ],
 )  # fmt: skip
 def test_an_absent_hook_point_is_a_row_that_says_what_is_lost(here, action, state, lost):
@@ -78,7 +78,7 @@ def test_an_absent_hook_point_is_a_row_that_says_what_is_lost(here, action, stat
 
     assert (summary.state, summary.summary) == (
         State.WARNING,
-        "0 hook points resolved with torch_tensorrt 2.14.0; absent though this version should have them: 1, below.",
+        "0 hook points resolved with torch_tensorrt 2.14.0; absent although this version should have them: 1, listed below.",
     )
     assert (row.name, row.state, row.facts["lost"]) == ("hooks.absent.torch_tensorrt:f", state, lost)
     assert row.summary == f"f is missing. {lost} Why the hook is there: a reason."
@@ -94,5 +94,5 @@ def test_a_library_that_cannot_be_imported_fails(monkeypatch):
 
     assert (row.state, row.summary) == (
         State.FAILED,
-        "No hook point can be looked for: torch_tensorrt cannot be imported: OSError: libnvinfer.so.10 is missing.",
+        "No hook point can be checked: torch_tensorrt cannot be imported: OSError: libnvinfer.so.10 is missing.",
     )

@@ -54,8 +54,8 @@ def test_a_version_that_torchspan_is_not_tested_with_is_a_warning(rows, distribu
     assert row[1:4] == (
         State.WARNING,
         (
-            f"torch-tensorrt-rtx {version} is outside the versions that torchspan is tested with, 2.11 to 2.14: what resolves "
-            "is used."
+            f"torch-tensorrt-rtx {version} is outside the versions that torchspan is tested with, 2.11 to 2.14: the hook "
+            "points that resolve are used."
         ),
         "See what resolves: torchspan doctor --probe",
     )
@@ -74,8 +74,8 @@ def test_a_torch_that_torch_tensorrt_did_not_ask_for_is_a_warning(rows, distribu
 
     assert row.state is State.WARNING
     assert row.summary == (
-        "torch-tensorrt-rtx 2.12.0 asks for torch<2.13,>=2.12, and torch 2.14.1+cu130 is installed: it may not import, or "
-        "fail later."
+        "torch-tensorrt-rtx 2.12.0 requires torch<2.13,>=2.12, but torch 2.14.1+cu130 is installed: its import or "
+        "a later call may fail."
     )
 
 

@@ -25,7 +25,7 @@ def test_a_distro_or_configurator_that_is_not_installed_fails(rows, kind):
 
     assert row.state is State.FAILED
     assert f"OTEL_PYTHON_{kind.upper()}=acme names a {kind} that is not installed" in row.summary
-    assert row.remedy == f"Unset OTEL_PYTHON_{kind.upper()}, or install the package that brings acme."
+    assert row.remedy == f"Unset OTEL_PYTHON_{kind.upper()}, or install the package that provides acme."
 
 
 def test_an_empty_name_of_a_configurator_is_a_name_to_opentelemetry_and_fails(rows):
@@ -39,7 +39,7 @@ def test_of_two_distros_or_configurators_doctor_says_which_one_wins(rows, distri
     row = rows()[f"sdk.{kind}"]
 
     assert row.state is State.WARNING
-    assert row.summary == f"2 {kind}s are installed; OpenTelemetry takes acme, the first that it finds."
+    assert row.summary == f"2 {kind}s are installed; OpenTelemetry uses acme, the first that it finds."
     assert row.remedy == f"Name the one that you want: OTEL_PYTHON_{kind.upper()}=acme"
     assert rows(**{f"OTEL_PYTHON_{kind.upper()}": "acme"})[f"sdk.{kind}"].state is State.OK
 
@@ -48,7 +48,7 @@ def test_versions_of_opentelemetrys_packages_that_fit_are_named(rows):
     row = rows()["sdk.versions"]
 
     assert row.state is State.OK
-    assert row.summary.startswith("OpenTelemetry's packages fit together: opentelemetry-api ")
+    assert row.summary.startswith("OpenTelemetry's packages are compatible: opentelemetry-api ")
 
 
 def test_versions_that_do_not_fit_are_a_warning_with_what_is_asked_for(rows, distribution):
@@ -60,6 +60,6 @@ def test_versions_that_do_not_fit_are_a_warning_with_what_is_asked_for(rows, dis
 
     assert row.state is State.WARNING
     assert row.summary == (
-        "Packages of OpenTelemetry do not fit together: opentelemetry-acme 0.66b2 asks for opentelemetry-api==1.2.0, not "
+        "Packages of OpenTelemetry are incompatible: opentelemetry-acme 0.66b2 requires opentelemetry-api==1.2.0, not "
         f"{installed}."
     )

@@ -7,7 +7,7 @@ from torchspan.cli.doctor._check import State
 
 FOREIGN = "It drops compilations below a parent that is not sampled; they remain in the metrics."
 KEPT = "compilations are kept, engine runs and other spans sampled by rules."
-OWN = "OpenTelemetry's configurator alone reads it; a program that makes its own provider passes the argument:"
+OWN = "Only OpenTelemetry's configurator reads it; a program that creates its own provider passes the argument:"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provi
         ("host, os", State.NOTE, "To see them: OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=host,os,torchspan"),
         ("host,torchspan", State.OK, ""),
         ("*", State.OK, ""),
-        ("host,acme", State.FAILED, "Correct the name, or take it out."),
+        ("host,acme", State.FAILED, "Correct the name, or remove it."),
     ],
 )
 def test_the_detectors_are_said_with_what_to_set_alongside_those_that_are(rows, value, state, remedy):

@@ -89,7 +89,7 @@ def test_a_check_that_raises_is_a_failed_row_alongside_what_it_had_found():
             "doctor.half",
             State.FAILED,
             "This check itself failed: OSError: no such thing",
-            "Please report it, with this line. The other rows hold.",
+            "Please report it, and include this line. The other rows are valid.",
         ),
     ]
 

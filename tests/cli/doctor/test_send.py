@@ -56,7 +56,7 @@ def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
         if protocol is HTTP
         else f"A test trace was sent. {GRPC_EXPORTER}: gRPC OK."
     )
-    assert found.remedy == f"Look for trace {span.trace_id} of service checkout where traces are kept."
+    assert found.remedy == f"Look for trace {span.trace_id} of service checkout in your tracing backend."
     assert (span.name, span.parent_id, span.scope) == ("torchspan.doctor", "", "torchspan")
     assert span.attributes == {"torchspan.keep": True}
     assert found.facts["trace_id"] == span.trace_id
@@ -218,7 +218,7 @@ def test_a_set_up_that_fails_is_reported_with_its_reason():
 def test_a_provider_without_exporters_is_reported():
     found = row({"OTEL_TRACES_EXPORTER": "none"})
 
-    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: no exporter took it.")
+    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: no exporter received it.")
 
 
 @pytest.mark.slow

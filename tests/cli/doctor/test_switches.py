@@ -34,8 +34,8 @@ from torchspan.cli.doctor._check import State
             "sdk.tracer_provider",
             State.FAILED,
             (
-                "OTEL_PYTHON_TRACER_PROVIDER=acme names a provider that is not installed: where nothing has set one, "
-                "OpenTelemetry's first use raises."
+                "OTEL_PYTHON_TRACER_PROVIDER=acme names a provider that is not installed: the first use of "
+                "OpenTelemetry raises an exception, unless a provider has been set before."
             ),
         ),
         (

@@ -82,4 +82,4 @@ def test_an_invalid_value_fails_with_what_is_allowed_and_what_is_used(rows, vari
 def test_a_variable_that_torchspan_does_not_have_is_named_with_the_one_that_was_meant(rows, name, state, listed):
     row = rows(**{name: "1"})["settings.unknown"]
 
-    assert (row.state, row.summary) == (state, f"torchspan has no such setting, and ignores: {listed}.")
+    assert (row.state, row.summary) == (state, f"torchspan ignores names that are not its settings: {listed}.")

@@ -24,13 +24,13 @@ class Answer(NamedTuple):
 class Progress:
     """How far the asking of one endpoint has come, and how much time is left.
 
-    seconds: for all of it. stage: what is being done, in words that follow "while".
+    seconds: for all of it. stage: what is being done, in words that follow "while": `resolving its name`.
     """
 
     def __init__(self, seconds: float) -> None:
         self._end = time.monotonic() + seconds
         self.seconds = seconds
-        self.stage = "its name was looked up"
+        self.stage = "resolving its name"
 
     @property
     def left(self) -> float:

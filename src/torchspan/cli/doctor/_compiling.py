@@ -48,8 +48,8 @@ def _records(context: Context) -> Check:
     return Check(
         name,
         State.NOTE,
-        f"{variable} is set: PyTorch writes records for tlparse, and compilations last longer. They name a frame by the compile id "
-        "that its span has as `torch.compile.id`, and its trace by a W3C traceparent in `recompile_user_contexts`.",
+        f"{variable} is set: PyTorch writes records for tlparse, and compilations last longer. They identify a frame by the compile "
+        "id in its span's `torch.compile.id`, and its trace by a W3C traceparent in `recompile_user_contexts`.",
         f"To measure compilations: unset {variable}.",
         {"by": variable},
     )

@@ -75,7 +75,7 @@ def _reason(error: Exception) -> str:
     if kind == "JSONDecodeError":
         return f"line {getattr(cause, 'lineno', '?')}, column {getattr(cause, 'colno', '?')} is not JSON"
     if cause is not None:
-        return f"{kind} while it was read"
+        return f"{kind} while reading it"
     return str(error).partition("\n")[0].removesuffix(".")
 
 

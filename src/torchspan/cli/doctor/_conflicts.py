@@ -64,8 +64,8 @@ def _another_torchspan(_context: Context) -> Iterator[Check]:
         yield Check(
             "conflicts.torchspan",
             State.WARNING,
-            f"torchspan {__version__} in {here} is imported, and {version} is what is installed.",
-            "Take the folder out of PYTHONPATH, or install that version.",
+            f"torchspan {__version__} in {here} is imported, but {version} is installed.",
+            "Remove the folder from PYTHONPATH, or install that version.",
             facts,
         )
     mine = [each for each in entry_points(group=_INSTRUMENTORS) if each.name == "torchspan"]
@@ -88,8 +88,8 @@ def _other_instrumentors(context: Context) -> Iterator[Check]:
         yield Check(
             "conflicts.instrumentor",
             State.WARNING,
-            f"The instrumentor {name} is for a library that torchspan observes: the same work may be two spans.",
-            f"To switch it off: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS={name}",
+            f"The instrumentor {name} instruments a library that torchspan observes: the same work may be two spans.",
+            f"To disable it: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS={name}",
             {"instrumentor": name},
         )
 
@@ -104,8 +104,8 @@ def _threads(context: Context) -> Iterator[Check]:
     yield Check(
         "conflicts.threading",
         State.NOTE,
-        "OpenTelemetry's instrumentation of threads is installed, and torchspan takes the context into threads too. They may "
-        "be enabled and disabled in any order, and spans are the same.",
+        "OpenTelemetry's instrumentation of threads is installed, and torchspan propagates the context into threads too. They "
+        "may be enabled and disabled in any order, and the spans are the same.",
         f"One is enough: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=threading, or {TORCHSPAN_PROPAGATION}=off.",
     )
 
@@ -123,7 +123,7 @@ def _sampler(context: Context) -> Iterator[Check]:
         yield Check(
             "conflicts.sampler",
             State.WARNING,
-            f"OTEL_TRACES_SAMPLER={name} with {ratio:g} drops {100 - 100 * ratio:g} of 100 traces, whatever is in them: "
+            f"OTEL_TRACES_SAMPLER={name} with {ratio:g} drops {100 - 100 * ratio:g} of 100 traces, whatever they contain: "
             "of the compilations in these, the metrics alone remain.",
             f"To keep every compilation: OTEL_TRACES_SAMPLER=parentbased_torchspan, OTEL_TRACES_SAMPLER_ARG=other={ratio:g}",
             {"sampler": name, "ratio": ratio},
@@ -141,7 +141,7 @@ def _ddtrace(context: Context) -> Iterator[Check]:
             State.WARNING,
             f"ddtrace {version} is installed and DD_TRACE_OTEL_ENABLED is set: where ddtrace sets its tracer provider, "
             "torchspan's spans go to ddtrace. OTEL_TRACES_EXPORTER, the sampler and the id generator have no effect on them.",
-            "To export by OpenTelemetry: unset DD_TRACE_OTEL_ENABLED.",
+            "To export through OpenTelemetry: unset DD_TRACE_OTEL_ENABLED.",
             facts,
         )
         return
@@ -181,7 +181,7 @@ def _started_by(context: Context) -> Iterator[Check]:
             "conflicts.started_by",
             State.WARNING,
             f"Programs that are started here are instrumented by {' and by '.join(by)}.",
-            "Start the program by one of them.",
+            "Start the program with only one of them.",
             {"started_by": by},
         )
 
@@ -204,10 +204,10 @@ def _monitors(context: Context) -> Iterator[Check]:
         yield Check(
             "conflicts.progress_monitor",
             State.NOTE,
-            f"{TORCHSPAN_BUILD_PHASES}=on: torchspan puts a progress monitor into each builder's configuration, in front of the "
-            "one that is there (the program's, or that of Torch-TensorRT's Debugger), which continues to be called and alone may "
-            "cancel the build. On TensorRT other than TensorRT-RTX, whether it slows the build was not measured.",
-            f"Without it: {TORCHSPAN_BUILD_PHASES}=off.",
+            f"{TORCHSPAN_BUILD_PHASES}=on: torchspan adds a progress monitor to each builder's configuration. A monitor that the "
+            "program or Torch-TensorRT's Debugger has set is still called, and it alone may cancel the build. On TensorRT other than "
+            "TensorRT-RTX, whether this slows the build was not measured.",
+            f"To disable it: {TORCHSPAN_BUILD_PHASES}=off.",
         )
     found = find_spec("torch_tensorrt")
     places = list(found.submodule_search_locations or ()) if found is not None else []
@@ -215,8 +215,8 @@ def _monitors(context: Context) -> Iterator[Check]:
         yield Check(
             "conflicts.debugger",
             State.NOTE,
-            "Torch-TensorRT's Debugger is installed. In a `with Debugger()` block spans are as without it, with passes and "
-            "conversions that last longer. It configures Python's logging again when it begins and when it ends: handlers of "
-            "the root logger, such as OpenTelemetry's, are gone then.",
-            "A program that exports its log by OpenTelemetry should add that handler again after the block.",
+            "Torch-TensorRT's Debugger is installed. In a `with Debugger()` block the spans are the same, but passes and "
+            "conversions last longer. The block configures Python's logging again when it begins and when it ends, which removes "
+            "the handlers of the root logger, such as OpenTelemetry's.",
+            "A program that exports its log through OpenTelemetry should add that handler again after the block.",
         )

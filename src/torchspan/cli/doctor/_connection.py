@@ -47,12 +47,17 @@ def connect(address: Address, proxy: str | None, progress: Progress) -> socket.s
             host = ""
         if not host:
             raise NoConnectionError(
-                Answer("proxy", State.FAILED, "the proxy's variable holds no URL", "Correct HTTP_PROXY or HTTPS_PROXY.")
+                Answer(
+                    "proxy",
+                    State.FAILED,
+                    "the proxy variable does not contain a URL",
+                    "Correct HTTP_PROXY or HTTPS_PROXY.",
+                )
             )
         through = f" (the proxy {shown(proxy)})"
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        progress.stage = f"it was connected to{through}"
+        progress.stage = f"connecting to it{through}"
         return _first(found, progress)
     except (socket.gaierror, UnicodeError):
         raise NoConnectionError(
@@ -60,7 +65,7 @@ def connect(address: Address, proxy: str | None, progress: Progress) -> socket.s
                 "name",
                 State.FAILED,
                 f"the name {host} cannot be resolved{through}",
-                "Correct the name, or look whether this machine's name server knows it.",
+                "Correct the name, or check that this machine's name server resolves it.",
             )
         ) from None
     except ConnectionRefusedError:
@@ -69,9 +74,9 @@ def connect(address: Address, proxy: str | None, progress: Progress) -> socket.s
                 "refused",
                 State.FAILED,
                 f"connection refused{through}: no program listens on port {port} of {host}",
-                "Correct the variable of the proxy, or name the endpoint's host in NO_PROXY."
+                "Correct the proxy variable, or add the endpoint's host to NO_PROXY."
                 if through
-                else "Start a Collector there, or name the host and port of yours with OTEL_EXPORTER_OTLP_ENDPOINT.",
+                else "Start a Collector there, or set OTEL_EXPORTER_OTLP_ENDPOINT to the host and port of yours.",
             )
         ) from None
     except TimeoutError:
@@ -83,7 +88,7 @@ def connect(address: Address, proxy: str | None, progress: Progress) -> socket.s
                 "unreachable",
                 State.FAILED,
                 f"no connection{through}: {error.strerror or code or type(error).__name__}",
-                "Look at the network of this machine, and at the host and port of the endpoint.",
+                "Check the network of this machine, and the host and port of the endpoint.",
             )
         ) from None
 
@@ -124,7 +129,7 @@ def secured(
         connection.close()
         raise
     context.set_alpn_protocols([protocol])
-    progress.stage = "TLS was negotiated"
+    progress.stage = "negotiating TLS"
     connection.settimeout(progress.left)
     try:
         return context.wrap_socket(connection, server_hostname=address.host)
@@ -138,7 +143,7 @@ def secured(
             "tls",
             State.FAILED,
             f"no TLS on that port ({reason})",
-            "If it speaks no TLS, write http:// instead of https://. If it asks for a client's certificate, name it with "
+            "If it speaks no TLS, write http:// instead of https://. If it requires a client's certificate, set "
             "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY.",
         )
     connection.close()
@@ -165,7 +170,7 @@ def _bad_file(variable: str, error: Exception) -> Answer:
         "tls file",
         State.FAILED,
         f"the file that {variable} names cannot be used: {reason}",
-        "Name a file of certificates in PEM that this user can read.",
+        "Name a file of certificates in PEM format that this user can read.",
     )
 
 
@@ -184,14 +189,14 @@ def _untrusted(error: ssl.SSLCertVerificationError, address: Address, trust: Tru
             "tls name",
             State.FAILED,
             f"the endpoint's certificate is not for {address.host}",
-            "Write the name that the certificate has into the endpoint.",
+            "Write the name in the certificate as the endpoint's host.",
         )
     if error.verify_code in (_EXPIRED, _NOT_YET_VALID):
         return Answer(
             "tls expired",
             State.FAILED,
             f"the endpoint's certificate is not valid now ({error.verify_message})",
-            "Renew it, or set the clock of this machine.",
+            "Renew it, or correct the clock of this machine.",
         )
     text = f"the endpoint's certificate is refused: {error.verify_message}"
     return Answer("tls", State.FAILED, text, "Correct the certificate.")
@@ -199,7 +204,7 @@ def _untrusted(error: ssl.SSLCertVerificationError, address: Address, trust: Tru
 
 def tunnel(connection: socket.socket, address: Address, proxy: str, progress: Progress) -> None:
     """Make the proxy at the other end connect to the address (CONNECT, RFC 9110, 9.3.6). Raises NoConnectionError."""
-    progress.stage = f"the proxy {shown(proxy)} connected to it"
+    progress.stage = f"the proxy {shown(proxy)} was connecting to it"
     connection.settimeout(progress.left)
     credentials = authorization(proxy)
     header = f"Proxy-Authorization: {credentials}\r\n" if credentials else ""
@@ -215,7 +220,7 @@ def tunnel(connection: socket.socket, address: Address, proxy: str, progress: Pr
             "proxy",
             State.FAILED,
             f"the proxy {shown(proxy)} does not connect to it: {status[9:60] or 'no answer'}",
-            "Let the proxy pass it, or name the host in NO_PROXY.",
+            "Allow the host in the proxy, or add it to NO_PROXY.",
         )
     )
 

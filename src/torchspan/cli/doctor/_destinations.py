@@ -124,7 +124,7 @@ def _http_address(url: str, source: str) -> Address:
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme not in _DEFAULT_PORTS:
         raise AddressError(
-            f"{shown(url)} begins with neither http:// nor https://, so that the exporter refuses every batch. "
+            f"{shown(url)} begins with neither http:// nor https://, so the exporter refuses every batch. "
             f"Write the whole URL, such as {source}=http://collector:4318."
         )
     return _address(_parts(url), url, scheme == "https", _DEFAULT_PORTS[scheme])
@@ -157,7 +157,7 @@ def _address(parts: SplitResult, url: str, is_secure: bool, default_port: int) -
         host, port = None, None
     if not host:
         raise AddressError(
-            f"{shown(url)} names no host, or a port that is none. Write host and port, such as http://collector:4318."
+            f"{shown(url)} has no host, or an invalid port. Write host and port, such as http://collector:4318."
         )
     return Address(host, default_port if port is None else port, is_secure)
 

@@ -28,15 +28,15 @@ _CREDENTIALS = re.compile(r"OTEL_PYTHON_EXPORTER_OTLP_(?:HTTP|GRPC)_(?:\w+_)?CRE
 _REFUSALS = ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED")
 _SEND = "torchspan doctor --send"
 _DEFAULT = (
-    "No variable names an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
-    "or start the program by `torchspan run`, which needs no endpoint."
+    "No variable sets an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
+    "or start the program with `torchspan run`, which needs no endpoint."
 )
 
 
 def reachable(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
     """A row for each OTLP exporter: what its endpoint answers to a request without content."""
     if context.variable("OTEL_SDK_DISABLED").lower() == "true":
-        yield Check("endpoints.traces", State.NOTE, "Not asked: OTEL_SDK_DISABLED=true, so that nothing is sent.")
+        yield Check("endpoints.traces", State.NOTE, "Not contacted: OTEL_SDK_DISABLED=true, so nothing is sent.")
         return
     asked: list[_Asked | Check] = []
     for exporter in _otlp_exporters(context):
@@ -82,8 +82,8 @@ class _Asked:
             self._answer = Answer(
                 "failed",
                 State.FAILED,
-                f"it could not be asked: {type(error).__name__}",
-                "Please report it, with this line.",
+                f"it could not be contacted: {type(error).__name__}",
+                "Please report it, and include this line.",
             )
 
     def row(self) -> Check:
@@ -93,7 +93,7 @@ class _Asked:
         state, remedy = answer.state, answer.remedy
         if self._plugin and answer.kind in _REFUSALS:
             state = State.WARNING
-            remedy = f"{self._plugin} names a plug-in for credentials, which is used for a test trace alone: {_SEND}"
+            remedy = f"{self._plugin} names a plug-in for credentials, which only a test trace uses: {_SEND}"
         if state is State.FAILED and not to.is_asked_for:
             state = State.WARNING
             remedy = remedy if to.source else _DEFAULT if to.signal == "traces" else "See endpoints.traces."

@@ -39,8 +39,8 @@ class _Batches(NamedTuple):
 
     def meaning(self, values: Mapping[str, float]) -> str:
         return (
-            f"{self.what} wait for at most {values['delay']:g} ms, in a queue of {values['queue']:g}. What waits at the end "
-            f"of the program is sent in batches of {values['batch']:g}, for at most 30 s, which no variable changes: "
+            f"{self.what} wait for at most {values['delay']:g} ms, in a queue of {values['queue']:g}. What is still queued at the "
+            f"end of the program is sent in batches of {values['batch']:g}, for at most 30 s, which no variable changes: "
             f"{self.prefix}_EXPORT_TIMEOUT has no effect in the SDK for Python."
         )
 
@@ -70,7 +70,7 @@ class _Periods(NamedTuple):
     def meaning(self, values: Mapping[str, float]) -> str:
         return (
             f"Metrics are sent every {values['interval']:g} ms, and once more at the end of the program, for at most 30 s, "
-            "which no variable changes: OTEL_METRIC_EXPORT_TIMEOUT bounds their collection alone."
+            "which no variable changes: OTEL_METRIC_EXPORT_TIMEOUT limits only their collection."
         )
 
     def impossible(self, values: Mapping[str, float]) -> str:
@@ -100,7 +100,7 @@ def bounds(context: Context) -> Iterable[Check]:
         yield Check(
             "exit.configuration_file",
             State.NOTE,
-            f"{VARIABLE} decides for how long the SDK holds up the end of a program: `schedule_delay`, "
+            f"{VARIABLE} decides how long the SDK delays the end of a program: `schedule_delay`, "
             "`max_queue_size` and `max_export_batch_size` of each processor, `interval` of each reader. OTEL_BSP_*, "
             "OTEL_BLRP_* and OTEL_METRIC_EXPORT_* have no effect.",
         )
@@ -119,7 +119,7 @@ def _timeout(context: Context) -> Check:
             return Check(
                 "exit.otlp",
                 State.FAILED,
-                f"{name}={text} is not a number: an exporter over gRPC cannot be made, and the SDK sets up no signal.",
+                f"{name}={text} is not a number: an exporter over gRPC cannot be created, and the SDK sets up no signal at all.",
                 f"Set {name} to seconds, such as 10.",
                 facts,
             )
@@ -128,15 +128,15 @@ def _timeout(context: Context) -> Check:
                 "exit.otlp",
                 State.WARNING,
                 f"{name}={text}: exporters for Python read it as seconds, where OpenTelemetry's specification has "
-                "milliseconds. With an endpoint that does not answer, the end of a program waits for up to 30 s a signal.",
+                "milliseconds. With an endpoint that does not answer, a program waits at its end for up to 30 s per signal.",
                 f"Set {name} to seconds, such as {max(seconds / 1000, 1):g}.",
                 facts,
             )
     return Check(
         "exit.otlp",
         State.NOTE,
-        f"{shown}. One export, its repetitions included, takes at most {values.get(_TIMEOUTS[0], '10')} s. The end of a "
-        "program waits for an export that is under way and for the last one, one signal after the other.",
+        f"{shown}. One export, retries included, takes at most {values.get(_TIMEOUTS[0], '10')} s. At its end, a program "
+        "waits for an export in progress and for the last one, one signal after the other.",
         facts=facts,
     )
 
@@ -149,16 +149,16 @@ def _of_signal(row: _Batches | _Periods, context: Context) -> Check:
     given = [known[key].variable for key in numbers]
     facts = {"variables": {bound.variable: values[key] for key, bound in known.items()}, "set": given}
     if impossible := row.impossible(values):
-        summary = f"{impossible}: what sends this signal cannot be made, and the SDK sets up no signal at all."
-        return Check(row.name, State.FAILED, summary, "Unset the variable, or set it to a number that fits.", facts)
+        summary = f"{impossible}: what exports this signal cannot be created, and the SDK sets up no signal at all."
+        return Check(row.name, State.FAILED, summary, "Unset the variable, or correct the number.", facts)
     refused = [key for key, number in numbers.items() if number is None]
     if refused:
-        listed = "; ".join(f"{known[key].variable}={texts[key]} is no such number" for key in refused)
+        listed = "; ".join(f"{known[key].variable}={texts[key]} is not a valid number" for key in refused)
         default = ", ".join(f"{known[key].default:g}" for key in refused)
         return Check(
             row.name, State.WARNING, f"{listed}: the default, {default}, is used.", "Set it to a number.", facts
         )
-    source = f"Set here: {', '.join(given)}." if given else "All of them are defaults."
+    source = f"Set here: {', '.join(given)}." if given else "All of these values are defaults."
     return Check(row.name, State.NOTE, f"{row.meaning(values)} {source}", facts=facts)
 
 

@@ -80,7 +80,7 @@ def _entry_point(name: str, signal: str, context: Context) -> str:
     protocol = context.variable(variable) or "grpc"
     if protocol not in _BY_PROTOCOL:
         raise UnknownExportersError(
-            f"{variable}={protocol} is not a protocol that OpenTelemetry's SDK for Python has, so that it sets up no "
+            f"{variable}={protocol} is not a protocol of OpenTelemetry's SDK for Python, which then sets up no "
             f"signal at all. Set it to one of {', '.join(_BY_PROTOCOL)}."
         )
     return _BY_PROTOCOL[protocol]
@@ -136,7 +136,7 @@ def _check(signal: str, context: Context) -> Check:
     if not chosen:
         variable = f"OTEL_{signal.upper()}_EXPORTER"
         asked = "none" if context.variable(variable) else "not set"
-        where = "The configuration file has none" if context.file is not None else f"{variable}: {asked}"
+        where = "The configuration file configures none" if context.file is not None else f"{variable}: {asked}"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
     problems = [problem for each in chosen if (problem := _problem(each)) is not None]
@@ -161,9 +161,9 @@ def _problem(exporter: Exporter) -> tuple[str, str] | None:
         remedy = (
             f"Install it: pip install {package}."
             if package
-            else f"Installed here: {', '.join(known) or 'none'}; the extra torchspan[auto] brings otlp."
+            else f"Installed here: {', '.join(known) or 'none'}; the extra torchspan[auto] installs otlp."
         )
-        return f"{exporter.source or 'The distro'} asks for {exporter.name}, which is not installed", remedy
+        return f"{exporter.source or 'The distro'} names {exporter.name}, which is not installed", remedy
     try:
         with _silence():
             found[0].load()
@@ -171,7 +171,7 @@ def _problem(exporter: Exporter) -> tuple[str, str] | None:
         text = without_secrets(f"{type(error).__name__}: {error}", ())
         return (
             f"{exporter.name} cannot be imported: {text}",
-            f"Install again what it needs: pip install {package or exporter.name}.",
+            f"Reinstall its dependencies: pip install {package or exporter.name}.",
         )
     return None
 

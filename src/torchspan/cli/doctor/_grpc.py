@@ -55,7 +55,7 @@ def ask(destination: GrpcDestination, environment: Mapping[str, str], progress: 
         return Answer(
             "connected",
             State.NOTE,
-            "takes connections; what it answers is not known without the package grpcio",
+            "accepts connections; its answer cannot be read without the package grpcio",
             "Install the exporter: pip install 'torchspan[auto]'",
         )
     return _ask(destination, proxy, progress)
@@ -80,7 +80,7 @@ def _ask(destination: GrpcDestination, proxy: str | None, progress: Progress) ->
     if not all(_METADATA_VALUE.fullmatch(value) for value in destination.headers.values()):
         return _BAD_HEADER
     channel = _channel(grpc, destination)
-    progress.stage = "an answer was waited for"
+    progress.stage = "waiting for an answer"
     export = channel.unary_unary(_SERVICES[destination.signal])
     try:
         export(b"", timeout=progress.left, metadata=tuple(destination.headers.items()))
@@ -122,21 +122,21 @@ def _meaning(destination: GrpcDestination, error: Any, proxy: str | None, progre
         if other is not None:
             return other
     if code == "UNIMPLEMENTED":
-        remedy = f"If it is meant to take none: OTEL_{destination.signal.upper()}_EXPORTER=none."
-        return Answer(kind, State.FAILED, f"{answered}: it takes no {destination.signal}", remedy)
+        remedy = f"If that is intended: OTEL_{destination.signal.upper()}_EXPORTER=none."
+        return Answer(kind, State.FAILED, f"{answered}: it does not accept {destination.signal}", remedy)
     if code == "RESOURCE_EXHAUSTED":
-        remedy = "Exporters try again, and lose what comes meanwhile."
+        remedy = "Exporters try again, and lose what arrives in the meantime."
         return Answer(kind, State.WARNING, f"{answered}: it limits the rate", remedy)
     if code == "INVALID_ARGUMENT":
-        remedy = "To see whether it takes one with a span: torchspan doctor --send"
+        remedy = "To check whether it accepts one with a span: torchspan doctor --send"
         return Answer(kind, State.WARNING, f"{answered}: it refuses a request without spans", remedy)
     if code == "UNAVAILABLE":
         through = " through the proxy" if proxy is not None else ""
-        remedy = "Look at the log of the endpoint, or of the proxy before it."
+        remedy = "Check the log of the endpoint, or of the proxy in front of it."
         return Answer(
             kind, State.FAILED, f"{answered}: not available now{through}; exporters try again for 10 s", remedy
         )
-    return Answer(kind, State.FAILED, f"{answered}: not accepted", "Look at the log of the endpoint.")
+    return Answer(kind, State.FAILED, f"{answered}: not accepted", "Check the log of the endpoint.")
 
 
 def _of_another_port(destination: GrpcDestination) -> Answer | None:
@@ -148,21 +148,21 @@ def _of_another_port(destination: GrpcDestination) -> Answer | None:
         return Answer(
             "speaks no tls",
             State.FAILED,
-            f"the port speaks {'gRPC' if plain == 'http/2' else 'HTTP'} without TLS, and the exporter uses TLS",
+            f"the port speaks {'gRPC' if plain == 'http/2' else 'HTTP'} without TLS, but the exporter uses TLS",
             f"Write http://{address} as the endpoint.{how}",
         )
     if not address.is_secure and plain == "tls":
         return Answer(
             "speaks tls",
             State.FAILED,
-            "the port speaks TLS, and the exporter uses none",
+            "the port speaks TLS, but the exporter does not use it",
             f"Write https://{address} as the endpoint.",
         )
     if plain == "http/1" or (address.is_secure and connection.speaks(address) == "http/1"):
         return Answer(
             "speaks http",
             State.FAILED,
-            "the port speaks HTTP/1.1, and the exporter sends gRPC",
-            "Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC, which usually is 4317.",
+            "the port speaks HTTP/1.1, but the exporter sends gRPC",
+            "Set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or name the port for gRPC, which is usually 4317.",
         )
     return None

@@ -18,8 +18,8 @@ def hooks(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.NOTE,
-            "Not looked at: that imports torch_tensorrt and TensorRT, which takes seconds.",
-            "To look: torchspan doctor --probe",
+            "Not checked: the check imports torch_tensorrt and TensorRT, which takes seconds.",
+            "To check: torchspan doctor --probe",
             {"resolved": None, "absent": None},
         )
         return
@@ -32,7 +32,7 @@ def hooks(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.FAILED,
-            f"No hook point can be looked for: {error}.",
+            f"No hook point can be checked: {error}.",
             "Correct that first: a program that imports it fails too.",
             {"resolved": 0, "absent": 0},
         )
@@ -45,7 +45,7 @@ def hooks(context: Context) -> Iterator[Check]:
         name,
         State.WARNING if absent else State.OK,
         f"{plural(resolved, 'hook point')} resolved with {versions}"
-        + (f"; absent though this version should have them: {len(absent)}, below." if absent else "."),
+        + (f"; absent although this version should have them: {len(absent)}, listed below." if absent else "."),
         facts={"resolved": resolved, "absent": len(absent)},
     )
     for row in absent:
@@ -74,4 +74,4 @@ def _lost(action: Action) -> str:
         case Tap():
             return "Lost: what torchspan sees in the arguments of this call."
         case Watch():
-            return "Nothing is lost: torchspan only looks whether it is there."
+            return "Nothing is lost: torchspan only checks whether it exists."

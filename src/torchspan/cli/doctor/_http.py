@@ -43,7 +43,7 @@ def ask(destination: HttpDestination, environment: Mapping[str, str], progress: 
             if error.answer.kind == "tls" and proxy is None
             else error.answer
         )
-    progress.stage = "an answer was waited for"
+    progress.stage = "waiting for an answer"
     made.settimeout(progress.left)
     exchange = http.client.HTTPConnection(address.host, address.port)
     exchange.sock = made
@@ -104,35 +104,35 @@ def _trust(destination: HttpDestination, environment: Mapping[str, str]) -> Trus
 _NO_HTTP = Answer(
     "no http",
     State.FAILED,
-    "the connection was closed without an answer in HTTP",
-    "Look which program listens on that port: 4318 is the usual one for OTLP over HTTP.",
+    "the connection was closed without an HTTP answer",
+    "Check which program listens on that port: 4318 is the usual one for OTLP over HTTP.",
 )
 _NO_HTTP_OVER_TLS = _NO_HTTP._replace(
-    remedy="Look which program listens on that port. If it asks for a client's certificate, name it with "
+    remedy="Check which program listens on that port. If it requires a client's certificate, set "
     "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY."
 )
 _NO_CLIENT = Answer(
     "tls client",
     State.FAILED,
-    "the endpoint refuses the client's certificate, or asks for one",
-    "Name it with OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY.",
+    "the endpoint refuses the client's certificate, or requires one",
+    "Set OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE and OTEL_EXPORTER_OTLP_CLIENT_KEY.",
 )
 _GRPC = Answer(
     "speaks grpc",
     State.FAILED,
-    "the port speaks HTTP/2, as gRPC does, and the exporter sends HTTP/1.1",
-    "Set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP, which usually is 4318.",
+    "the port speaks HTTP/2, as gRPC does, but the exporter sends HTTP/1.1",
+    "Set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or name the port for HTTP, which is usually 4318.",
 )
 _TLS = Answer(
     "speaks tls",
     State.FAILED,
-    "the port speaks TLS, and the endpoint begins with http://",
+    "the port speaks TLS, but the endpoint begins with http://",
     "Write https:// in the endpoint.",
 )
 _PLAIN = Answer(
     "speaks no tls",
     State.FAILED,
-    "the port speaks HTTP without TLS, and the endpoint begins with https://",
+    "the port speaks HTTP without TLS, but the endpoint begins with https://",
     "Write http:// in the endpoint.",
 )
 
@@ -159,7 +159,7 @@ def _meaning(destination: HttpDestination, status: int, reason: str, headers: Ma
             return Answer(
                 "no otlp",
                 State.FAILED,
-                f"{answered} with {media}: that is not an answer of an OTLP endpoint, and the exporter counts it as delivered",
+                f"{answered} with {media}: an OTLP endpoint does not answer like this, but the exporter counts the batch as delivered",
                 _path_remedy(destination),
             )
         return Answer("accepted", State.OK, f"accepts {destination.signal} ({answered})")
@@ -169,7 +169,7 @@ def _meaning(destination: HttpDestination, status: int, reason: str, headers: Ma
             kind,
             State.FAILED,
             f"{answered}: redirects{f' to {to}' if to else ''}, which the exporter does not follow and counts as delivered",
-            "Name the URL to which it redirects.",
+            "Set the endpoint to the URL to which it redirects.",
         )
     if status in (401, 403):
         names = ", ".join(sorted(destination.headers)) or "none"
@@ -183,29 +183,37 @@ def _meaning(destination: HttpDestination, status: int, reason: str, headers: Ma
         return Answer(kind, State.FAILED, f"{quoted}: no OTLP endpoint at this path", _path_remedy(destination))
     if status == 407:
         return Answer(
-            kind, State.FAILED, f"{quoted}: the proxy asks for credentials", "Write them into the proxy's variable."
+            kind,
+            State.FAILED,
+            f"{quoted}: the proxy requires credentials",
+            "Add them to the proxy variable: http://user:password@proxy:port.",
         )
     if status == 415:
-        return Answer(kind, State.FAILED, f"{quoted}: it does not take OTLP as protobuf", "Name an endpoint that does.")
+        return Answer(
+            kind, State.FAILED, f"{quoted}: it does not accept OTLP as protobuf", "Name an endpoint that does."
+        )
     if status == 429:
         return Answer(
-            kind, State.WARNING, f"{quoted}: it limits the rate", "Exporters try again, and lose what comes meanwhile."
+            kind,
+            State.WARNING,
+            f"{quoted}: it limits the rate",
+            "Exporters try again, and lose what arrives in the meantime.",
         )
     if status == 400:
         return Answer(
             kind,
             State.WARNING,
             f"{quoted}: it refuses a request without spans",
-            "To see whether it takes one with a span: torchspan doctor --send",
+            "To check whether it accepts one with a span: torchspan doctor --send",
         )
     if status in (502, 503, 504):
         return Answer(
             kind,
             State.FAILED,
-            f"{quoted}: what is behind it takes nothing now; exporters try again for 10 s",
-            "Look at the log of the endpoint, or of the proxy before it.",
+            f"{quoted}: the server behind it is not available now; exporters try again for 10 s",
+            "Check the log of the endpoint, or of the proxy in front of it.",
         )
-    return Answer(kind, State.FAILED, f"{quoted}: not accepted", "Look at the log of the endpoint.")
+    return Answer(kind, State.FAILED, f"{quoted}: not accepted", "Check the log of the endpoint.")
 
 
 def _is_text(headers: Mapping[str, str]) -> bool:
@@ -215,5 +223,5 @@ def _is_text(headers: Mapping[str, str]) -> bool:
 def _path_remedy(destination: HttpDestination) -> str:
     path = f"/v1/{destination.signal}"
     if destination.has_path_of_its_own and not urlsplit(destination.url).path.rstrip("/").endswith(path):
-        return f"The exporter takes {destination.source} as it is written: add {path} to it."
-    return f"The usual one is http://<host>:4318, to which the exporter adds {path}."
+        return f"The exporter uses {destination.source} as it is written: add {path} to it."
+    return f"The usual endpoint is http://<host>:4318, to which the exporter adds {path}."

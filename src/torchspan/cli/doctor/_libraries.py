@@ -99,7 +99,7 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
         return Check(
             name,
             State.WARNING,
-            f"{listed} are installed, and both bring the module torch_tensorrt: which files are there is chance.",
+            f"{listed} are installed, and both contain the module torch_tensorrt: which of their files are in place is a matter of chance.",
             "Uninstall both, then install the one that you want.",
             facts,
         )
@@ -109,8 +109,8 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
         return Check(
             name,
             State.WARNING,
-            f"{listed} asks for {asked}, and torch {torch['torch']} is installed: it may not import, or fail later.",
-            "Install the torch that it asks for.",
+            f"{listed} requires {asked}, but torch {torch['torch']} is installed: its import or a later call may fail.",
+            "Install the torch that it requires.",
             facts,
         )
     oldest, newest = (".".join(map(str, each)) for each in SUPPORTED)
@@ -119,7 +119,7 @@ def _torch_tensorrt(found: dict[str, str], torch: dict[str, str]) -> Check:
         return Check(
             name,
             State.WARNING,
-            f"{listed} is outside the versions that torchspan is tested with, {oldest} to {newest}: what resolves is used.",
+            f"{listed} is outside the versions that torchspan is tested with, {oldest} to {newest}: the hook points that resolve are used.",
             "See what resolves: torchspan doctor --probe",
             facts,
         )
@@ -134,7 +134,7 @@ def _tensorrt(library: Library, found: dict[str, str]) -> Check:
         return Check(
             name,
             State.WARNING,
-            f"{_listed(found)} are installed, in different versions: which of them `import {library.module}` finds is chance.",
+            f"{_listed(found)} are installed, in different versions: which of them `import {library.module}` finds is a matter of chance.",
             "Uninstall all of them, then install the one that you want.",
             facts,
         )

@@ -69,15 +69,15 @@ def distro(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.FAILED,
-            f"{variable}={wanted} names a distro that is not installed: its defaults are not set.",
-            f"Unset {variable}, or install the package that brings {wanted or 'the distro that you want'}.",
+            f"{variable}={wanted} names a distro that is not installed, so its defaults are not set.",
+            f"Unset {variable}, or install the package that provides {wanted or 'the distro that you want'}.",
             facts,
         )
     elif not found:
         yield Check(
             name,
             State.NOTE,
-            "No distro is installed: exporters are those that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name.",
+            "No distro is installed: only OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER choose exporters.",
             f"For exporters by default (OTLP over gRPC): {INSTALL}",
             facts,
         )
@@ -85,7 +85,7 @@ def distro(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            f"{len(found)} distros are installed; OpenTelemetry takes {found[0].name}, the first that it finds.",
+            f"{len(found)} distros are installed; OpenTelemetry uses {found[0].name}, the first that it finds.",
             f"Name the one that you want: {variable}={found[0].name}",
             facts,
         )
@@ -104,7 +104,7 @@ def configurator(context: Context) -> Iterator[Check]:
             name,
             State.FAILED,
             f"{variable}={wanted} names a configurator that is not installed: nothing configures the SDK.",
-            f"Unset {variable}, or install the package that brings {wanted or 'the configurator that you want'}.",
+            f"Unset {variable}, or install the package that provides {wanted or 'the configurator that you want'}.",
             facts,
         )
     elif not found:
@@ -122,7 +122,7 @@ def configurator(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            f"{len(found)} configurators are installed; OpenTelemetry takes {found[0].name}, the first that it finds.",
+            f"{len(found)} configurators are installed; OpenTelemetry uses {found[0].name}, the first that it finds.",
             f"Name the one that you want: {variable}={found[0].name}",
             facts,
         )
@@ -140,10 +140,10 @@ def versions(_context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
+            f"Packages of OpenTelemetry are incompatible: {'; '.join(unmet)}.",
             f"{package} {here[package]} comes first on the module search path and hides {hidden[package]}. Where the "
-            "OpenTelemetry Operator or PYTHONPATH puts it there, pip changes nothing: torchspan works with the one that comes first; "
-            "packages that ask for the other may not.",
+            "OpenTelemetry Operator or PYTHONPATH puts it there, pip cannot change that: torchspan works with the one that comes first, but "
+            "packages that require the other may not.",
             here,
         )
         return
@@ -151,13 +151,13 @@ def versions(_context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.WARNING,
-            f"Packages of OpenTelemetry do not fit together: {'; '.join(unmet)}.",
-            f"Install them in one command, so that pip finds versions that fit: {INSTALL} --upgrade",
+            f"Packages of OpenTelemetry are incompatible: {'; '.join(unmet)}.",
+            f"Install them in one command, so that pip finds compatible versions: {INSTALL} --upgrade",
             here,
         )
         return
     core = ", ".join(f"{each} {here[each]}" for each in _CORE if each in here)
-    yield Check(name, State.OK, f"OpenTelemetry's packages fit together: {core}.", facts=here)
+    yield Check(name, State.OK, f"OpenTelemetry's packages are compatible: {core}.", facts=here)
 
 
 _CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentation")
@@ -188,6 +188,6 @@ def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:
             if asked.name not in here or (asked.marker is not None and not asked.marker.evaluate({"extra": ""})):
                 continue
             if not asked.specifier.contains(here[asked.name], prereleases=True):
-                yield f"{package.name} {here[package.name]} asks for {asked.name}{asked.specifier}, not {here[asked.name]}"
+                yield f"{package.name} {here[package.name]} requires {asked.name}{asked.specifier}, not {here[asked.name]}"
         except (InvalidRequirement, InvalidVersion):  # a vendor's build
             continue

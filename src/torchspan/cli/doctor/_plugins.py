@@ -56,7 +56,7 @@ def sampler(context: Context) -> Iterator[Check]:
 
 
 _OWN_PROVIDER = (
-    "OpenTelemetry's configurator alone reads it; a program that makes its own provider passes the argument:"
+    "Only OpenTelemetry's configurator reads it; a program that creates its own provider passes the argument:"
 )
 _SAMPLER_ARGUMENT = "TracerProvider(sampler=torchspan.sdk.ParentBasedTorchspanSampler())"
 _IDS_ARGUMENT = "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
@@ -68,7 +68,7 @@ def _torchspan_sampler(name: str, given: str, argument: str | None, facts: Mappi
     refused = [each for each in parsed(argument) if isinstance(each, str)]
     if refused:
         summary = f"{given}: the sampler ignores {' It ignores '.join(refused)}"
-        return Check(name, State.FAILED, summary, "Correct what is named.", facts)
+        return Check(name, State.FAILED, summary, "Correct the rules that are ignored, or remove them.", facts)
     rules = f" Rules: {argument}." if argument else ""
     summary = f"{given}: compilations are kept, engine runs and other spans sampled by rules.{rules}"
     return Check(name, State.OK, summary, facts=facts)
@@ -82,8 +82,8 @@ def _is_share(text: str | None) -> bool:
 
 
 _RANDOM = (
-    "Ids of the program's spans come from Python's global random numbers: `random.seed()` makes them repeat, in every rank "
-    "the same, and each id changes the numbers that the program draws. torchspan's spans have ids of their own."
+    "Ids of the program's spans come from Python's global random generator: `random.seed()` makes them repeat, the same in "
+    "every rank, and each id changes the numbers that the program draws. Ids of torchspan's spans do not come from it."
 )
 
 
@@ -114,7 +114,7 @@ def id_generator(context: Context) -> Iterator[Check]:
         )
 
 
-_NO_RANKS = "Rank, run and versions of the libraries do not stand alongside the spans."
+_NO_RANKS = "The rank, the run and the versions of the libraries are not in the resource of the spans."
 
 
 def resource_detectors(context: Context) -> Iterator[Check]:
@@ -129,10 +129,12 @@ def resource_detectors(context: Context) -> Iterator[Check]:
     facts = {"variable": value or None, "detectors": names}
     unknown = [each for each in names if each != "*" and not plugins("opentelemetry_resource_detector", each)]
     if unknown:
-        summary = f"{variable}={value}: no package brings {', '.join(unknown)}."
-        yield Check(name, State.FAILED, summary, "Correct the name, or take it out.", facts)
+        summary = f"{variable}={value}: no installed package provides {', '.join(unknown)}."
+        yield Check(name, State.FAILED, summary, "Correct the name, or remove it.", facts)
     elif {TORCHSPAN, "*"} & {*names}:
-        summary = f"{variable}={value}: rank, run and versions of the libraries stand alongside the spans."
+        summary = (
+            f"{variable}={value}: the rank, the run and the versions of the libraries are in the resource of the spans."
+        )
         yield Check(name, State.OK, summary, facts=facts)
     else:
         given = f"{variable}={value}." if value else f"{variable} is not set."
@@ -156,7 +158,7 @@ def _in_file(
     facts = {"file": found}
     unknown = [each for each in _added(node) if not plugins(_GROUPS[path[-1]], each)]
     if unknown:
-        summary = f"{place} in the configuration file: no package brings {', '.join(unknown)}. {LOST}"
+        summary = f"{place} in the configuration file: no installed package provides {', '.join(unknown)}. {LOST}"
         return Check(name, State.FAILED, summary, "Correct the name.", facts)
     if {*own} & {*found}:
         return _own_in_file(name, f"{place} in the configuration file: {', '.join(found)}.", path, node, facts)
@@ -172,9 +174,9 @@ def _own_in_file(name: str, given: str, path: tuple[str, ...], node: Any, facts:
         return Check(name, State.OK, given, facts=facts)
     facts = {**facts, "options": options}
     if path[-1] == "id_generator":
-        summary = f"{given} It takes no options, and has {', '.join(options)}: {LOST}"
+        summary = f"{given} It accepts no options, but the file gives it {', '.join(options)}: {LOST}"
         return Check(name, State.FAILED, summary, "Remove the options.", facts)
-    summary = f"{given} OpenTelemetry drops the options of a sampler that a package brings: {', '.join(options)}."
+    summary = f"{given} OpenTelemetry drops the options of a sampler that a package provides: {', '.join(options)}."
     remedy = f"Write its rules as torchspan's settings: sample_… under {PLACE}, or TORCHSPAN_SAMPLE_…."
     return Check(name, State.WARNING, summary, remedy, facts)
 

@@ -36,7 +36,7 @@ def _raised(check: CheckFunction, error: BaseException) -> Check:
         f"doctor.{name}",
         State.FAILED,
         f"This check itself failed: {type(error).__name__}: {error}",
-        "Please report it, with this line. The other rows hold.",
+        "Please report it, and include this line. The other rows are valid.",
     )
 
 

@@ -44,7 +44,7 @@ def _sent(context: Context, limit_s: float) -> Check:
             _NAME,
             State.FAILED,
             f"The test trace was not delivered within {limit_s:g} s.",
-            "See endpoints.traces, and exit.otlp for how long an exporter tries.",
+            "See endpoints.traces, and exit.otlp for how long an exporter retries.",
         )
     try:
         report = json.loads(done.stdout)
@@ -52,8 +52,8 @@ def _sent(context: Context, limit_s: float) -> Check:
         return Check(
             _NAME,
             State.FAILED,
-            f"The process that was to send the test trace ended with status {done.returncode} before it said what came of it.",
-            "Start any program by `opentelemetry-instrument`, and look at what it prints.",
+            f"The process that was to send the test trace ended with status {done.returncode} before it reported the result.",
+            "Start any program with `opentelemetry-instrument`, and read what it prints.",
         )
     return _row(report)
 
@@ -83,11 +83,11 @@ def _row(report: Mapping[str, Any]) -> Check:
         return Check(_NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)
     if not exports:
         remedy = "See exporters.traces." if not failed else "See sdk.*, exporters.* and exit.*."
-        return Check(_NAME, State.FAILED, f"No test trace was sent: no exporter took it.{failed}", remedy, report)
+        return Check(_NAME, State.FAILED, f"No test trace was sent: no exporter received it.{failed}", remedy, report)
     answers = "; ".join(f"{each['exporter']}: {each['answer']}" for each in exports)
     after = f" (the {report['attempts']}th that the sampler was asked for)" if report["attempts"] > 1 else ""
     if all(each["is_delivered"] for each in exports):
-        found = f"Look for trace {report['trace_id']} of service {report['service']} where traces are kept."
+        found = f"Look for trace {report['trace_id']} of service {report['service']} in your tracing backend."
         state = State.WARNING if failed else State.OK
         return Check(_NAME, state, f"A test trace{after} was sent. {answers}.{failed}", found, report)
     summary = f"The test trace {report['trace_id']}{after} was not delivered. {answers}.{failed}"

@@ -68,9 +68,9 @@ def provider(context: Context) -> Iterator[Check]:
             yield Check(
                 f"sdk.{signal}_provider",
                 State.FAILED,
-                f"{variable}={value} names a provider that is not installed: where nothing has set one, OpenTelemetry's first use "
-                "raises.",
-                f"Unset {variable}, unless a package is to bring that provider.",
+                f"{variable}={value} names a provider that is not installed: the first use of OpenTelemetry raises an exception, unless "
+                "a provider has been set before.",
+                f"Unset {variable}, or install the package that provides it.",
                 facts,
             )
         else:
@@ -78,7 +78,7 @@ def provider(context: Context) -> Iterator[Check]:
                 f"sdk.{signal}_provider",
                 State.NOTE,
                 f"{variable}={value}: until something sets another one, the {signal} provider is {found[0].value}.",
-                f"Unset {variable}, unless that is what you want.",
+                f"Unset {variable}, unless that is intended.",
                 facts,
             )
 
@@ -95,9 +95,9 @@ def instrumentation(context: Context) -> Iterator[Check]:
         yield Check(
             name,
             State.FAILED,
-            "torchspan's entry points are not installed: `opentelemetry-instrument` does not find its instrumentation, "
+            "torchspan's entry points are not installed: `opentelemetry-instrument` does not find its instrumentor, "
             "sampler, id generator and exporter.",
-            f"Install torchspan, a clone of it too, with pip: {INSTALL}",
+            f"Install torchspan with pip, also from a clone: {INSTALL}",
             facts,
         )
     elif {"*", "torchspan"} & {*names}:
@@ -105,7 +105,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
             name,
             State.WARNING,
             f"{variable}={','.join(names)} disables torchspan.",
-            f"Take {'*' if '*' in names else 'torchspan'} out of {variable} to trace.",
+            f"Remove {'*' if '*' in names else 'torchspan'} from {variable} to trace.",
             facts,
         )
     elif options is not None and not options.get("enabled", True):
@@ -113,7 +113,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
             name,
             State.WARNING,
             "`enabled: false` in the configuration file disables torchspan.",
-            f"Take it out of {_config_file.PLACE} to trace.",
+            f"Remove it from {_config_file.PLACE} to trace.",
             facts,
         )
     else:

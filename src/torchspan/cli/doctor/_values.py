@@ -73,9 +73,9 @@ def unknown(context: Context) -> Iterator[Check]:
     yield Check(
         "settings.unknown",
         State.FAILED if is_asked_for else State.NOTE,
-        f"torchspan has no such setting, and ignores: {listed}.",
+        f"torchspan ignores names that are not its settings: {listed}.",
         "Correct the name, or remove it."
         if is_asked_for
-        else "None, where they mean something else: Kubernetes sets some for a service that is called torchspan.",
+        else "Nothing to do if something else reads them: Kubernetes sets such variables for a service named torchspan.",
         facts,
     )
