@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
-.PHONY: help setup demo test backends up down demo-up format lint types docs site bench test-versions release-check clean
+.PHONY: help setup demo test backends up down demo-up format lint types docs picture site bench test-versions release-check clean
 
 BIN := .venv/bin
 PLAIN_PYTHON := $(or $(PYTHON),$(wildcard .venv/bin/python),python3)
@@ -60,6 +60,9 @@ docs: setup  ## write the generated documents
 	@$(BIN)/python tools/generate_dashboards.py
 	@$(BIN)/python tools/generate_kubernetes.py
 	@$(BIN)/python tools/generate_architecture.py
+
+picture: setup  ## docs/images/waterfall.svg, which README shows, from a new run of the demo
+	@$(BIN)/python tools/draw_waterfall.py
 
 site: setup  ## the documentation as a site, in .site/html; fails for a broken link (needs Python 3.11)
 	@$(BIN)/python tools/build_site.py

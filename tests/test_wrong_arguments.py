@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `mark_ready`, `batch`, `without_gpu`, `traces`, `sdk` and `inputs` refuse, when it is given: each error says why."""
+"""What `batch`, `without_gpu`, `traces`, `sdk` and `inputs` refuse, when it is given: each error says why."""
 
 import io
 
@@ -21,7 +21,6 @@ def message_of(call, error=TypeError):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: torchspan.mark_ready(ready="no"), "ready must be True or False, not 'no'"),
         (lambda: torchspan.batch(3), "requests must be a list of spans, span contexts or contexts, not 3"),
         (lambda: torchspan.batch(None), "requests must be a list of spans, span contexts or contexts, not None"),
         (

@@ -2,7 +2,7 @@
 """Writes the diagram and the table of packages in ARCHITECTURE.md, and docs/images/architecture.svg, from the real
 imports.
 
-`--check` writes nothing and ends with status 1 when a file is not what would be written.
+`--check` writes nothing and exits with status 1 if a file differs from what would be written.
 """
 
 import ast
@@ -238,8 +238,8 @@ def documents():
     mutual = " and ".join(f"`{one}` and `{other}`" for one, other in layers.mutual)
     picture = f"![Packages of torchspan: each lies above what it imports]({PICTURE.relative_to(ROOT).as_posix()})\n"
     legend = (
-        "Each package lies above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
-        "are not drawn. The table has all, except those for type checkers alone. Blue is the path of an event."
+        "Each package is drawn above everything that it imports. Imports that follow from others, and those of the bottom row,\n"
+        "are not drawn. The table has all imports, except those for type checkers alone. Blue is the path of an event."
         + (f" {mutual} import each other, inside\nfunctions." if mutual else "")
         + "\n"
     )

@@ -12,11 +12,19 @@ Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In
 
 import typing as _typing
 
-from torchspan._base.readiness import mark_ready
+from torchspan._base.readiness import mark_not_ready, mark_ready
 from torchspan._version import __version__
 from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
 
-__all__ = ["TorchspanInstrumentor", "__version__", "batch", "instrument", "mark_ready", "uninstrument"]
+__all__ = [
+    "TorchspanInstrumentor",
+    "__version__",
+    "batch",
+    "instrument",
+    "mark_not_ready",
+    "mark_ready",
+    "uninstrument",
+]
 
 if _typing.TYPE_CHECKING:
     from torchspan.batching import batch

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from torchspan._base.readiness import is_ready, mark_ready
+from torchspan._base.readiness import is_ready, mark_not_ready
 from torchspan._base.ready_after import mark_ready_after
 
 APP = '''
@@ -53,7 +53,7 @@ def app(tmp_path, monkeypatch):
     (tmp_path / "a_user.py").write_text("from an_app import warm_up\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield "an_app"
-    mark_ready(ready=False)
+    mark_not_ready()
     for name in ("an_app", "a_user"):
         sys.modules.pop(name, None)
 

@@ -129,12 +129,13 @@ def guards(x):
 
 
 def registration(x):
-    handle = callbacks.add_global_callback(LISTENER) + callbacks.add_thread_local_callback(LISTENER)
+    handle = callbacks.add_global_callback(LISTENER)
     callbacks.disable_callback(handle)
     callbacks.reenable_callback(handle)
     callbacks.remove_callback(handle)
+    callbacks.remove_callback(callbacks.add_thread_local_callback(LISTENER))
     callbacks.clear_callbacks()
-    return x + 1 + handle
+    return x + 1
 
 
 def registration_and_removal(x):
@@ -191,7 +192,7 @@ def everything(x):
 
 
 TRUTHFUL = (registration, questions)
-"""Non-strict export has Python run these: what they say of callbacks is then the truth."""
+"""Non-strict export has Python run these: registration then takes effect, and the answers are the truth."""
 
 
 def everything_but_the_truthful(x):

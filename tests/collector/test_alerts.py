@@ -275,7 +275,7 @@ def fires(api):
 def serving():
     torchspan.mark_ready()
     yield
-    torchspan.mark_ready(ready=False)
+    torchspan.mark_not_ready()
 
 
 @pytest.mark.needs("otelcol-torchspan", "prometheus")

@@ -231,7 +231,7 @@ def test_a_compilation_that_torch_compile_gives_up_leaves_the_whole_graph_to_pyt
 @pytest.fixture
 def ready():
     yield torchspan.mark_ready
-    torchspan.mark_ready(ready=False)
+    torchspan.mark_not_ready()
 
 
 def test_a_compilation_while_serving_is_marked_on_its_span_and_its_metrics(

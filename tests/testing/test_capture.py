@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torchspan.testing.capture` and the plugin of pytest."""
 
+import inspect
 import threading
 
 import pytest
@@ -15,6 +16,7 @@ from support.dynamo import clean_dynamo
 from torchspan import TorchspanInstrumentor, traces
 from torchspan.exceptions import ConfigurationError
 from torchspan.testing import capture
+from torchspan.testing._settings import InstrumentSettings
 
 pytest_plugins = ["pytester"]
 
@@ -231,3 +233,10 @@ def test_the_option_after_the_import_of_torch_tensorrt_is_an_error_of_usage(pyte
     outcome = run(pytester, "-p", "torch_tensorrt", "--torchspan-without-gpu", test_it="def test_it(): pass\n")
     assert outcome.ret == pytest.ExitCode.USAGE_ERROR
     outcome.stderr.fnmatch_lines(["*--torchspan-without-gpu: *"])
+
+
+# --- what editors and type checkers see ------------------------------------------------------------------------------
+def test_its_settings_are_typed_as_the_arguments_of_instrument():
+    annotations = {name: each.annotation for name, each in inspect.signature(torchspan.instrument).parameters.items()}
+    typed = {name: each.__forward_arg__ for name, each in InstrumentSettings.__annotations__.items()}
+    assert typed == {name: each for name, each in annotations.items() if name != "tracer_provider"}

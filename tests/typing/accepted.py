@@ -154,6 +154,7 @@ def instrumented(provider: TracerProvider) -> None:
     except exceptions.ConfigurationError as error:
         assert_type(error.args, tuple[Any, ...])
     torchspan.mark_ready()
+    torchspan.mark_not_ready()
     with torchspan.batch([context_api.get_current()]):
         torchspan.uninstrument()
 

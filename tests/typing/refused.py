@@ -27,7 +27,7 @@ def wrong(file: traces.TraceFile) -> None:
     torchspan.instrument(detail="passe")  # refused
     torchspan.instrument(detial="passes")  # refused
     torchspan.instrument("passes")  # refused
-    torchspan.mark_ready(ready="yes")  # refused
+    torchspan.mark_ready("yes")  # refused
     torchspan.batch(3)  # refused
     load(3)  # refused
     decode("text")  # refused
@@ -50,5 +50,7 @@ def wrong(file: traces.TraceFile) -> None:
     observable(3)  # refused
     observe_function(decode)  # refused
     testing.capture(tracer_provider=3)  # refused
+    testing.capture(detail="pases")  # refused
+    testing.capture(detial="passes")  # refused
     file.one(3)  # refused
     print(phase.BUILD_ENGIN)  # refused

@@ -172,7 +172,7 @@ def test_a_program_that_is_ready_marks_every_compilation():
     try:
         assert is_marked() is True
     finally:
-        torchspan.mark_ready(ready=False)
+        torchspan.mark_not_ready()
     assert is_marked() is None
 
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import _logs, trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs import export as logs_export
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -24,6 +24,9 @@ from torchspan.probes import Function, Record
 from torchspan.sdk import RunFileProcessor
 from torchspan.writer import SpanWriter, exception_signal
 
+if not hasattr(logs_export, "InMemoryLogRecordExporter"):
+    pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)
+
 SECRET = "patient jane doe"
 NOWHERE = (
     "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN asks for log records, but no logger provider accepts them ({}): "
@@ -31,7 +34,7 @@ NOWHERE = (
 )
 
 
-class Records(InMemoryLogRecordExporter):
+class Records(logs_export.InMemoryLogRecordExporter):
     """Log records as they are emitted; each is also held against the attribute table at the end."""
 
     def export(self, batch):
@@ -52,7 +55,7 @@ def records():
 def logs(records):
     """A real logger provider."""
     provider = LoggerProvider(shutdown_on_exit=False)
-    provider.add_log_record_processor(SimpleLogRecordProcessor(records))
+    provider.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
     return provider
 
 

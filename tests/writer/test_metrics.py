@@ -247,7 +247,7 @@ def test_failures_alongside_the_program_are_counted(bridge, metrics, caplog):
 @pytest.fixture
 def ready():
     yield torchspan.mark_ready
-    torchspan.mark_ready(ready=False)
+    torchspan.mark_not_ready()
 
 
 def while_serving(metrics, exporter):
@@ -315,7 +315,7 @@ def test_a_compilation_while_serving_that_fails_is_counted_with_its_error(bridge
 
 def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):
     ready()
-    ready(ready=False)
+    torchspan.mark_not_ready()
     bridge.event(phase.COMPILE)
     assert while_serving(metrics, exporter) is None
 

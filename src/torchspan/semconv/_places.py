@@ -13,12 +13,12 @@ class Place(Kind):
 
     title = "place"
     leaves = (
-        "The path of a source file from the folder on Python's import path that it lies in (`models/net.py`), or its "
-        "name alone where it lies in none; `<string>` and similar for code that is in no file. A folder or file whose "
-        "name has other characters than ASCII letters, digits, `_`, `.`, `+` and `-` is "
-        f"`{UNKNOWN}`, and so is what is not a file."
+        "The path of a source file, relative to the folder on Python's import path that contains it (`models/net.py`), "
+        "or only the file's name if no such folder contains it. Code without a file has `<string>` or similar. A "
+        "folder or file whose name has characters other than ASCII letters, digits, `_`, `.`, `+` and `-` is "
+        f"`{UNKNOWN}`, and so is anything that is not a file."
     )
-    leaves_with_text = "The absolute path of the file, which may have the name of a user in it."
+    leaves_with_text = "The absolute path of the file, which may contain the name of a user."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""

@@ -15,6 +15,9 @@ from torchspan.traces import Searchable, Trace, read
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from typing_extensions import Unpack
+
+    from torchspan.testing._settings import InstrumentSettings
 
 
 class CapturedTrace(Searchable):
@@ -45,7 +48,9 @@ class CapturedTrace(Searchable):
 
 
 @contextlib.contextmanager
-def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -> Iterator[CapturedTrace]:
+def capture(
+    *, tracer_provider: TracerProvider | None = None, **settings: Unpack[InstrumentSettings]
+) -> Iterator[CapturedTrace]:
     """Capture the spans of a block.
 
         with capture() as trace:
@@ -69,6 +74,8 @@ def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -
         torchspan.exceptions.ConfigurationError: A setting has an invalid value.
         RuntimeError: torchspan is instrumented already, with other settings or without a provider of the SDK; or
             OTEL_SDK_DISABLED is set, which leaves no spans to capture.
+        torchspan.testing.TooLateError: `without_gpu` or TORCHSPAN_WITHOUT_GPU is set, and torch_tensorrt was imported before
+            or CUDA is initialised.
     """
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         raise RuntimeError("There are no spans to capture: OTEL_SDK_DISABLED is set. Unset it for this test.")
@@ -82,7 +89,7 @@ def capture(*, tracer_provider: TracerProvider | None = None, **settings: Any) -
 
 
 @contextlib.contextmanager
-def _instrumented(wanted: Any, settings: dict[str, Any]) -> Iterator[Any]:
+def _instrumented(wanted: Any, settings: InstrumentSettings) -> Iterator[Any]:
     """Inside, torchspan is instrumented. Yields the provider of its spans."""
     from opentelemetry import trace
     from opentelemetry.sdk.trace import TracerProvider

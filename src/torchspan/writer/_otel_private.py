@@ -5,15 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import inspect
+import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from math import inf
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from opentelemetry import context as context_api
 from opentelemetry import trace
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace.propagation import _SPAN_KEY
 
@@ -31,6 +35,44 @@ SUPPRESS_KEYS: tuple[str, ...] = tuple({_SUPPRESS_KEY, "suppress_instrumentation
 def is_suppressed() -> bool:
     """Whether nothing may be emitted here (`opentelemetry.instrumentation.utils.suppress_instrumentation`)."""
     return any(context_api.get_value(key) for key in SUPPRESS_KEYS)
+
+
+def add_emitted_event(span: Any, name: str, attributes: dict[str, Any]) -> None:
+    """Add an event to `span`, as its `add_event` does, with attributes that `semconv.emitted` has returned.
+
+    `attributes` belongs to the event from now on. The SDK's `add_event` checks and copies each value
+    (opentelemetry/attributes/__init__.py), which takes longer than everything else that torchspan does at a sampled call.
+    Values from torchspan's gate have been checked and cannot be changed, so they become the SDK's event as they are. The
+    method itself is called for a span of another class, and where the span's limits would change an attribute.
+    """
+    kind: Any = type(span)
+    make_event = _event_maker(kind, kind.add_event)
+    if make_event is not None:
+        limits = span._limits
+        most = limits.max_event_attributes
+        if limits.max_attribute_length is None and (most is None or most >= len(attributes)):
+            bounded = BoundedAttributes(most, immutable=True)
+            bounded._dict = attributes
+            span._add_event(make_event(name, bounded))
+            return
+    span.add_event(name, attributes)
+
+
+@functools.lru_cache(maxsize=8)
+def _event_maker(kind: Any, add_event: Any) -> Callable[..., Any] | None:
+    """The SDK's class of events, where spans of the class `kind` add events as the SDK's own code does; else None.
+
+    add_event: the method of the class. A program or a tool may replace it at any time, and then receives every event.
+    """
+    sdk = sys.modules.get("opentelemetry.sdk.trace")
+    span_class, event_class = getattr(sdk, "Span", None), getattr(sdk, "Event", None)
+    if event_class is None or getattr(kind, "_add_event", None) is not getattr(span_class, "_add_event", kind):
+        return None
+    if type(add_event) is not FunctionType or add_event.__code__.co_filename != getattr(sdk, "__file__", None):
+        return None
+    example = BoundedAttributes(None, {"key": (1,)}, immutable=True)
+    is_known = vars(example).get("_dict") == {"key": (1,)}
+    return event_class if is_known else None
 
 
 def is_provider_set() -> bool:
@@ -108,6 +150,15 @@ def logs_api() -> LogsApi | None:
     if "event_name" not in inspect.signature(Logger.emit).parameters:
         return None
     return LogsApi(SeverityNumber.ERROR, get_logger_provider)
+
+
+def has_log_processors(logger: Any) -> bool:
+    """Whether log records of `logger` go anywhere: not from a provider of the SDK without processors.
+
+    Loggers of other SDKs are taken to have some. From 1.45 on a logger answers this itself (`enabled`).
+    """
+    processor = getattr(logger, "_multi_log_record_processor", None)
+    return bool(getattr(processor, "_log_record_processors", True))
 
 
 def context_reader() -> Callable[[], Any]:
