@@ -23,7 +23,7 @@ from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
 
 BAGGAGE = "BAGGAGE"
 
-_EXTRACTING = ErrorBoundary("Reading the context that was carried failed; the work continues, in traces of its own.")
+_EXTRACTING = ErrorBoundary("Reading the propagated context failed; the work continues, in traces of its own.")
 
 OWNED = "TORCHSPAN_OWNED"
 """Alongside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""

@@ -11,7 +11,7 @@ from opentelemetry.context import Context
 
 from torchspan._base.threads import ContextCarrier, Inside
 
-CONSEQUENCE = "Carrying the context failed; the program continues, in traces of their own."
+CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."
 
 
 class CurrentContext(ContextCarrier):

@@ -75,7 +75,7 @@ class Enumeration(Kind):
     def __init__(self, *values: str) -> None:
         self.values = frozenset(values)
         listed = ", ".join(f"`{each}`" for each in values)
-        self.leaves = f"One of {listed}; anything else is `{OTHER_VALUE}`."
+        self.leaves = f"One of {listed}. Anything else is `{OTHER_VALUE}`."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
