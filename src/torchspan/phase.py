@@ -211,7 +211,10 @@ LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes tha
 DECOMPOSE = Phase("torch_tensorrt.decompose", "The decomposition of the graph into operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
 PASS = Phase(
-    "torch_tensorrt.pass", "One lowering pass. Emitted only at detail `passes`.", has_target=True, room=_DETAIL
+    "torch_tensorrt.pass",
+    "One lowering pass. It is a span only at detail `passes`; callbacks and observers receive it at every detail.",
+    has_target=True,
+    room=_DETAIL,
 )
 PARTITION = Phase(
     "torch_tensorrt.partition",
@@ -239,7 +242,8 @@ BUILD_ENGINE = Phase(
 )
 BUILD_PHASE = Phase(
     "tensorrt.build_phase",
-    "One phase of a build, as TensorRT's progress monitor reports it; the target is TensorRT's name of the phase.",
+    "One phase of a build, as TensorRT's progress monitor reports it; the target is TensorRT's name of the phase. "
+    "Emitted only if `TORCHSPAN_BUILD_PHASES` enables build phases.",
     has_target=True,
     room=_DETAIL,
 )
