@@ -176,7 +176,7 @@ class EngineRuns:
                     before = others.get((id(context), reference(second)))
                 except TypeError:  # without weak references
                     before = None
-                # If the last run needed the same values, there is another reason.
+                # If these are the values of the last run, something else has changed, and a new decision is needed.
                 if before is not None and before[0]() is context and not (last and last[1] is before[1]):
                     last = context, before[1]
                     return observed_run(first, second)

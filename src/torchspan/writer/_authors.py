@@ -66,9 +66,7 @@ def _is_programs_operator(frame: FrameType) -> bool:
         return False
     operator = frame.f_locals.get("self")
     if type(operator) not in (ops.OpOverload, ops.OpOverloadPacket):
-        return not _MODULE_OF.__get__(type(operator)).startswith(
-            "torch."
-        )  # an operator written in Python, or a namespace of such operators
+        return not _MODULE_OF.__get__(type(operator)).startswith("torch.")  # written in Python, or a namespace
     variables = vars(operator)
     name = str(variables.get("_qualified_op_name") or variables.get("_name")).partition(".")[0]
     if name.partition("::")[0] not in OWN_NAMESPACES:

@@ -32,9 +32,7 @@ class _Checks:
     """
 
     def __init__(self) -> None:
-        self._missed = functools.lru_cache(maxsize=0)(
-            bool
-        )  # caches nothing, returns the same result, and counts its calls
+        self._missed = functools.lru_cache(maxsize=0)(bool)  # caches nothing, returns the result, and counts its calls
 
         class Answers(dict):  # type: ignore[type-arg]
             __missing__ = staticmethod(self._missed)
