@@ -46,22 +46,22 @@ class RunFileProcessor(SpanProcessor):
     """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON; for `torchspan run`.
 
     A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, the
-    first of each engine excepted, may be written 100 ms later. The file alone has, besides the spans as every exporter gets them:
+    first of each engine excepted, may be written 100 ms later. Only the file contains, in addition to the spans as every exporter gets them:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
     - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
-      `torchspan.progress`, number 0, of no length.
+      `torchspan.progress` with the number 0 and no duration.
 
     It goes alongside other processors, on any number of providers, and may be added while spans are open. It raises
     nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
-    `errors` and `lost` say what happened to it. What is written to, with which permissions, and what happens where it is
-    locked: as with `FileSpanExporter`.
+    `errors` and `lost` report the spans that it does not contain. Which files are written, with which permissions, and what
+    happens if one is locked: as for `FileSpanExporter`.
 
     Args:
-        path: The file, absolute. `%p` stands for the process id (a forked child has a file of its own), `%t` for the time
-            at which this processor was made, `%%` for a percent sign.
+        path: The file, absolute. `%p` is the process id (a forked child has a file of its own), `%t` the time at which this
+            processor was created, `%%` a percent sign.
         run_id: The resource attribute `torchspan.run.id` of each line.
         max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
         failed: Called after the first span that could not be written, on the thread that ended it.

@@ -33,8 +33,8 @@ _TENSORRT_RTX = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12")
 class TorchspanResourceDetector(ResourceDetector):
     """Adds to the resource which process of a job this is, on which host, with which versions of the libraries.
 
-    For ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads the environment and the metadata of installed packages
-    alone: it imports neither torch nor TensorRT, and asks neither CUDA nor NVML. What is not known is left out.
+    For ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads only the environment and the metadata of installed
+    packages: it imports neither torch nor TensorRT, and queries neither CUDA nor NVML. What is not known is left out.
 
     - ``torch.distributed.rank``, ``.local_rank``, ``.world_size``: from torchrun's variables, else from those of Open MPI,
       MVAPICH2, MPICH or Intel MPI, Slurm; else the index of a pod in an Indexed Job of Kubernetes.
@@ -43,7 +43,7 @@ class TorchspanResourceDetector(ResourceDetector):
     - ``torch.version``, ``torch_tensorrt.version``, ``tensorrt.version``, ``tensorrt.package``: of what is installed. Where
       both TensorRT and TensorRT-RTX are, the one that the installed Torch-TensorRT is made for.
 
-    What OTEL_RESOURCE_ATTRIBUTES says wins. A forked child has its own process id. Nothing is raised.
+    Attributes of OTEL_RESOURCE_ATTRIBUTES win. A forked child has its own process id. Nothing is raised.
 
     Args:
         raise_on_error: Not used; OpenTelemetry's SDK passes it to every detector.

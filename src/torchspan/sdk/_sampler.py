@@ -27,11 +27,11 @@ _logger = logging.getLogger("torchspan.sdk")
 class TorchspanSampler(Sampler):
     """Keeps what torchspan has decided to keep, and decides every other span by its trace id.
 
-    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, also below a span that is not; then they
+    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, even below a span that is not; then they
       carry `torchspan.parent_sampled=false`.
     - Runs of engines that torchspan picked are kept, and no second decision is made about them. It picks by the rules that begin
-      with `execute`, and the first run of an engine and failed runs besides.
-    - Every other span, the program's above all, is kept with the probability `other`, by its trace id, as the SDK's
+      with `execute`, and also picks the first run of each engine and failed runs.
+    - Every other span, mainly those of the program, is kept with the probability `other`, by its trace id, as the SDK's
       `TraceIdRatioBased` does.
 
     A span about which the sampler fails to decide is kept.

@@ -57,8 +57,8 @@ def capture(
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
         assert trace.one("torch_tensorrt.compile").attributes["torch_tensorrt.compile.outcome"] == "complete"
 
-    If torchspan is not instrumented, it is for the length of the block. If it is, it stays so, and the spans go where they
-    go, as well as into the captured trace. Spans of the program are captured if they come from the same tracer provider.
+    If torchspan is not instrumented, the block instruments it until its end. If it is instrumented, it stays so, and the spans
+    still go to its provider, as well as into the captured trace. Spans of the program are captured if they come from the same tracer provider.
     Blocks may be nested, and may run in several threads; each captures what ends in the process while it runs.
 
     Args:
