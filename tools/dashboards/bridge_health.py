@@ -35,7 +35,7 @@ def _programs():
     )
     yield in_all(
         "Spans dropped",
-        "Spans of torchspan that were not started, or that the SDK lost, by reason. `docs/reference/metrics.md` explains each reason.",
+        "Spans of torchspan that were not started, or that the SDK lost, by reason. `docs/how-to/runbook.md` explains each reason and what to do about it.",
         Source.TORCHSPAN,
         COUNT,
         Query(_DROPPED.counted(RANGE, by=[semconv.DROPPED_REASON]), f"{{{{{label(semconv.DROPPED_REASON)}}}}}"),
