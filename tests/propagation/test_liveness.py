@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a started process knows that its parent's span is over, and what happens where it cannot, or cannot export."""
 
-import functools
 import contextlib
+import functools
 import gc
 import multiprocessing.spawn
 import os
