@@ -286,16 +286,17 @@ BATCH = Phase(
 IMPORT = Phase(
     "torchspan.import",
     "The first import of torch, Torch-TensorRT or TensorRT, if torchspan was instrumented before it. The span has the "
-    "times of the import, and is emitted afterwards: at once if the program has a tracer provider, else before "
+    "times of the import. It is emitted afterwards: at once if the program has a tracer provider, else before "
     "torchspan's next span or at the end of the process. A process that imports only torch has no such span, unless "
     "that import fails.",
 )
 PROGRESS = Phase(
     "torchspan.progress",
     "A heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes: what is running, and for how long. Its parent "
-    "is the span of that work, which is exported only when the work ends. torchspan's own files also contain one such "
-    "span of zero length for the start of the work: a file of `torchspan_file` for work that may take minutes, the "
-    "file of `torchspan run` for each span with `torchspan.keep` and for the first run of each engine.",
+    "is the span of that work, which is exported only when the work ends. In torchspan's own files, one more such "
+    "span, of zero length, marks the start of work. A file of `torchspan_file` contains it for work that may take "
+    "minutes; the file of `torchspan run` contains it for each span with `torchspan.keep` and for the first run of "
+    "each engine.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)

@@ -389,8 +389,8 @@ class EngineRuns:
     ) -> Any:
         """Make the call, according to the policy's decision.
 
-        remember: receives the context for which the decision stands, the object that runs, the time until which the decision stands,
-            and the tally that counts runs until then; the tally is None if nothing is recorded.
+        remember: receives the context and the object for which the decision stands, the time until which it stands, and the tally
+            that counts runs until then. The tally is None if nothing is recorded.
         """
         original = self._original
         if _dynamo_safety.is_symbolic(_values(inputs)):

@@ -437,8 +437,8 @@ EXPORT_FAILED_REASON = Attribute(
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
     "string",
-    "Operator because of which the export failed, if the exception names it: an operator without a kernel for fake "
-    "tensors, or one whose result depends on data and decides a condition in the model.",
+    "Operator because of which the export failed. Either it has no kernel for fake tensors, or its result depends on "
+    "data and decides a condition in the model. Absent if the exception names no operator.",
     phase.EXPORT,
     kind=Operator(),
 )

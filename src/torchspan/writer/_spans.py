@@ -51,7 +51,7 @@ class _Open:
 class SpanWriter:
     """A callback of the pipeline that writes every event as a span, up to the limit of its trace.
 
-    The parent is the current OpenTelemetry span, on any thread, unless that span has ended: a worker that was started inside a
+    The parent is the current OpenTelemetry span, on any thread, unless that span has ended. A worker that was started inside a
     span that has ended begins its own trace, with a link to that span. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.

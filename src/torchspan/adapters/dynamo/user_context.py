@@ -2,8 +2,8 @@
 """Adds the trace to PyTorch's own record of a compilation, which `TORCH_TRACE` writes and tlparse reads.
 
 When Dynamo begins a frame, it calls each hook of `register_hook_for_recompile_user_context` for a text, and stores the texts in
-`recompile_user_contexts` of the frame's `CompilationMetrics`. torchspan registers no hook there: a hook cannot be removed, and with
-any hook a frame that is compiled inside another frame's backend fails, because the field is set a second time (torch 2.11 to 2.14).
+`recompile_user_contexts` of the frame's `CompilationMetrics`. torchspan registers no hook there, because a hook cannot be removed.
+Moreover, with any hook a frame that is compiled inside another frame's backend fails: the field is set a second time (torch 2.11 to 2.14).
 Instead, the function that returns the hooks returns an additional one if the field is not set yet.
 """
 
