@@ -213,7 +213,7 @@ def test_listening_to_tensorrts_phases_where_nothing_reports_them_is_said(instru
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
     assert warning == (
         f"A callback was registered on {phase.BUILD_PHASE.name}, which nothing fires yet: "
-        "TORCHSPAN_BUILD_PHASES is `off`."
+        "TORCHSPAN_BUILD_PHASES is `off`; set it to `on`."
     )
     callbacks.clear_callbacks()
     caplog.clear()
