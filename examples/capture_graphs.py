@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures the graph after each stage of a compilation, with the official observers. No backend is needed for that."""
+"""Captures the graph after each stage of a compilation, with the official observers. This needs no backend."""
 
 from torchspan import TorchspanInstrumentor, observers
 

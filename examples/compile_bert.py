@@ -23,4 +23,4 @@ with torch.no_grad():
     compiled = torch_tensorrt.dynamo.compile(program, arg_inputs=(ids, mask), min_block_size=1)
     hidden = compiled(ids, mask)["last_hidden_state"]
 
-print(f"BERT says {tuple(hidden.shape)}")
+print(f"BERT returns {tuple(hidden.shape)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles a model with an operator that has no converter: it falls apart into two engines, PyTorch between them."""
+"""Compiles a model with an operator that has no converter: it becomes two engines, with PyTorch between them."""
 
 import torch
 import torch_tensorrt

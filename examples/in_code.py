@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""enables torchspan itself and writes its traces to a file; says where a compilation spent its time."""
+"""Enables torchspan in code, writes its traces to a file, and prints how long each span took."""
 
 import sys
 from pathlib import Path

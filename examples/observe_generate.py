@@ -31,7 +31,7 @@ with observer(model):
     for rows, tokens in ((2, 5), (3, 6), (3, 6)):
         model.generate(prompts(rows, tokens), max_new_tokens=4, do_sample=False, use_cache=False)
 
-# generate() asks for the logits of the last token, and these two are constants: the program returns all logits.
+# generate() passes these two as constants, and requests the last token's logits alone. The program returns all logits.
 observer.remove_inputs(["logits_to_keep", "return_dict"])
 profile = observer.infer_profile()
 print(f"{profile.calls} calls, {profile.calls_at_opt} of them with the opt shapes")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each rank that torchrun starts compiles the model and runs its share of the rows; the ranks add up what they found."""
+"""Each rank that torchrun starts compiles the model and runs its share of the rows; the ranks add up their row counts."""
 
 import os
 

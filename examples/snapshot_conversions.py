@@ -23,7 +23,7 @@ class Classifier(torch.nn.Module):
 
 def snapshot(context):
     interpreter = context.args[0]
-    network = interpreter.ctx.net  # what is kept of it must be copied: the network goes with the conversion
+    network = interpreter.ctx.net  # copy what you keep: the network does not outlive the conversion
     kinds = Counter(network.get_layer(index).type.name for index in range(network.num_layers))
     print(
         f"conversion {context.outcome}: {network.num_inputs} input, {network.num_outputs} output, {len(kinds)} kinds of layers"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles with torch.compile: the first call pays for it, the second one does not."""
+"""Compiles with torch.compile: the first call contains the compilation, and the second one does not."""
 
 import time
 

@@ -6,13 +6,13 @@ from collections import Counter
 from torchspan.testing import capture
 
 # The libraries are imported inside, so that TORCHSPAN_WITHOUT_GPU=1 has an effect: torchspan reads it when the block begins.
-# TensorRT's build phases need a progress monitor in the build, so they have to be asked for.
+# TensorRT's build phases need a progress monitor in the build, so they have to be enabled.
 with capture(build_phases="on") as trace:
     import torch
     import torch_tensorrt
 
     class TwoEngines(torch.nn.Module):
-        """A deep part for TensorRT, an operator that it has no converter for, and a shallow part."""
+        """A deep part for TensorRT, an operator without a converter, and a shallow part."""
 
         def __init__(self):
             super().__init__()

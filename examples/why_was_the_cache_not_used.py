@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why was the engine cache not used? Four compilations with one cache, and what each got from it, at what price."""
+"""Why was the engine cache not used? Four compilations with one cache: what each got from it, and what a hit cost."""
 
 import tempfile
 

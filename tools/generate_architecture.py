@@ -2,7 +2,7 @@
 """Writes the diagram and the table of packages in ARCHITECTURE.md, and docs/images/architecture.svg, from the real
 imports.
 
-`--check` writes nothing and ends with status 1 when a file is not what would be written.
+`--check` writes nothing and exits with status 1 if a file differs from what would be written.
 """
 
 import ast

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the dashboards in collector-config/grafana/dashboards from tools/dashboards, with Grafana's Foundation SDK.
 
-Needs Python 3.11 or newer, as the Foundation SDK does. `--check` writes nothing and ends with status 1 when a file is not what would be
+Needs Python 3.11 or newer, as the Foundation SDK does. `--check` writes nothing and exits with status 1 if a file differs from what would be
 written.
 """
 
@@ -50,7 +50,7 @@ def main(arguments):
     other = sorted(name for name in written.keys() | made.keys() if written.get(name) != made.get(name))
     if other:
         print(
-            f"collector-config/grafana/dashboards: {', '.join(other)} is not what tools/dashboards says; "
+            f"collector-config/grafana/dashboards: {', '.join(other)} differs from tools/dashboards; "
             "write it with: make docs",
             file=sys.stderr,
         )

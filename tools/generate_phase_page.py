@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/reference/api/phase.md from the phases in torchspan.phase: a section each, with its spans and its description.
+"""Writes docs/reference/api/phase.md from the phases in torchspan.phase: one section per phase, with span name and description.
 
-`--check` writes nothing and ends with status 1 when the page is not what would be written.
+`--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
 
 import sys
@@ -18,7 +18,7 @@ HEAD = """\
 # torchspan.phase
 
 [Callbacks](callbacks.md) select events by their phases. [Semantic conventions](../semantic-conventions.md#spans) lists the attributes of
-the spans.
+each phase's spans.
 
 """
 
@@ -35,7 +35,7 @@ PHASE = """\
       show_if_no_docstring: true
       show_root_heading: true
 
-The spans `{spans}`. {brief}
+Span name: `{spans}`. {brief}
 """
 
 

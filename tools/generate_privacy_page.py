@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/explanation/privacy.md from the table of attributes and the kinds of their values.
 
-`--check` writes nothing and ends with status 1 when the file is not what would be written.
+`--check` writes nothing and exits with status 1 if the file differs from what would be written.
 """
 
 import sys
@@ -183,10 +183,8 @@ def metrics():
 
 
 def file_only(rows):
-    """What the file of `torchspan run` contains and no exporter gets."""
-    keys = ", ".join(
-        f"`{row}`" for row in rows if "file of `torchspan run` alone" in row.brief or "In its file alone" in row.brief
-    )
+    """What the file of `torchspan run` has and no exporter gets."""
+    keys = ", ".join(f"`{row}`" for row in rows if "only in the file of `torchspan run`." in row.brief)
     return (
         "## Only in the file of `torchspan run`\n\n"
         "The file contains the spans that exporters get, including your own. In addition, it contains:\n\n"
@@ -202,7 +200,7 @@ def main(arguments):
         return 0
     if FILE.is_file() and FILE.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{FILE.name} is not what its sources say; write it with: make docs", file=sys.stderr)
+    print(f"{FILE.name} differs from its sources; write it with: make docs", file=sys.stderr)
     return 1
 
 

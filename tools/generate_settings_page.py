@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/reference/settings.md from the rows of torchspan._settings.
 
-`--check` writes nothing and ends with status 1 when the page is not what would be written.
+`--check` writes nothing and exits with status 1 if the page differs from what would be written.
 """
 
 import sys
@@ -22,8 +22,9 @@ environment variable. The argument takes precedence over the option, the option 
 default. [torchspan doctor](doctor.md) prints the value of each setting and where it comes from.
 
 An argument with an invalid value raises
-[`ConfigurationError`](api/exceptions.md#torchspan.exceptions.ConfigurationError). An option or a variable with an invalid value is one
-warning in a process: it names the value, what is allowed, and what is used instead. A misspelled name is one warning, too.
+[`ConfigurationError`](api/exceptions.md#torchspan.exceptions.ConfigurationError). For an option or a variable with an invalid value,
+torchspan logs one warning per process. The warning names the value, the allowed values, and the value that is used instead. A misspelled
+name causes one warning as well.
 
 """
 
@@ -38,11 +39,11 @@ TAIL = """\
 ## Arguments without a variable
 
 `instrument()` also takes `tracer_provider`, `meter_provider` and `logger_provider`. Without them it uses OpenTelemetry's global
-providers, also those that the program sets later. `torchspan.uninstrument()` ends tracing.
+providers, including providers that the program sets later. `torchspan.uninstrument()` ends tracing.
 
 ## OpenTelemetry's variables
 
-OpenTelemetry's own variables apply as usual. These concern torchspan:
+OpenTelemetry's own variables apply as usual. These variables affect torchspan:
 
 | variable | value | what it does |
 |---|---|---|
@@ -50,10 +51,10 @@ OpenTelemetry's own variables apply as usual. These concern torchspan:
 | `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` | `logs`, `logs/dup` | Exceptions are log records in place of span events; with `logs/dup` they are both. |
 | `OTEL_TRACES_EXPORTER` | `torchspan_file` | Spans are written to a file, OTLP as JSON lines: see `TORCHSPAN_FILE`. |
 | `OTEL_TRACES_SAMPLER` | `parentbased_torchspan`, `torchspan` | Compilations are always sampled; other spans follow `sample_other`, `sample_execute` and the settings next to them. |
-| `OTEL_TRACES_SAMPLER_ARG` | such as `other=0.1,execute=0.01` | The rules of that sampler. A setting of its own takes precedence. |
+| `OTEL_TRACES_SAMPLER_ARG` | such as `other=0.1,execute=0.01` | The rules of the sampler that `OTEL_TRACES_SAMPLER` selects. torchspan's own settings take precedence. |
 | `OTEL_PYTHON_ID_GENERATOR` | `torchspan` | Ids do not repeat after `random.seed()` or a compilation by Dynamo. |
-| `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` | `torchspan` | Resources have rank, host, process and versions. |
-| `OTEL_CONFIG_FILE` | the path of a file | OpenTelemetry is configured by this file, and none of its variables is read. |
+| `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` | `torchspan` | Rank, host, process and versions are added to the resource. |
+| `OTEL_CONFIG_FILE` | the path of a file | OpenTelemetry is configured by this file, and ignores its other variables. |
 
 ## In a configuration file
 
@@ -68,8 +69,8 @@ instrumentation/development:
       sample_other: 0.1
 ```
 
-`enabled: false` there disables torchspan, also under `opentelemetry-instrument`. A program that calls `instrument()` itself
-enables it. [Configure OpenTelemetry and torchspan with one file](../how-to/configuration-file.md) shows a whole file.
+In that section, `enabled: false` disables torchspan, also under `opentelemetry-instrument`. A program that calls `instrument()` itself
+enables torchspan nevertheless. [Configure OpenTelemetry and torchspan with one file](../how-to/configuration-file.md) shows a whole file.
 """
 
 
@@ -79,7 +80,7 @@ def document():
 
 
 def settings():
-    """The table of what `instrument()` takes."""
+    """The table of the arguments of `instrument()`."""
     lines = ["| argument, variable, option of `torchspan run` | values | meaning |", "|---|---|---|"]
     for each in SETTINGS:
         names = "<br>".join(f"`{name}`" for name in (each.name, each.variable, each.option) if name)

@@ -11,7 +11,7 @@ def write_or_check(file, text, arguments):
         return 0
     if file.is_file() and file.read_text(encoding="utf-8") == text:
         return 0
-    print(f"{file.name} is not what its sources say; write it with: make docs", file=sys.stderr)
+    print(f"{file.name} differs from its sources; write it with: make docs", file=sys.stderr)
     return 1
 
 

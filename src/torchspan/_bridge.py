@@ -301,16 +301,16 @@ def _why_no_build_phases(setting: str) -> str:
     instrumented.
     """
     if setting == "on":
-        return "no TensorRT has been imported yet"
-    meaning = ", which is off outside `torchspan run` with TensorRT-RTX" if setting == "auto" else ""
-    return f"{TORCHSPAN_BUILD_PHASES} is `{setting}`{meaning}"
+        return "TensorRT has not been imported yet"
+    meaning = ", which enables them only under `torchspan run` with TensorRT-RTX" if setting == "auto" else ""
+    return f"{TORCHSPAN_BUILD_PHASES} is `{setting}`{meaning}; set it to `on`"
 
 
 def _warn_of_untested() -> None:
     version = adapters.versions().get(torch_tensorrt.LIBRARY, "unknown")
     if not adapters.is_supported(version):
         logger.warning(
-            "torch_tensorrt %s is outside the versions that torchspan is tested with; what resolves is used, "
-            "`torchspan probes` shows the rest.",
+            "torch_tensorrt %s is outside the versions that torchspan is tested with. The hook points that resolve are used; "
+            "`torchspan probes` lists all of them.",
             version,
         )

@@ -177,7 +177,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         sampling_rules.Instrumented.now = _settings.sampling(settings)
         unknown = [name for name in kwargs if name not in _settings.ARGUMENTS]
         if unknown:
-            logger.warning("instrument() ignores arguments that torchspan does not have: %s", ", ".join(unknown))
+            logger.warning("instrument() ignores unknown arguments: %s", ", ".join(unknown))
         providers = {name: given.get(name) for name in _settings.PROVIDERS}
         tracer_provider = providers["tracer_provider"]
         if settings.without_gpu:

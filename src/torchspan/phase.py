@@ -2,8 +2,8 @@
 """The kinds of work that torchspan observes.
 
 The name of a phase is the name of its spans. It does not change between versions, and it starts with the name of the
-library that does the work. Where `has_target` is set, a target follows the name. Targets come from a bounded set:
-lowering passes, build phases of TensorRT. They are never models, subgraphs, shapes or paths.
+library that does the work. If `has_target` is set, a target follows the name. Targets come from a bounded set, such
+as lowering passes and TensorRT's build phases. They are never models, subgraphs, shapes or paths.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ __all__ = [
 
 
 class Folded(NamedTuple):
-    """Keys of the attributes that count work of one phase without spans. The span around that work carries them.
+    """Keys of the attributes that count work of one phase that has no spans. The span around that work carries them.
 
     Attributes:
-        number: The key of how often the work ran.
-        duration_sum: The key of how many seconds it took in all.
-        duration_max: The key of how many seconds the longest took.
+        number: The key for the number of times that the work ran.
+        duration_sum: The key for its total duration in seconds.
+        duration_max: The key for the longest duration in seconds.
     """
 
     number: str
@@ -74,7 +74,7 @@ class Folded(NamedTuple):
         """Make the keys `<namespace>.folded.count`, `.folded.duration.sum` and `.folded.duration.max`.
 
         Args:
-            namespace: What the keys begin with.
+            namespace: The prefix of the keys.
 
         Returns:
             The keys.
@@ -91,13 +91,14 @@ class Phase:
         brief: A description, for the generated documentation.
         keep: Whether the work is rare and long, and worth keeping at any sampling rate. Its spans carry
             `torchspan.keep`.
-        collapses: Whether work of this phase inside work of this phase is one event: `torch_tensorrt.compile` calls
+        collapses: Whether nested work of this phase is one event. For example, `torch_tensorrt.compile` calls
             `torch_tensorrt.dynamo.compile`, whose attributes are added to the outer span.
         has_target: Whether a target from a bounded set follows the name in the span's name.
         is_long: Whether the work may take minutes, so that torchspan emits `torchspan.progress` spans while it runs.
-        room: The share of a trace's span budget, 0 to 1, from which on work of this phase gets no span and is counted
-            on the span around it. Details have a smaller share, which leaves the budget to more important spans.
-        folded: The keys under which the span around it counts work of this phase that a rate limit left without a span.
+        room: The share of a trace's span budget that work of this phase may use, from 0 to 1. Once this share is used
+            up, such work gets no span and is counted on the span around it. Details have a smaller share, which leaves
+            the rest of the budget to more important spans.
+        folded: The keys under which the span around the work counts it if a rate limit left it without a span.
     """
 
     name: str
@@ -120,135 +121,152 @@ _DETAIL, _INSIDE, _BUILD = 0.5, 0.7, 0.95
 
 COMPILE_FRAME = Phase(
     "torch.compile_frame",
-    "One frame that `torch.compile` compiles, or gives up on: a function of the program, or what is left of it after a "
-    "graph break. The backend's work lies below it.",
+    "One frame that `torch.compile` compiles or gives up on: a function of the program, or the rest of a function "
+    "after a graph break. The backend's work lies below this span.",
     is_long=True,
 )
 COMPILE_BACKWARD = Phase(
     "torch.compile_backward",
-    "A backward graph of `torch.compile`, compiled when it first runs, with a link to the span of its forward frame.",
+    "The compilation of one backward graph of `torch.compile`, when the graph first runs. The span has a link to the "
+    "span of the forward frame.",
     is_long=True,
 )
 COMPILE_PHASE = Phase(
     "torch.compile_phase",
-    "One phase of Dynamo, AOTAutograd or Inductor; the target is PyTorch's own name of it. A phase of less than 1 ms "
-    "is a step of the span around it.",
+    "One phase of Dynamo, AOTAutograd or Inductor; the target is PyTorch's own name for the phase. A phase shorter "
+    "than 1 ms is recorded as a step of the span around it.",
     has_target=True,
     room=_DETAIL,
 )
 COMPILE_WAIT = Phase(
     "torch.compile_wait",
-    "A thread waiting until another one has compiled: Dynamo compiles in one thread at a time. It is emitted when it "
-    "ends, where it took at least 1 ms, with links to what was compiled meanwhile.",
+    "A thread's wait for another thread's compilation: Dynamo compiles in one thread at a time. Emitted at the end of "
+    "a wait of at least 1 ms, with links to the compilations that ran meanwhile.",
 )
 COMPILE_WORKER = Phase(
     "torch.compile_worker",
-    "Work of a compilation in one of Inductor's threads, or in one of its processes: there from the submission to the "
-    "result.",
+    "Work that a compilation leaves to one of Inductor's threads or processes. For a process, the span lasts from the "
+    "submission of the work to its result.",
     room=_INSIDE,
 )
 RUN_GRAPH = Phase(
     "torch.run_graph",
-    "One run of a graph that `torch.compile` has compiled, as the host sees it, with a link to the span of its frame. "
-    "With `TORCHSPAN_GRAPH_RUNS` alone.",
+    "One run of a graph that `torch.compile` compiled, as the host sees it, with a link to the span of the frame. "
+    "Emitted only with `TORCHSPAN_GRAPH_RUNS`.",
     keep=False,
     room=_DETAIL,
     folded=Folded.below("torch.run_graph"),
 )
 RUN_DISABLED = Phase(
     "torch.run_disabled",
-    "One call of a function that `torch.compiler.disable` leaves to Python. With `TORCHSPAN_DISABLED_CALLS` alone.",
+    "One call of a function that `torch.compiler.disable` excludes from compilation. Emitted only with "
+    "`TORCHSPAN_DISABLED_CALLS`.",
     keep=False,
     room=_DETAIL,
     folded=Folded.below("torch.run_disabled"),
 )
 COMPILE = Phase(
     "torch_tensorrt.compile",
-    "One compilation, from the entry point the user called to the compiled module.",
+    "One compilation by Torch-TensorRT, from the entry point that the user called to the compiled module.",
     collapses=True,
     is_long=True,
 )
 CONVERT_TO_ENGINE = Phase(
     "torch_tensorrt.convert_to_engine",
-    "A whole model on its way to the bytes of one TensorRT engine, without a module around it.",
+    "The conversion of a whole model to the bytes of one TensorRT engine, without a compiled module around it.",
     collapses=True,
     is_long=True,
 )
 REFIT = Phase(
     "torch_tensorrt.refit",
-    "New weights for the engines of a compiled module, without building them again.",
+    "The replacement of the weights in the engines of a compiled module, without building the engines again.",
     collapses=True,
     is_long=True,
 )
 SAVE = Phase("torch_tensorrt.save", "Writing a compiled module to a file.", collapses=True)
-LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, its engines included.", collapses=True)
-TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`: from a module to an exported program.")
+LOAD = Phase("torch_tensorrt.load", "Reading a compiled module from a file, including its engines.", collapses=True)
+TRACE = Phase("torch_tensorrt.trace", "`torch_tensorrt.dynamo.trace`, which makes an exported program from a module.")
 EXPORT = Phase(
     "torch.export",
-    "`torch.export.export`, by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which exports up "
-    "to two times, is one span.",
+    "`torch.export.export`, called by Torch-TensorRT or by the program itself. `torch.export.draft_export`, which "
+    "exports up to two times, is one span.",
     collapses=True,
 )
 EXPORT_CAPTURE = Phase(
     "torch.export.capture",
-    "Dynamo reading the module's Python into a graph of PyTorch's functions: the first half of a strict export. "
-    "A non-strict export has none.",
+    "Dynamo's capture of the module's Python code as a graph of PyTorch functions: the first half of a strict export. "
+    "A non-strict export has no such span.",
 )
 EXPORT_TRACE = Phase(
     "torch.export.trace",
-    "Tracing to operators of ATen: of a non-strict export the module itself, which runs with tensors that hold no "
-    "data; of a strict one the graph that Dynamo captured.",
+    "Tracing to ATen operators. A non-strict export traces the module itself, which runs with tensors that contain no "
+    "data; a strict export traces the graph that Dynamo captured.",
 )
 EXPORT_DECOMPOSE = Phase(
     "torch.export.decompose",
-    "`ExportedProgram.run_decompositions`, called by the program itself. Inside a compilation of Torch-TensorRT it is "
-    "`torch_tensorrt.decompose`.",
+    "`ExportedProgram.run_decompositions`, called by the program itself. Inside a compilation by Torch-TensorRT, the "
+    "span is `torch_tensorrt.decompose` instead.",
 )
 LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes that run before decomposition.")
-DECOMPOSE = Phase("torch_tensorrt.decompose", "Decomposition of the graph into the operators that converters know.")
+DECOMPOSE = Phase("torch_tensorrt.decompose", "The decomposition of the graph into operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
-PASS = Phase("torch_tensorrt.pass", "One lowering pass (at detail `passes`).", has_target=True, room=_DETAIL)
-PARTITION = Phase("torch_tensorrt.partition", "Splitting the graph into what runs in TensorRT and what in PyTorch.")
+PASS = Phase(
+    "torch_tensorrt.pass", "One lowering pass. Emitted only at detail `passes`.", has_target=True, room=_DETAIL
+)
+PARTITION = Phase(
+    "torch_tensorrt.partition",
+    "The partitioning of the graph into the parts that run in TensorRT and the parts that run in PyTorch.",
+)
 CONVERT = Phase(
     "torch_tensorrt.convert",
-    "One subgraph on its way to one TensorRT engine.",
+    "The conversion of one subgraph to one TensorRT engine.",
     collapses=True,
 )
 CACHE_LOOKUP = Phase(
-    "torch_tensorrt.engine_cache.lookup", "An engine-cache lookup, a refit after a hit included.", room=_INSIDE
+    "torch_tensorrt.engine_cache.lookup", "An engine-cache lookup, including the refit after a hit.", room=_INSIDE
 )
-CACHE_INSERT = Phase("torch_tensorrt.engine_cache.insert", "Putting a new engine into the engine cache.", room=_INSIDE)
-PARSE = Phase("tensorrt.parse", "TensorRT's parser reading an ONNX model into a network.")
+CACHE_INSERT = Phase(
+    "torch_tensorrt.engine_cache.insert", "The insertion of a new engine into the engine cache.", room=_INSIDE
+)
+PARSE = Phase("tensorrt.parse", "The parsing of an ONNX model into a network by TensorRT's parser.")
 CONSTRUCT_NETWORK = Phase(
     "torch_tensorrt.construct_network",
-    "Running the converters: from the subgraph to TensorRT's network.",
+    "The construction of a TensorRT network from a subgraph, in which the converters run.",
     room=_INSIDE,
 )
-BUILD_ENGINE = Phase("tensorrt.build_engine", "TensorRT's builder at work on one network.", is_long=True, room=_BUILD)
+BUILD_ENGINE = Phase(
+    "tensorrt.build_engine", "The build of one network by TensorRT's builder.", is_long=True, room=_BUILD
+)
 BUILD_PHASE = Phase(
-    "tensorrt.build_phase", "One of the phases that TensorRT's progress monitor reports.", has_target=True, room=_DETAIL
+    "tensorrt.build_phase",
+    "One phase of a build, as TensorRT's progress monitor reports it; the target is TensorRT's name of the phase.",
+    has_target=True,
+    room=_DETAIL,
 )
-DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "TensorRT reading a serialized engine.", room=_INSIDE)
+DESERIALIZE_ENGINE = Phase("tensorrt.deserialize_engine", "The deserialization of an engine by TensorRT.", room=_INSIDE)
 CREATE_CONTEXT = Phase(
-    "tensorrt.create_context", "Making an execution context of an engine, its device memory included."
+    "tensorrt.create_context", "The creation of an execution context of an engine, including its device memory."
 )
-SETUP_ENGINE = Phase("torch_tensorrt.setup_engine", "Making a serialized engine ready to run.", room=_INSIDE)
+SETUP_ENGINE = Phase(
+    "torch_tensorrt.setup_engine", "The preparation of a serialized engine for its runs.", room=_INSIDE
+)
 EXECUTE = Phase(
     "torch_tensorrt.execute",
-    "One run of one engine, as the host sees it (the device may still be working).",
+    "One run of one engine through Torch-TensorRT, as the host sees it: the device may still be working when the span "
+    "ends.",
     keep=False,
     folded=Folded.below("torch_tensorrt.execute"),
 )
 RUN_CONTEXT = Phase(
     "tensorrt.execute",
-    "One run of an execution context that the program itself uses, as the host sees it (the device may still be "
-    "working).",
+    "One run of an execution context that the program itself uses, as the host sees it: the device may still be "
+    "working when the span ends.",
     keep=False,
     folded=Folded.below("tensorrt.execute"),
 )
 OBSERVED = Phase(
     "torchspan.observed",
-    "One call of a function decorated with `@observable`, torchspan's or Torch-TensorRT's, or wrapped by "
+    "One call of a function that is decorated with `@observable`, torchspan's or Torch-TensorRT's, or wrapped by "
     "`observe_function`; the target is the function.",
     keep=False,
     has_target=True,
@@ -257,26 +275,27 @@ OBSERVED = Phase(
 )
 BATCH = Phase(
     "torchspan.batch",
-    "Work for several requests at once, in `with torchspan.batch(requests)`: a child of the first sampled "
-    "request, with links to all sampled requests. There is no span where no request is sampled.",
+    "Work for several requests at once, in `with torchspan.batch(requests)`. A child of the first sampled request, "
+    "with links to all sampled requests. Not emitted if no request is sampled.",
     keep=False,
 )
 IMPORT = Phase(
     "torchspan.import",
-    "The first import of torch, Torch-TensorRT or TensorRT, where torchspan was instrumented before it. It is emitted "
-    "after it ended, with its own times: once the program has a tracer provider, at the latest before torchspan's next "
-    "span or at the end of the process. A process that imports torch alone has none, unless that import fails.",
+    "The first import of torch, Torch-TensorRT or TensorRT, if torchspan was instrumented before it. The span has the "
+    "times of the import, and is emitted afterwards: at once if the program has a tracer provider, else before "
+    "torchspan's next span or at the end of the process. A process that imports only torch has no such span, unless "
+    "that import fails.",
 )
 PROGRESS = Phase(
     "torchspan.progress",
-    "Emitted at each heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes: what is running, and for how "
-    "long. Its parent is the span of that work, which arrives when the work ends. torchspan's own files alone have one "
-    "more, of no length, at the start: a file of `torchspan_file` for that work, the file of `torchspan run` for each "
-    "span with `torchspan.keep` and for the first run of each engine.",
+    "A heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes: what is running, and for how long. Its parent "
+    "is the span of that work, which is exported only when the work ends. torchspan's own files also contain one such "
+    "span of zero length for the start of the work: a file of `torchspan_file` for work that may take minutes, the "
+    "file of `torchspan run` for each span with `torchspan.keep` and for the first run of each engine.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
-"""Entry points: their spans say which one was called, and the versions of the libraries."""
+"""Entry points. Their spans record which one was called, and the versions of the libraries."""
 
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 """Work that lowers a graph."""
@@ -288,28 +307,28 @@ CONVERSIONS: tuple[Phase, ...] = (CONVERT, CONVERT_TO_ENGINE)
 """Work that makes one engine."""
 
 RUNS: tuple[Phase, ...] = (EXECUTE, RUN_CONTEXT)
-"""Runs of engines, thousands of times a second: each is in a metric, and few are spans."""
+"""Runs of engines, thousands of times a second. Metrics count each run; few runs are spans."""
 
 BUILDS: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, BUILD_ENGINE)
-"""Work that ends with engines of TensorRT."""
+"""Work that results in TensorRT engines."""
 
 PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONTEXT, RUN_CONTEXT)
-"""Work that programs do with TensorRT itself. With no span of torchspan around it, its span says the versions."""
+"""Work that programs do with TensorRT directly. Without a span around it, its span records the versions."""
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
 
 RUN = Phase(
     "torchspan.run",
-    "One program under `torchspan run`, from before its start to after its end; written by `run` itself. A child of "
-    "the caller's `TRACEPARENT`. Where the program has no tracer provider of its own, the parent of its traces' first "
-    "spans, up to the first request that it serves.",
+    "One program under `torchspan run`, from before its start to after its end. `torchspan run` itself writes the "
+    "span, as a child of the caller's `TRACEPARENT`. If the program has no tracer provider of its own, this span is "
+    "the parent of the program's root spans until the program serves its first request.",
     keep=False,
 )
-"""No work of the program's: neither callbacks nor observers have it."""
+"""Not work of the program: neither callbacks nor observers receive it."""
 
-DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: one span, the only one of its trace.")
-"""No work of the program's: neither callbacks nor observers have it."""
+DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`: the only span of its trace.")
+"""Not work of the program: neither callbacks nor observers receive it."""
 
 SPANS: tuple[Phase, ...] = (*PHASES, RUN, DOCTOR)
 """Every kind of span."""

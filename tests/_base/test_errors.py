@@ -51,7 +51,7 @@ def test_of_a_failure_of_torchspans_own_a_warning_has_the_class_and_no_text(fail
     warning, debug = log()
     assert warning == (
         "WARNING describing a call failed; the program continues, with less telemetry. "
-        "Cause: ValueError in code that torchspan calls."
+        "Cause: ValueError in code that torchspan calls. The traceback is logged at DEBUG."
     )
     assert debug.startswith("DEBUG describing a call failed; the program continues, with less telemetry.\nTraceback ")
     assert debug.endswith("ValueError: patient jane doe")
@@ -59,7 +59,10 @@ def test_of_a_failure_of_torchspans_own_a_warning_has_the_class_and_no_text(fail
 
 def test_the_warning_has_the_innermost_place_in_torchspan(log):
     Guard().call("remembering", fails_in_torchspan)
-    assert re.search(r" Cause: AttributeError in torchspan\._base\.by_identity, line \d+\.$", log()[0])
+    assert re.search(
+        r" Cause: AttributeError in torchspan\._base\.by_identity, line \d+\. The traceback is logged at DEBUG\.$",
+        log()[0],
+    )
 
 
 def test_a_class_that_is_called_what_no_class_is_called_is_not_named(log):
@@ -69,7 +72,7 @@ def test_a_class_that_is_called_what_no_class_is_called_is_not_named(log):
         raise kind
 
     Guard().call("describing a call", raises)
-    assert log()[0].endswith(" Cause: ? in code that torchspan calls.")
+    assert log()[0].endswith(" Cause: ? in code that torchspan calls. The traceback is logged at DEBUG.")
 
 
 def test_no_code_of_an_exceptions_class_runs_for_the_warning(caplog):
@@ -93,7 +96,7 @@ def test_no_code_of_an_exceptions_class_runs_for_the_warning(caplog):
     # A logging handler that formats a traceback would run it; at WARNING there is none.
     (record,) = caplog.records
     assert record.exc_info is None
-    assert record.getMessage().endswith(".Hostile in code that torchspan calls.")
+    assert record.getMessage().endswith(".Hostile in code that torchspan calls. The traceback is logged at DEBUG.")
 
 
 def test_a_callback_of_the_user_is_logged_with_its_traceback(log):

@@ -224,4 +224,4 @@ def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(pa
 
     with open(path, "w"):
         monkeypatch.setattr(files, "open_existing", gone)
-    assert why(path) == "is deleted and made again all the time"
+    assert why(path) == "is deleted and created again repeatedly"

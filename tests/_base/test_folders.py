@@ -113,7 +113,7 @@ def test_a_descriptor_that_the_program_closed_is_opened_again_if_it_is_the_same_
     os.close(folder.number)
     with pytest.raises(OSError) as caught:
         folder.write("1.json", b"mine")
-    assert (caught.value.strerror, names(place)) == ("is another folder now", [])
+    assert (caught.value.strerror, names(place)) == ("was replaced by another folder", [])
 
 
 def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folder, place, tmp_path):

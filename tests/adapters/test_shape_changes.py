@@ -5,13 +5,14 @@ import gc
 import weakref
 
 import pytest
-import torch
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
 from support.engines import extend
 from support.sampled_runs import SampledRuns, TrtEngine
 from torchspan import semconv
 from torchspan.engine import Callback
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
 
 
 @pytest.fixture

@@ -328,7 +328,7 @@ def test_one_callbacks_failure_is_nothing_to_the_others_and_to_the_program(recor
     assert re.sub(r"callback \d+", "callback N", record.getMessage()) == (
         "callback N (test_one_callbacks_failure_is_nothing_to_the_others_and_to_the_program.<locals>.fails) of all scopes "
         f"failed: RuntimeError in callbacks/test_registration.py, line {line}. The program continues. "
-        "2 more and it is disabled. Its traceback is logged at INFO."
+        "2 more failures disable it. The traceback is logged at INFO."
     )
     assert record.levelname == "WARNING"
 

@@ -232,7 +232,7 @@ def test_python_without_site_says_that_no_python_with_torchspan_was_started(shel
     result = shell("run", "--", sys.executable, "-S", "-c", "")
 
     assert result.stderr == (
-        "torchspan: nothing was recorded: no Python process with torchspan in it was started "
+        "torchspan: nothing was recorded: no Python process that loads torchspan was started "
         "(another Python interpreter, or python with -S, -I or -E, or no Python at all)\n"
     )
 

@@ -36,7 +36,7 @@ def test_a_closed_stdout_is_closed_for_the_program_as_well_and_the_waterfall_is_
     status, out, err = redirected(tmp_path, ">&-", "run", "--output", "x", "--", *command)
 
     assert (status, out) == (4, "")
-    assert err.endswith("torchspan: nothing was recorded: no Python process with torchspan in it was started "
+    assert err.endswith("torchspan: nothing was recorded: no Python process that loads torchspan was started "
                         "(another Python interpreter, or python with -S, -I or -E, or no Python at all)\n")  # fmt: skip
 
 

@@ -299,7 +299,7 @@ def test_a_field_that_is_there_twice_is_a_problem_and_not_one_of_its_values(list
     twice = '{"resourceSpans": [], "resourceSpans": [{"resource": {"attributes": []}}]}'
     status, lines, err = listed(request(span()), twice)
 
-    assert (status, err) == (1, "torchspan: FILE: line 2: a field is there twice\n")
+    assert (status, err) == (1, "torchspan: FILE: line 2: a field occurs twice\n")
     assert '      "torch_tensorrt.compile"' in lines
 
 

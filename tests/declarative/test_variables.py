@@ -65,7 +65,7 @@ def test_the_program_runs_and_each_bad_value_is_one_line_whatever_reads_it(ran, 
     assert "Invalid TORCHSPAN_CAPTURE='neither of them', using default 'none' (expected one of none, text)" in lines
     assert "Invalid TORCHSPAN_SAMPLE_OTHER='neither of them', using default `1` (expected 0 to 1)" in lines
     assert "Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)" in lines
-    assert "Invalid TORCHSPAN_RUN, ignored (expected what torchspan run sets it to)" in lines
+    assert "Invalid TORCHSPAN_RUN, ignored (only torchspan run sets it: unset it)" in lines
     assert (tmp_path / VALUE).stat().st_mode & 0o777 == 0o600
 
 

@@ -169,7 +169,7 @@ def test_the_program_about_failures_logs_once_that_a_callback_fails_and_once_tha
     first, last = done.stderr.splitlines()
     assert re.fullmatch(
         r"WARNING callback \d+ \(fails\) of Observer\('on_batch'\) failed: ValueError in <string>, line 9\. The program "
-        r"continues\. 2 more and it is disabled\. Its traceback is logged at INFO\.",
+        r"continues\. 2 more failures disable it\. The traceback is logged at INFO\.",
         first,
     )
     assert re.fullmatch(

@@ -75,7 +75,7 @@ def names(file):
 def test_compile_bert(trace):
     out, file = trace("compile_bert.py")
 
-    assert out == "BERT says (1, 16, 64)\n"
+    assert out == "BERT returns (1, 16, 64)\n"
     assert names(file) >= EVERY_ENGINE | {"torch_tensorrt.trace", "torch.export"}
     compilation = file.one("torch_tensorrt.compile").attributes
     assert compilation["torch_tensorrt.entry_point"] == "torch_tensorrt.dynamo.compile"

@@ -143,7 +143,7 @@ def test_a_callback_that_raises_fails_alone_and_is_disabled_after_the_third_time
     assert seen.count("healthy start torch_tensorrt.compile") == 5
     assert engine.guard.failures == {"broken": 3}
     assert [record.getMessage() for record in caplog.records] == [
-        "broken failed; the program continues, with less telemetry. Cause: RuntimeError in code that torchspan calls.",
+        "broken failed; the program continues, with less telemetry. Cause: RuntimeError in code that torchspan calls. The traceback is logged at DEBUG.",
         "broken failed 3 times and has been disabled.",
     ]
 

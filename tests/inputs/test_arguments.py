@@ -144,7 +144,7 @@ def test_an_index_chooses_a_call():
 
 def test_an_index_without_a_call_is_refused():
     observer = observed(Anything(), (ones(2),))
-    with pytest.raises(IndexError, match="There is no recorded call 1: 1 calls are kept one by one"):
+    with pytest.raises(IndexError, match="There is no recorded call 1: 1 calls are kept individually, from index 0"):
         observer.infer_arguments(1)
 
 
@@ -287,7 +287,8 @@ def test_an_object_that_cannot_be_built_is_named_with_what_to_do():
 
     observer = observed(Anything(), (ones(2), [Box()]))
     with pytest.raises(
-        RuntimeError, match=r"The argument other\[0\] holds an object of the class Box, .*remove_inputs\(\['other'\]\)"
+        RuntimeError,
+        match=r"The argument other\[0\] contains an object of the class Box, .*remove_inputs\(\['other'\]\)",
     ):
         observer.infer_arguments()
     box = Box()

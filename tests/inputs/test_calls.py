@@ -62,7 +62,7 @@ def test_another_model_is_refused():
     observer, model = InputObserver(), Add()
     observer(model)
     with pytest.raises(
-        ValueError, match=r"The observer has calls of Add\.forward\. Make another InputObserver for Optional\."
+        ValueError, match=r"The observer has calls of Add\.forward\. Create another InputObserver for Optional\."
     ):
         observer(Optional())
 

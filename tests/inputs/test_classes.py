@@ -208,7 +208,7 @@ def test_what_the_function_raises_does_not_reach_the_program(module, caplog):
         ("Elsewhere", "the module MODULE has no class Elsewhere; name the module that defines the class"),
         ("Net.Outer", "the module MODULE has no class Net.Outer; name the module that defines the class"),
         ("instance", "MODULE:instance is not a class"),
-        ("Config", "the class MODULE:Config has no method forward, of which the calls are observed"),
+        ("Config", "the class MODULE:Config has no method forward, whose calls are observed"),
     ],
 )
 def test_what_kept_a_class_from_being_seen_is_said(module, watch, name, problem):

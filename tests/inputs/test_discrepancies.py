@@ -155,5 +155,5 @@ def test_without_kept_calls_the_error_says_how_to_keep_them():
     observer, model = InputObserver(), Add()
     with observer(model):
         model(ones(2), ones(2))
-    with pytest.raises(RuntimeError, match=r"Make the observer with InputObserver\(keep_tensors=N\)"):
+    with pytest.raises(RuntimeError, match=r"Create the observer with InputObserver\(keep_tensors=N\)"):
         observer.check_discrepancies(Add())

@@ -90,7 +90,7 @@ def test_a_narrower_range_of_the_program_is_reported():
     exported = observed(model, (ones(2, 4),), (ones(4, 4),), (ones(4, 4),), (ones(8, 4),)).export(model)
     (finding,) = exported.findings
     assert str(finding) == (
-        "x: Dimension 0, from 2 to 8 in the profile, is from 2 to 6 in the program. It depends on the size of another "
+        "x: Dimension 0, from 2 to 8 in the profile, ranges from 2 to 6 in the program. It depends on the size of another "
         "dimension there, or the code compares it."
     )
     assert inputs(exported) == [((2, 4), (4, 4), (6, 4))]
@@ -138,7 +138,7 @@ def test_every_structure_is_exported_and_its_tensors_have_their_ranges(name):
 
 def test_an_argument_of_an_opaque_class_is_refused_with_what_to_do():
     observer = observed(Anything(), (ones(2), object()))
-    with pytest.raises(RuntimeError, match="The argument other holds an object of the class object"):
+    with pytest.raises(RuntimeError, match="The argument other contains an object of the class object"):
         observer.export(Anything())
 
 
@@ -239,7 +239,7 @@ def test_another_method_than_forward_is_refused():
     model, observer = Encodes(), InputObserver()
     with observer(model, method_name="encode"):
         model.encode(ones(2))
-    with pytest.raises(RuntimeError, match=r"torch.export exports forward; the observed method is Encodes.encode"):
+    with pytest.raises(RuntimeError, match=r"torch.export exports forward, but the observed method is Encodes.encode"):
         observer.export(model)
 
 

@@ -85,9 +85,9 @@ def test_what_never_varied_and_what_was_never_seen_is_not_marked():
 @pytest.mark.parametrize(
     ("sizes", "text"),
     [
-        ((1, 4), "mark_dynamic: dimension 0 of y has the size 1, which torch.compile takes for a constant."),
-        ((9, 4), "mark_dynamic: dimension 0 of y has the size 9, and the profile has 1 to 5."),
-        ((3,), "mark_dynamic: y has 1 dimensions, and 2 in the profile."),
+        ((1, 4), "mark_dynamic: dimension 0 of y has the size 1, which torch.compile treats as a constant."),
+        ((9, 4), "mark_dynamic: dimension 0 of y has the size 9, but the profile has 1 to 5."),
+        ((3,), "mark_dynamic: y has 1 dimensions, but 2 in the profile."),
     ],
 )
 def test_a_call_that_torch_compile_would_fail_for_is_refused_and_nothing_is_marked(sizes, text):

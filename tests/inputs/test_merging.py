@@ -133,7 +133,9 @@ def test_calls_of_another_version_of_the_method_are_not_merged():
     other["observations"][0]["parameters"][1]["name"] = "mask"
     for shape in other["observations"][0]["shapes"]:
         del shape["arguments"]["y"]
-    with pytest.raises(ValueError, match="the method has other parameters, or other default values, in some of them"):
+    with pytest.raises(
+        ValueError, match="the method has different parameters, or different default values, in some of them"
+    ):
         InputObserver.from_json(text).merge(InputObserver.from_json(json.dumps(other)))
 
 

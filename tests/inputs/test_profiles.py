@@ -224,7 +224,7 @@ def test_a_batch_of_1_in_every_call_is_a_finding():
     assert observer.findings() == []
     (finding,) = observer.findings(set_batch_dimension_for=True)
     assert str(finding) == (
-        "x: Dimension 0 is to vary, and had the size 1 in every call. torch.export takes 1 for a constant. Observe larger "
+        "x: Dimension 0 is to vary, but had the size 1 in every call. torch.export treats 1 as a constant. Observe larger "
         "batches, or call infer_arguments with an example of a larger batch."
     )
     profile = observer.infer_profile(set_batch_dimension_for=True, headroom=3)

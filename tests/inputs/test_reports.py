@@ -34,7 +34,7 @@ def test_findings_stand_below_the_table_in_lines_of_the_width():
     start = lines.index("findings")
     assert lines[start + 1 : start + 3] == [
         "  size_0_or_1, x: Dimension 0 has sizes from 1 to 3.",
-        "    torch.export takes 0 and 1 for constants: the example",
+        "    torch.export treats 0 and 1 as constants: the example",
     ]
     assert max(map(len, lines[start:])) <= 60
 

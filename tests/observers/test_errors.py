@@ -60,7 +60,7 @@ def test_the_first_failure_is_a_warning_with_callback_source_class_and_place(log
     line = fails.__code__.co_firstlineno + 1
     assert re.sub(r"callback \d+", "callback N", warning) == (
         "callback N (fails) of Observer('point') failed: KeyError in observers/test_errors.py, line "
-        f"{line}. The program continues. 2 more and it is disabled. Its traceback is logged at INFO."
+        f"{line}. The program continues. 2 more failures disable it. The traceback is logged at INFO."
     )
 
 
@@ -83,7 +83,7 @@ def test_with_pythons_default_logging_a_callback_that_fails_once_is_seen():
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == (
         "callback 1 (<lambda>) of Observer('point') failed: NameError in <string>, line 3. The program continues. "
-        "2 more and it is disabled. Its traceback is logged at INFO.\n"
+        "2 more failures disable it. The traceback is logged at INFO.\n"
     )
 
 

@@ -43,13 +43,13 @@ def test_a_policy_that_is_none_is_refused_when_it_is_given(give):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"level": "loud"}, "level must be an int, a level of logging, not 'loud'"),
+        ({"level": "loud"}, "level must be an int, such as logging.INFO, not 'loud'"),
         (
             {"level": "warning"},
-            "level must be an int, a level of logging, not 'warning' (did you mean logging.WARNING?)",
+            "level must be an int, such as logging.INFO, not 'warning' (did you mean logging.WARNING?)",
         ),
-        ({"level": None}, "level must be an int, a level of logging, not None"),
-        ({"level": True}, "level must be an int, a level of logging, not True"),
+        ({"level": None}, "level must be an int, such as logging.INFO, not None"),
+        ({"level": True}, "level must be an int, such as logging.INFO, not True"),
         ({"rethrow": "yes"}, "rethrow must be True or False, not 'yes'"),
         ({"disable_after": "3"}, "disable_after must be an int or None, not '3'"),
         ({"disable_after": 1.5}, "disable_after must be an int or None, not 1.5"),

@@ -229,5 +229,5 @@ def test_adding_to_an_observer_of_build_phases_that_are_off_says_why_they_are(in
     (warning,) = [record.getMessage() for record in caplog.records if record.name == "torchspan"]
     assert warning == (
         "A callback was added to torchspan.observers.tensorrt.build_phase, and nothing fires it yet: "
-        "TORCHSPAN_BUILD_PHASES is `auto`, which is off outside `torchspan run` with TensorRT-RTX."
+        "TORCHSPAN_BUILD_PHASES is `auto`, which enables them only under `torchspan run` with TensorRT-RTX; set it to `on`."
     )

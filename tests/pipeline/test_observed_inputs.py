@@ -137,7 +137,9 @@ def test_an_engine_of_an_exported_model_has_the_profile_whatever_the_structure()
 
 def test_equal_dimensions_are_refused_where_torch_tensorrt_cannot_name_them(monkeypatch):
     monkeypatch.delattr(torch_tensorrt.Input, "shared_dims", raising=False)  # as before 2.13
-    with pytest.raises(RuntimeError, match=r"cannot declare dimensions as equal, which 2.13 can: x\[0\], mask\[0\]"):
+    with pytest.raises(
+        RuntimeError, match=r"cannot declare these dimensions as equal, which 2.13 can: x\[0\], mask\[0\]"
+    ):
         observe("mixed")[1].to_torch_tensorrt()
 
 

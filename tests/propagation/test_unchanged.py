@@ -239,9 +239,7 @@ def test_a_failure_of_torchspan_is_logged_once_and_the_work_continues(
         process.start()
         process.join()
     assert process.exitcode == 0
-    assert consequences(caplog) == [
-        "Propagating the context failed; the program continues, and the started work begins a new trace."
-    ]
+    assert consequences(caplog) == ["Propagating the context failed; the work continues, in traces of its own."]
 
 
 def test_a_version_without_a_name_is_left_alone(caplog):

@@ -333,7 +333,7 @@ def test_a_provider_that_raises_when_it_is_given_the_file_is_left_alone(program)
 
     assert (below.received, below.out, below.err) == (alone.received, alone.out, alone.err)
     assert [(report.provider, report.errors) for report in below.reports] == [
-        ("separate", ["the program's Strict took no span processor: RuntimeError('too late')"])
+        ("separate", ["the program's Strict refused the span processor: RuntimeError('too late')"])
     ]
 
 

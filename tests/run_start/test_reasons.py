@@ -43,10 +43,10 @@ def said(tmp_path):
     ("variables", "expected"),
     [
         ({}, ""),
-        ({"OTEL_SDK_DISABLED": "true"}, f"{LOST}OTEL_SDK_DISABLED=true switches OpenTelemetry off\n"),
+        ({"OTEL_SDK_DISABLED": "true"}, f"{LOST}OTEL_SDK_DISABLED=true disables OpenTelemetry\n"),
         (
             UNSAMPLED,
-            f"{LOST}TRACEPARENT says that its trace is not sampled (flags 00), and the sampler follows it\n",
+            f"{LOST}TRACEPARENT marks its trace as not sampled (flags 00), and the sampler follows it\n",
         ),
         (
             {"TORCHSPAN_RANKS": "0", "RANK": "1"},

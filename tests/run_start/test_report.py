@@ -59,12 +59,10 @@ def test_files_that_are_not_reports_are_left_out(tmp_path):
 
 
 NONE_STARTED = (
-    "no Python process with torchspan in it was started "
+    "no Python process that loads torchspan was started "
     "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
 )
-OTHER_PYTHON = (
-    "another Python interpreter was started: /usr/bin/python3, while torchspan is installed in /venv/bin/python"
-)
+OTHER_PYTHON = "another Python interpreter was started: /usr/bin/python3, but torchspan is installed in /venv/bin/python; install it in both"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 
 
@@ -91,7 +89,7 @@ def test_a_disabled_instrumentation_is_the_reason_unless_the_program_enabled_tor
 
 def test_a_disabled_sdk_is_the_reason():
     reports = (report(), report(libraries=LOADED, rows=55, resolved=51, unsampled=13, sdk_disabled=True))
-    assert reason(*reports) == "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
+    assert reason(*reports) == "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 
 
 def test_a_file_that_could_not_be_written_is_the_reason():
@@ -119,7 +117,7 @@ def test_hook_points_that_do_not_resolve_are_the_reason():
 def test_ranks_that_are_left_out_are_the_reason_where_there_are_no_spans_of_others():
     left_out = report(libraries=LOADED, rows=55, resolved=51, left_out=4)
     assert reason(left_out, left_out) == ("TORCHSPAN_RANKS selects no rank that did anything (spans left out: 8)")
-    assert reason(left_out, report(spans=3)) == "3 spans were recorded, and none was sampled"
+    assert reason(left_out, report(spans=3)) == "3 spans were recorded, but none was sampled"
 
 
 def test_a_sampler_that_drops_everything_is_the_reason():
@@ -141,7 +139,7 @@ def test_a_sampler_of_the_programs_own_provider_is_the_reason():
 def test_an_unsampled_parent_is_the_reason_where_the_sampler_follows_it():
     unsampled = {"TRACEPARENT": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"}
     assert reason(report(unsampled=13), environ=unsampled) == (
-        "TRACEPARENT says that its trace is not sampled (flags 00), and the sampler follows it"
+        "TRACEPARENT marks its trace as not sampled (flags 00), and the sampler follows it"
     )
     assert reason(report(unsampled=13), environ={**unsampled, "OTEL_TRACES_SAMPLER": "always_off"}) == (
         "the sampler dropped all 13 (OTEL_TRACES_SAMPLER=always_off)"
@@ -149,7 +147,7 @@ def test_an_unsampled_parent_is_the_reason_where_the_sampler_follows_it():
 
 
 def test_spans_that_are_recorded_and_not_sampled_are_the_reason():
-    assert reason(report(spans=2), report(spans=3)) == "5 spans were recorded, and none was sampled"
+    assert reason(report(spans=2), report(spans=3)) == "5 spans were recorded, but none was sampled"
 
 
 def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
@@ -160,9 +158,9 @@ def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
     ]
     assert problems(reports) == [
         "OTEL_TRACES_EXPORTER=nosuch: no",
-        "the exporter console did not deliver 1 span before the program ended; the file has all",
-        "the exporter otlp did not deliver 3 spans before the program ended; the file has all",
-        "the program's own tracer provider takes no span processor, so its spans are not in the file of this run",
+        "the exporter console did not deliver 1 span before the program ended; the file contains all of them",
+        "the exporter otlp did not deliver 3 spans before the program ended; the file contains all of them",
+        "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run",
     ]
 
 

@@ -275,5 +275,5 @@ def test_an_attribute_that_otlp_cannot_hold_is_left_out_and_the_others_are_there
     assert [each.key for each in read.attributes] == ["before", "after"]
     assert [(record.name, record.levelno) for record in caplog.records] == [("torchspan.sdk", logging.WARNING)] * 2
     assert caplog.messages[0] == (
-        "torchspan: attribute object is left out (TypeError: OTLP has no value of type object)."
+        "torchspan: attribute object is left out (TypeError: OTLP cannot represent a value of type object)."
     )

@@ -68,7 +68,7 @@ def test_a_bad_rule_is_one_warning_that_names_it_and_the_others_hold(rule, caplo
     sampler = TorchspanSampler(f"execute_per_second=5,{rule}")
     for _ in range(3):
         assert sampler.execution_rules() == SamplingRules(execute_per_second=5)
-    repeated = "there is a rule 'execute_per_second' before it"
+    repeated = "an earlier rule sets 'execute_per_second' already"
     rest = repeated if rule.startswith("execute_per_second") else BAD[rule]
     assert caplog.messages == [f"torchspan's sampler ignores the rule {rule!r} in OTEL_TRACES_SAMPLER_ARG: {rest}."]
 
@@ -82,7 +82,7 @@ def test_a_bad_rule_alone_is_named_as_well(caplog):
 def test_of_two_rules_of_one_name_the_first_holds(caplog):
     assert rules("execute=0.1,execute=0.2") == SamplingRules(execute=0.1)
     assert caplog.messages == [
-        "torchspan's sampler ignores the rule 'execute=0.2' in OTEL_TRACES_SAMPLER_ARG: there is a rule 'execute' before it."
+        "torchspan's sampler ignores the rule 'execute=0.2' in OTEL_TRACES_SAMPLER_ARG: an earlier rule sets 'execute' already."
     ]
 
 

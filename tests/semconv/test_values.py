@@ -495,10 +495,10 @@ def test_an_import_path_of_the_programs_own_making_is_read_without_its_code(prog
 
 # --- rows ----------------------------------------------------------------------------------------------------------
 def test_a_row_of_strings_without_a_kind_cannot_be_made():
-    with pytest.raises(ValueError, match=r"a\.b is string: name the kind of its strings"):
+    with pytest.raises(ValueError, match=r"a\.b has the type string: pass the kind of its strings"):
         _table.Attribute("a.b", "string", "Something.")
 
 
 def test_a_row_of_numbers_with_a_kind_cannot_be_made():
-    with pytest.raises(ValueError, match=r"a\.b is int: it takes no kind"):
+    with pytest.raises(ValueError, match=r"a\.b has the type int: it takes no kind"):
         _table.Attribute("a.b", "int", "Something.", kind=Identifier())

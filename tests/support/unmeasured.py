@@ -6,10 +6,10 @@ other files run too: without them the bound of `make test ALL=1` is met in two t
 """
 
 import os
+import sys
 import warnings
 from pathlib import Path
 
-import coverage
 import pytest
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -76,7 +76,8 @@ class Unmeasured:
         self._start()
 
     def _stop(self):
-        measurement = coverage.Coverage.current()
+        coverage = sys.modules.get("coverage")  # it need not be installed: see the extra `test`
+        measurement = coverage and coverage.Coverage.current()
         if measurement is not None:
             measurement.stop()
             self._stopped, self._settings = measurement, os.environ.pop(SETTINGS, None)
@@ -86,7 +87,7 @@ class Unmeasured:
             return
         with warnings.catch_warnings():
             # It warns of modules that are imported by now.
-            warnings.simplefilter("ignore", coverage.exceptions.CoverageWarning)
+            warnings.simplefilter("ignore", sys.modules["coverage"].exceptions.CoverageWarning)
             self._stopped.start()
         if self._settings is not None:
             os.environ[SETTINGS] = self._settings

@@ -83,7 +83,7 @@ def test_a_folder_that_others_may_write_to_is_not_read(folder, entry, mode, capl
     (message,) = caplog.messages
     assert message == (
         f"Engines are not kept in {folder.path}: {entry.parent.name} must belong to this user, and no other user may "
-        "write to it. Other processes will not know the engines that are built here."
+        "write to it. Other processes cannot run the engines that are built here."
     )
 
 
@@ -111,7 +111,7 @@ def test_a_chosen_folder_that_others_may_write_to_is_neither_read_nor_written(fo
     (message,) = caplog.messages
     assert message == (
         f"Engines are not kept in {folder.path}: engines must belong to this user, and no other user may write to it. "
-        "Other processes will not know the engines that are built here."
+        "Other processes cannot run the engines that are built here."
     )
 
 
@@ -212,10 +212,10 @@ def damaged(key_file, how):
     ("how", "why"),
     [
         ("readable", "may be read by other users; remove it"),
-        ("short", "holds no key; remove it"),
+        ("short", "contains no key; remove it"),
         ("link", "Too many levels of symbolic links"),
-        ("pipe", "is not a regular file of this user with one name"),
-        ("folder", "is not a regular file of this user with one name"),
+        ("pipe", "is not a regular file of this user, or has a second name (a hard link)"),
+        ("folder", "is not a regular file of this user, or has a second name (a hard link)"),
     ],
 )
 def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, entry, key_file, how, why, caplog):
@@ -224,7 +224,7 @@ def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, e
     (message,) = caplog.messages
     assert message == (
         f"Engines are not kept in {folder.path}: the key by which they are recognised, in {key_file.parent}, cannot be "
-        f"used: {why}. Other processes will not know the engines that are built here."
+        f"used: {why}. Other processes cannot run the engines that are built here."
     )
 
 

@@ -44,10 +44,10 @@ def test_an_engine_with_outputs_that_no_graph_explains_is_refused_with_both_coun
     context = Engine(b"", Reference(graph, bindings, {})).create_execution_context()
     x = torch.zeros(2, 16)
     context.set_tensor_address("x", x.data_ptr())
-    with pytest.raises(torchspan.testing.NeedsGpuError, match="more outputs than its graph") as raised:
+    with pytest.raises(torchspan.testing.NeedsGpuError, match="which cannot be matched with") as raised:
         context.execute_async_v3(0)
     assert raised.value.call == (
-        "Running an engine with more outputs than its graph (2, not 1), unknown which is which,"
+        "Running an engine with 2 outputs, which cannot be matched with the 1 outputs of its graph,"
     )
 
 

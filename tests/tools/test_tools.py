@@ -72,7 +72,7 @@ def test_the_check_fails_for_a_page_of_the_reference_that_is_not_current(page, t
     monkeypatch.setattr(page, "FILE", tmp_path / "page.md")
 
     assert page.main(["--check"]) == 1
-    assert "page.md is not what its sources say; write it with: make docs" in capsys.readouterr().err
+    assert "page.md differs from its sources; write it with: make docs" in capsys.readouterr().err
     assert page.main([]) == 0
     assert page.main(["--check"]) == 0
 
@@ -104,7 +104,7 @@ def test_the_page_of_phases_has_a_section_for_each_phase_with_its_spans():
     text = generate_phase_page.document()
     names = [name for name in phase.__all__ if isinstance(getattr(phase, name), phase.Phase)]
     assert sorted(re.findall(r"^::: torchspan\.phase\.(\w+)", text, re.MULTILINE)) == names
-    assert "The spans `torch_tensorrt.pass <target>`. " in text
+    assert "Span name: `torch_tensorrt.pass <target>`. " in text
 
 
 def test_of_pips_configuration_the_environment_wins_then_the_install_section():

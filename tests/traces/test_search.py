@@ -64,7 +64,7 @@ def test_one_span_of_an_unknown_name_is_an_error_that_says_which_was_meant():
 
 def test_one_span_among_several_is_an_error_that_names_find():
     with pytest.raises(
-        traces.SpanNotFoundError, match=r"^2 spans are named 'a', and one\(\) wants exactly one. Use find\(\)"
+        traces.SpanNotFoundError, match=r"^2 spans are named 'a', but one\(\) expects exactly one. Use find\(\)"
     ):
         file(("a", None, 1, 2), ("a", None, 3, 4)).one("a")
 

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry import _logs, trace
 from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
+from opentelemetry.sdk._logs import export as logs_export
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -24,14 +24,17 @@ from torchspan.probes import Function, Record
 from torchspan.sdk import RunFileProcessor
 from torchspan.writer import SpanWriter, exception_signal
 
+if not hasattr(logs_export, "InMemoryLogRecordExporter"):
+    pytest.skip("this version of the SDK has no log records as torchspan writes them", allow_module_level=True)
+
 SECRET = "patient jane doe"
 NOWHERE = (
-    "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN asks for log records, and no logger provider takes them ({}): "
-    "exceptions stay events of their spans."
+    "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN asks for log records, but no logger provider accepts them ({}): "
+    "exceptions remain events of their spans."
 )
 
 
-class Records(InMemoryLogRecordExporter):
+class Records(logs_export.InMemoryLogRecordExporter):
     """Log records as they are emitted; each is also held against the attribute table at the end."""
 
     def export(self, batch):
@@ -52,7 +55,7 @@ def records():
 def logs(records):
     """A real logger provider."""
     provider = LoggerProvider(shutdown_on_exit=False)
-    provider.add_log_record_processor(SimpleLogRecordProcessor(records))
+    provider.add_log_record_processor(logs_export.SimpleLogRecordProcessor(records))
     return provider
 
 
@@ -205,13 +208,13 @@ def test_without_a_logger_provider_exceptions_stay_on_spans_with_one_warning(
     raise_once(fails(opt_in, None))
     assert of_spans(exporter) == ON_THE_SPAN
     assert sum(len(span.events) for span in exporter.get_finished_spans()) == 2
-    assert warnings(caplog) == [NOWHERE.format("set one, with a processor")]
+    assert warnings(caplog) == [NOWHERE.format("set one that has a processor")]
 
 
 def test_a_logger_provider_without_processors_takes_none(fails, exporter, caplog):
     fails("logs", LoggerProvider(shutdown_on_exit=False))
     assert of_spans(exporter) == ON_THE_SPAN
-    assert warnings(caplog) == [NOWHERE.format("set one, with a processor")]
+    assert warnings(caplog) == [NOWHERE.format("set one that has a processor")]
 
 
 def test_a_global_logger_provider_that_is_set_late_is_used_from_then_on(

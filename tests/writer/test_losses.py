@@ -3,6 +3,7 @@
 
 import os
 import threading
+from importlib.metadata import version
 
 import pytest
 from opentelemetry import trace
@@ -14,7 +15,7 @@ from opentelemetry.sdk.trace.export import (
     SpanExportResult,
 )
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, AlwaysRecordSampler
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sampler, SamplingResult
 
 from support.engines import extend
 from torchspan import phase, semconv
@@ -22,6 +23,11 @@ from torchspan._run.exporting import Delivery
 from torchspan.engine import ActiveWork, Engine
 from torchspan.sdk import FileSpanExporter, TorchspanSampler
 from torchspan.writer import MetricWriter, SpanWriter
+
+counts_drops = pytest.mark.skipif(
+    tuple(map(int, version("opentelemetry-sdk").split(".")[:2])) < (1, 41),
+    reason="the SDK calls nothing when a queue drops a span, before 1.41",
+)
 
 REASONS = {"budget", "rank", "sampler", "queue", "exporter"}
 
@@ -163,6 +169,7 @@ def test_what_an_exporter_raises_and_returns_reaches_the_sdk_unchanged(writing):
     assert [exporter.export(()), exporter.export(())] == [SpanExportResult.FAILURE, None]
 
 
+@counts_drops
 def test_when_it_is_closed_the_exporter_and_its_processor_are_as_before(writing):
     exporter = Answering()
     processor = BatchSpanProcessor(exporter, schedule_delay_millis=600_000)
@@ -186,6 +193,7 @@ def blocked():
     processor.shutdown()
 
 
+@counts_drops
 def test_spans_that_a_full_queue_dropped_are_counted(writing, blocked):
     provider, exporter = blocked
     writer, emit = writing(provider)
@@ -197,6 +205,7 @@ def test_spans_that_a_full_queue_dropped_are_counted(writing, blocked):
     assert (writer.losses.queue, writer.losses.exporter) == (7, 0)
 
 
+@counts_drops
 def test_the_programs_spans_drop_torchspans_and_those_alone_are_counted(writing, blocked):
     provider, exporter = blocked
     writer, emit = writing(provider)
@@ -211,8 +220,47 @@ def test_the_programs_spans_drop_torchspans_and_those_alone_are_counted(writing,
     assert writer.losses.queue == 2
 
 
+class MetricsOfSdk144:
+    """The processor metrics of SDK 1.44: the reason for a drop is not passed. They replace those of the installed version."""
+
+    def __init__(self):
+        self.dropped = 0
+
+    def drop_items(self, count):
+        self.dropped += count
+
+    def finish_items(self, count, error=None):
+        """Nothing is counted."""
+
+
+@counts_drops
+def test_with_an_sdk_that_passes_no_reason_a_full_queue_drops_as_before_and_is_counted(writing):
+    exporter, metrics = Blocked(), MetricsOfSdk144()
+    processor = BatchSpanProcessor(exporter, max_queue_size=4, max_export_batch_size=2, schedule_delay_millis=600_000)
+    processor._batch_processor._metrics = metrics
+    writer, emit = writing(provider_with(processor))
+    for _ in range(2):
+        emit()
+    assert exporter.entered.wait(60)
+    for _ in range(4 + 7):
+        emit()
+    exporter.released.set()
+    processor.shutdown()
+    assert (writer.losses.queue, metrics.dropped) == (7, 7)
+
+
 # --- sampler ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("sampler", [ALWAYS_OFF, AlwaysRecordSampler(ALWAYS_OFF)], ids=["dropped", "recorded only"])
+class RecordedOnly(Sampler):
+    """Every span is recorded, and none is sampled."""
+
+    def should_sample(self, *_args, **_kwargs):
+        return SamplingResult(Decision.RECORD_ONLY)
+
+    def get_description(self):
+        return "RecordedOnly"
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_OFF, RecordedOnly()], ids=["dropped", "recorded only"])
 def test_a_compilation_that_a_foreign_sampler_refused_is_counted(writing, sampler):
     writer, emit = writing(provider_with(sampler=sampler))
     emit()

@@ -33,7 +33,7 @@ def log_failure(message: str, *args: Any) -> None:
     error = sys.exc_info()[1]
     if error is not None:
         consequence = message % args
-        logger.warning("%s Cause: %s.", consequence, cause(error))
+        logger.warning("%s Cause: %s. The traceback is logged at DEBUG.", consequence, cause(error))
         logger.debug("%s", consequence, exc_info=error)
 
 

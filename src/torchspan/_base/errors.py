@@ -56,7 +56,7 @@ class ErrorPolicy:
         if not _is_int(self.level):
             name = str(self.level).upper()
             hint = f" (did you mean logging.{name}?)" if isinstance(logging.getLevelName(name), int) else ""
-            raise TypeError(f"level must be an int, a level of logging, not {self.level!r}{hint}")
+            raise TypeError(f"level must be an int, such as logging.INFO, not {self.level!r}{hint}")
         if self.disable_after is not None and not _is_int(self.disable_after):
             raise TypeError(f"disable_after must be an int or None, not {self.disable_after!r}")
         if self.disable_after is not None and self.disable_after < 1:
@@ -199,7 +199,7 @@ def _warn_of_first(callback: Guarded, function: object, error: Exception) -> Non
 
     place = source_places.of_failure(error, function)
     logger.warning(
-        "%s failed: %s%s. The program continues. %d more and it is disabled. Its traceback is logged at INFO.",
+        "%s failed: %s%s. The program continues. %d more failures disable it. The traceback is logged at INFO.",
         callback.name,
         kind_of(error),
         f" in {place}" if place else "",

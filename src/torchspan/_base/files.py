@@ -80,7 +80,7 @@ def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -
             return made
         with contextlib.suppress(FileNotFoundError):
             return open_existing(name, os.O_APPEND, judge)
-    raise refused(name, "is deleted and made again all the time")
+    raise refused(name, "is deleted and created again repeatedly")
 
 
 def open_existing(name: str, flags: int, judge: Judge = regular) -> int:

@@ -40,7 +40,7 @@ class Folder:
             again = self._opened()
             if again.identity != self._descriptor.identity:
                 again.close()
-                raise refused(self.path, "is another folder now")
+                raise refused(self.path, "was replaced by another folder")
             self._descriptor = again
         return self._descriptor.number
 
@@ -51,7 +51,7 @@ class Folder:
         status = os.fstat(opened)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1 or not is_own(status, self.path):
             os.close(opened)
-            raise refused(name, "is not a regular file of this user with one name")
+            raise refused(name, "is not a regular file of this user, or has a second name (a hard link)")
         return opened
 
     def read(self, name: str, limit: int) -> bytes:

@@ -118,7 +118,7 @@ class RunProcess:
                     add(file)
                     taken = True
                 except Exception as error:
-                    self.fail(f"the program's {type(provider).__name__} took no span processor: {error!r}")
+                    self.fail(f"the program's {type(provider).__name__} refused the span processor: {error!r}")
             with contextlib.suppress(TypeError):
                 self._known[provider] = _Known(taken, _behind(provider))
             return taken
@@ -152,7 +152,7 @@ class RunProcess:
             try:
                 self._separate = own_provider([file])
             except Exception as error:
-                self.fail(f"the variables of OpenTelemetry cannot be followed: {error!r}")
+                self.fail(f"the OTEL_* variables cannot be applied: {error!r}")
         return self._separate
 
     def _file_processor(self) -> RunFileProcessor | None:
@@ -162,7 +162,7 @@ class RunProcess:
 
                 self._file = RunFileProcessor(self.settings.file, self.settings.id, failed=self._file_failed)
             except Exception as error:
-                self.fail(f"the file cannot be written: {error!r}")
+                self.fail(f"the file {self.settings.file} cannot be written: {error!r}")
         return self._file
 
     def _file_failed(self) -> None:
@@ -202,7 +202,7 @@ class RunProcess:
                     self._own = provider.OwnTracers(self.settings, made)
                 except Exception as error:
                     self._failed = True
-                    self.fail(f"the variables of OpenTelemetry cannot be followed: {error!r}")
+                    self.fail(f"the OTEL_* variables cannot be applied: {error!r}")
                 finally:
                     self._is_making = False
             return self._own
@@ -230,7 +230,7 @@ class RunProcess:
                     self._meters = made
                     self._names_metrics = True
                 except Exception as error:
-                    self.fail(f"OTEL_METRICS_EXPORTER cannot be followed: {error!r}")
+                    self.fail(f"the exporters of OTEL_METRICS_EXPORTER cannot be created: {error!r}")
             return self._meters
 
     # --- the end ----------------------------------------------------------------------------------------------

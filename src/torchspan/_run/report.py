@@ -23,7 +23,7 @@ from torchspan import _config_file
 from torchspan._base.folders import Folder
 from torchspan._run.settings import parse_traceparent
 
-SDK_DISABLED = "OTEL_SDK_DISABLED=true switches OpenTelemetry off"
+SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
 DISABLED_BY_FILE = f"the file of {_config_file.VARIABLE} disables torchspan (enabled: false in {_config_file.PLACE})"
 SUFFIX = ".json"
@@ -174,7 +174,7 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
     if any(report.sdk_disabled for report in reports):
         return SDK_DISABLED
     if spans:
-        return f"{spans} spans were recorded, and none was sampled"
+        return f"{spans} spans were recorded, but none was sampled"
     if not any(report.rows for report in reports) and _is_disabled(environ):
         return DISABLED
     if not any(report.rows for report in reports) and _config_file.disables(environ):
@@ -209,7 +209,7 @@ def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Ma
     sampler = environ.get("OTEL_TRACES_SAMPLER", "").strip() or "parentbased_always_on"
     caller = parse_traceparent(environ.get("TRACEPARENT"))
     if caller is not None and not caller[2] & 1 and sampler.startswith("parentbased"):
-        return f"TRACEPARENT says that its trace is not sampled (flags {caller[2]:02x}), and the sampler follows it"
+        return f"TRACEPARENT marks its trace as not sampled (flags {caller[2]:02x}), and the sampler follows it"
     return f"the sampler dropped all {unsampled} (OTEL_TRACES_SAMPLER={sampler})"
 
 
@@ -226,12 +226,12 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
             undelivered[name] = undelivered.get(name, 0) + number
     lost = [
         f"the exporter {name} did not deliver {number} span{'s' * (number != 1)} before the program ended; "
-        "the file has all"
+        "the file contains all of them"
         for name, number in sorted(undelivered.items())
     ]
     if any(report.provider == "separate" for report in reports):
         lost.append(
-            "the program's own tracer provider takes no span processor, so its spans are not in the file of this run"
+            "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run"
         )
     return [*found, *lost]
 
@@ -240,9 +240,9 @@ def _reason_without_reports(environ: Mapping[str, str], started: str, interprete
     if _is_disabled(environ):
         return DISABLED
     if Path(started).name.startswith("python") and Path(started).absolute() != Path(interpreter).absolute():
-        return f"another Python interpreter was started: {started}, while torchspan is installed in {interpreter}"
+        return f"another Python interpreter was started: {started}, but torchspan is installed in {interpreter}; install it in both"
     return (
-        "no Python process with torchspan in it was started "
+        "no Python process that loads torchspan was started "
         "(another Python interpreter, or python with -S, -I or -E, or no Python at all)"
     )
 

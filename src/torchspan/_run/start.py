@@ -40,7 +40,7 @@ def current() -> RunProcess | None:
         settings = RunSettings.from_environment()
         if settings is None:
             if os.environ[TORCHSPAN_RUN].strip():
-                logger.warning("Invalid %s, ignored (expected what torchspan run sets it to)", TORCHSPAN_RUN)
+                logger.warning("Invalid %s, ignored (only torchspan run sets it: unset it)", TORCHSPAN_RUN)
         else:
             from torchspan._run.faults import catch_crashes
             from torchspan._run.process import RunProcess

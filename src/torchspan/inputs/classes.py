@@ -88,7 +88,7 @@ class WatchedClass:
         if not issubclass(type(found), type):
             self._problem = f"{self.path} is not a class"
         elif not callable(getattr(found, "forward", None)):
-            self._problem = f"the class {self.path} has no method forward, of which the calls are observed"
+            self._problem = f"the class {self.path} has no method forward, whose calls are observed"
         else:
             self._problem = f"the program made no object of {self.path}"
             self._class = _Class.of(found)

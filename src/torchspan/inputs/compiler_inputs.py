@@ -26,7 +26,7 @@ def made_inputs(profile: InputProfile) -> dict[str, Any]:
 
     if profile.shared and not hasattr(torch_tensorrt.Input, "shared_dims"):
         raise RuntimeError(
-            f"Torch-TensorRT {torch_tensorrt.__version__} cannot declare dimensions as equal, which 2.13 can: "
+            f"Torch-TensorRT {torch_tensorrt.__version__} cannot declare these dimensions as equal, which 2.13 can: "
             f"{'; '.join(map(str, profile.shared))}. Call export(model) of the observer, and give its program to "
             "torch_tensorrt.dynamo.compile."
         )

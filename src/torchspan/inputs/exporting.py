@@ -152,6 +152,6 @@ def _of_program(program: Any, taken: Iterable[_Taken | None], places: Specializa
                 yield Finding(
                     "narrowed",
                     where,
-                    f"{observed} is from {low} to {high} in the program. It depends on the size of another dimension there, or "
+                    f"{observed} ranges from {low} to {high} in the program. It depends on the size of another dimension there, or "
                     "the code compares it.",
                 )

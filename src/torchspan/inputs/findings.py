@@ -44,8 +44,8 @@ def of_counts(counts: Counts) -> Iterator[Finding]:
     texts = {
         "failed": "{} raised. Their shapes are not used.",
         "unfit": "{} did not fit the signature. They are not recorded.",
-        "symbolic": "{} came from a tracer such as torch.export, with tensors that hold no data. They are not recorded.",
-        "too_large": "{} had too many arguments to look at. They are not recorded.",
+        "symbolic": "{} came from a tracer such as torch.export, with tensors that contain no data. They are not recorded.",
+        "too_large": "{} had more tensors and containers in their arguments than an observer reads. They are not recorded.",
         "errors": "{} could not be recorded because torchspan failed. The log names the place.",
         "beyond_limit": f"{{}} had another shape than the first {SHAPES_LIMIT:,} shapes. Only the ranges of their sizes count.",
     }
@@ -108,8 +108,8 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
                 yield Finding(
                     "size_0_or_1",
                     where,
-                    f"Dimension {axis} has sizes from {low[axis]} to {high[axis]}. torch.export takes 0 and 1 for constants: "
-                    "the example needs a size of at least 2 there, and a program for the small size may have to be its own.",
+                    f"Dimension {axis} has sizes from {low[axis]} to {high[axis]}. torch.export treats 0 and 1 as constants: "
+                    "the example needs a size of at least 2 there, and the small size may need a program of its own.",
                 )
     if len(summary.constants) > 1:
         number = str(len(summary.constants))
@@ -136,7 +136,7 @@ def batch_of_1(path: Path, what_to_do: str) -> Finding:
     return Finding(
         "batch_of_1",
         label(path),
-        f"Dimension 0 is to vary, and had the size 1 in every call. torch.export takes 1 for a constant. {what_to_do}",
+        f"Dimension 0 is to vary, but had the size 1 in every call. torch.export treats 1 as a constant. {what_to_do}",
     )
 
 

@@ -200,7 +200,7 @@ def _value(path: Path, leaf: Constant) -> Any:
     if is_withheld(leaf.value):
         name = str(path[0])
         raise NotWrittenError(
-            f"The value of {label(path)} was not written to the file, only that it is of the type {type(leaf.value).__name__}. "
+            f"The file contains the type of {label(path)} ({type(leaf.value).__name__}), but not its value. "
             f"Give the argument: infer_arguments({{{name!r}: …}}); or leave it out with remove_inputs([{name!r}]); or write the "
             "file with values."
         )
@@ -209,7 +209,7 @@ def _value(path: Path, leaf: Constant) -> Any:
 
 def _unknown(path: Path, leaf: Opaque) -> str:
     return (
-        f"The argument {label(path)} holds an object of the class {leaf.kind.__name__}, of which torchspan records nothing, "
+        f"The argument {label(path)} contains an object of the class {leaf.kind.__name__}, of which torchspan records nothing, "
         f"because {leaf.reason}. Either register its class with torch.utils._pytree (a dataclass: with "
         f"torch.export.register_dataclass) before the calls, or call remove_inputs([{str(path[0])!r}]), or give the argument: "
         f"infer_arguments({{{str(path[0])!r}: …}})."

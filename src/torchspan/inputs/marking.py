@@ -22,7 +22,7 @@ def mark_dynamic(profile: InputProfile, tensors: Mapping[Path, Any]) -> int:
         where = label(each.path)
         if tensor.dim() != len(each.dimensions):
             raise ValueError(
-                f"mark_dynamic: {where} has {tensor.dim()} dimensions, and {len(each.dimensions)} in the profile."
+                f"mark_dynamic: {where} has {tensor.dim()} dimensions, but {len(each.dimensions)} in the profile. Mark a call with as many dimensions as the observed ones."
             )
         for axis, known in enumerate(each.dimensions):
             size = tensor.shape[axis]
@@ -30,13 +30,13 @@ def mark_dynamic(profile: InputProfile, tensors: Mapping[Path, Any]) -> int:
                 continue
             if size < 2:
                 raise ValueError(
-                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, which torch.compile takes for a constant. "
+                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, which torch.compile treats as a constant. "
                     "Compile with a call whose size is at least 2 there."
                 )
             if not known.min <= size <= known.max:
                 raise ValueError(
-                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, and the profile has {known.min} to "
-                    f"{known.max}. Compile with a call inside of it, or give headroom."
+                    f"mark_dynamic: dimension {axis} of {where} has the size {size}, but the profile has {known.min} to "
+                    f"{known.max}. Compile with a call within this range, or call infer_profile with headroom."
                 )
             found.append((tensor, axis, known))
     for tensor, axis, known in found:

@@ -27,10 +27,12 @@ def merged(given: Sequence[Portable]) -> Portable:
     first = parts[0]
     for each in parts[1:]:
         if each.name != first.name:
-            raise ValueError(f"Calls of {first.name} and of {each.name} cannot be merged: they are of two methods.")
+            raise ValueError(
+                f"Calls of {first.name} and of {each.name} cannot be merged: they are calls of two methods. Merge the calls of each method separately."
+            )
         if _signature(each) != _signature(first):
             raise ValueError(
-                f"Calls of {first.name} cannot be merged: the method has other parameters, or other default values, in some of "
+                f"Calls of {first.name} cannot be merged: the method has different parameters, or different default values, in some of "
                 "them. Observe it in one version of the program."
             )
     snapshots = [each.snapshot for each in parts]

@@ -48,8 +48,8 @@ class InputObserver:
 
     Of a tensor it keeps the shape, the data type and the device; of numbers, strings and flags the value, in this process
     alone. Every call counts, whether its arguments came by position or by keyword. At most 1,024 distinct shapes of calls are
-    kept; of further ones, the range of each dimension. An observed call never fails because of the observer: what stands in
-    the way of an export is in `findings`. It may be used from any thread.
+    kept; of further ones, the range of each dimension. An observed call never fails because of the observer: `findings` lists
+    what prevents an export. It may be used from any thread.
 
     Args:
         value_if_missing: What stands for an argument in the calls that lack it, by its name or its position. Its shape
@@ -120,12 +120,12 @@ class InputObserver:
                 observed = self._observed = Live(model, method_name, absent, self._keep)
             if not isinstance(observed, Live):
                 raise ValueError(  # noqa: TRY004 - of the state, not of the argument
-                    f"The observer has calls of {observed.name} that were observed elsewhere. Make another InputObserver, and add "
+                    f"The observer has calls of {observed.name} that were observed elsewhere. Create another InputObserver, and add "
                     "its calls with merge."
                 )
             if not observed.is_of(model, method_name):
                 raise ValueError(
-                    f"The observer has calls of {observed.name}. Make another InputObserver for {type(model).__name__}."
+                    f"The observer has calls of {observed.name}. Create another InputObserver for {type(model).__name__}."
                     f"{method_name}: what is inferred holds for one method of one model."
                 )
         return _Block(self, observed, model, store_n_calls)
@@ -149,7 +149,7 @@ class InputObserver:
         return InputObserverInfo._of(snapshot, self._observed.signature, alignment)
 
     def findings(self, set_batch_dimension_for: Collection[str | int] | bool | None = None) -> list[Finding]:
-        """What in the calls stands in the way of an export or an engine, or changes from call to call.
+        """What in the calls prevents an export or an engine, or changes from call to call.
 
         Args:
             set_batch_dimension_for: As for `infer_dynamic_shapes`: a batch of 1 in every call is a finding.
@@ -190,12 +190,16 @@ class InputObserver:
         names = {signature.find(each, "remove_inputs") for each in input_names}
         variadic = sorted(names & {signature.var_positional, signature.var_keyword})
         if variadic:
-            raise ValueError(f"remove_inputs cannot remove {variadic[0]!r}, which takes several arguments")
+            raise ValueError(
+                f"remove_inputs cannot remove {variadic[0]!r}, which takes several arguments; name a single argument"
+            )
         shapes = observed.snapshot().shapes
         new = names - self._removed
         number = sum(each.count for each in shapes for name in each.first.arguments if name in new)
         if not number:
-            raise ValueError(f"No recorded call has any of the arguments {sorted(names)}.")
+            raise ValueError(
+                f"No recorded call has any of the arguments {sorted(names)}; the signature has ({', '.join(signature.names)})."
+            )
         self._removed |= names
         return number
 
@@ -216,8 +220,8 @@ class InputObserver:
         Args:
             index_or_args_or_kwargs: The call from which the example is made: its index among the recorded calls, or
                 positional arguments (a tuple), or keyword arguments (a dictionary). Default: the shape with the most tensors,
-                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Where such
-                dimensions are left, which torch.export takes for constants, they get a larger observed size, and so do those
+                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Dimensions of
+                size 0 or 1 that remain would be constants to torch.export: they get a larger observed size, and so do those
                 that depended on them in every call.
             flat: Return a list of the tensors.
             as_args_kwargs: Return `(args, kwargs)`.
@@ -298,7 +302,7 @@ class InputObserver:
             set_batch_dimension_for: Names and positions of the arguments whose first dimension varies, whatever was observed;
                 True for all. A first dimension with one observed size gets the range from 1 to that size, or to 2.
             percentile: The upper limit of each dimension is the size that this share of the calls, in percent, does not
-                exceed. The profile says how many calls are left outside.
+                exceed. The profile reports how many calls exceed it.
             headroom: What is added to the upper limit of each dimension that varies, as a share of it: 0.25 makes 40 of 32.
             powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
 
@@ -331,7 +335,7 @@ class InputObserver:
         Raises:
             RuntimeError: No call was observed, or `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or
                 type, which `export` can.
-            TypeError: `profile` is no `InputProfile`.
+            TypeError: `profile` is not an `InputProfile`.
             ImportError: Torch-TensorRT is not installed.
         """
         return made_inputs(self._profile(profile))
@@ -360,12 +364,14 @@ class InputObserver:
         Raises:
             RuntimeError: No call was observed, another method than `forward` was, or an argument holds an object that
                 torchspan cannot build.
-            TypeError: `profile` is no `InputProfile`.
+            TypeError: `profile` is not an `InputProfile`.
             Exception: What `torch.export.export` raises.
         """
         observed = self._checked()
         if observed.method_name != "forward":
-            raise RuntimeError(f"torch.export exports forward; the observed method is {observed.name}.")
+            raise RuntimeError(
+                f"torch.export exports forward, but the observed method is {observed.name}. Observe forward."
+            )
         return export(model, self._profile(profile), strict=strict)
 
     def mark_dynamic(
@@ -393,7 +399,7 @@ class InputObserver:
 
         Raises:
             RuntimeError: No call was observed.
-            TypeError: `profile` is no `InputProfile`, `args` no tuple, or `kwargs` no dictionary.
+            TypeError: `profile` is not an `InputProfile`, `args` is not a tuple, or `kwargs` is not a dictionary.
             ValueError: The arguments do not fit the signature, or a size in a dimension that varies is 0 or 1, or outside of the
                 range. Nothing is marked then.
         """
@@ -418,8 +424,9 @@ class InputObserver:
         """The calls as a table for the terminal: `print(observer.report())`.
 
         A row for each dimension of each tensor has the smallest, the most frequent and the largest size, the number of distinct
-        sizes, and a bar for each of up to eight ranges of sizes of one width. A tensor, a number or a flag that some calls lack
-        says in how many it was. Values of numbers and strings are not in the table. Below it stand the `findings`.
+        sizes, and a bar for each of up to eight ranges of sizes of one width. For a tensor, a number or a flag that
+        some calls lack, the table shows how many calls had it. Values of numbers and strings are not in the table. The
+        `findings` follow below it.
 
         Args:
             width: Columns of the lines below the table.
@@ -481,7 +488,7 @@ class InputObserver:
 
         Raises:
             TypeError: `source` is not a path or a str.
-            InputFileError: It is torn or damaged, of another version, or something else; or there are no calls of `name`; or
+            InputFileError: The file is torn or damaged, of another version, or something else; or there are no calls of `name`; or
                 there are calls of several methods and `name` is None.
             OSError: The file cannot be read.
         """
@@ -505,8 +512,8 @@ class InputObserver:
             An observer with the calls.
 
         Raises:
-            TypeError: It is something else.
-            RuntimeError: It has no calls.
+            TypeError: `observer` is something else.
+            RuntimeError: `observer` has no calls.
         """
         return cls._of(onnx_observer.read(observer))
 
@@ -566,7 +573,9 @@ class InputObserver:
         observed = self._checked()
         kept = [each for each in observed.snapshot().calls if each.inputs_kept is not None]
         if not kept:
-            raise RuntimeError("No call was kept. Make the observer with InputObserver(keep_tensors=N) for N calls.")
+            raise RuntimeError(
+                "No call was kept. Create the observer with InputObserver(keep_tensors=N) to keep N calls."
+            )
         check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
         return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
 
@@ -629,7 +638,9 @@ def _call_at(snapshot: Snapshot, index: int) -> Call:
     number = len(snapshot.calls)
     if not -number <= index < number:
         more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
-        raise IndexError(f"There is no recorded call {index}: {number:,}{more} calls are kept one by one.")
+        raise IndexError(
+            f"There is no recorded call {index}: {number:,}{more} calls are kept individually, from index 0."
+        )
     return snapshot.calls[index]
 
 

@@ -154,7 +154,7 @@ class Reader:
 
     def _container(self, value: Any, kind: type, path: Path) -> Tree:
         if len(path) > DEPTH_LIMIT:
-            return self._opaque(value, path, "it is in too many containers")
+            return self._opaque(value, path, "it is nested in too many containers")
         try:
             keys, parts, context = self._taken_apart(value, kind)
         except Exception:  # code of the program that was registered with pytree

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers of what TensorRT and TensorRT-RTX do, whichever program or library calls them."""
+"""Observers of the work of TensorRT and TensorRT-RTX, whichever program or library calls them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ __all__ = [
 ]
 
 parse: CallableObservers = official("tensorrt.parse", phase.PARSE)
-"""TensorRT's parser reading an ONNX model into a network."""
+"""The parsing of an ONNX model into a network by TensorRT's parser."""
 
 build_engine: CallableObservers = official("tensorrt.build_engine", phase.BUILD_ENGINE)
-"""TensorRT's builder at work on one network."""
+"""The build of one network by TensorRT's builder."""
 
 build_phase: CallableObservers = official("tensorrt.build_phase", phase.BUILD_PHASE)
-"""One of the phases that TensorRT's progress monitor reports."""
+"""One phase of a build, as TensorRT's progress monitor reports it."""
 
 deserialize_engine: CallableObservers = official("tensorrt.deserialize_engine", phase.DESERIALIZE_ENGINE)
-"""TensorRT reading a serialized engine."""
+"""The deserialization of an engine by TensorRT."""
 
 create_context: CallableObservers = official("tensorrt.create_context", phase.CREATE_CONTEXT)
-"""Making an execution context of an engine, its device memory included."""
+"""The creation of an execution context of an engine, including its device memory."""
 
 execute: CallableObservers = official("tensorrt.execute", phase.RUN_CONTEXT)
-"""One run of an execution context that the program itself uses, as the host sees it (the device works on)."""
+"""One run of an execution context that the program itself uses, as the host sees it: the device may still be working at
+the end."""
 
 if not TYPE_CHECKING:  # a type checker knows the names
 

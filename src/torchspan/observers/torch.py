@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observers of what PyTorch does on the way to a compilation."""
+"""Observers of PyTorch's work for a compilation: frames, phases and exports."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ __all__ = [
 ]
 
 compile_frame: CallableObservers = official("torch.compile_frame", phase.COMPILE_FRAME)
-"""One frame that `torch.compile` compiles, or gives up on."""
+"""One frame that `torch.compile` compiles or gives up on."""
 
 compile_backward: CallableObservers = official("torch.compile_backward", phase.COMPILE_BACKWARD)
-"""A backward graph of `torch.compile`, compiled when it first runs."""
+"""The compilation of one backward graph of `torch.compile`, when the graph first runs."""
 
 compile_phase: CallableObservers = official("torch.compile_phase", phase.COMPILE_PHASE)
 """One phase of Dynamo, AOTAutograd or Inductor, however short."""
 
 compile_wait: CallableObservers = official("torch.compile_wait", phase.COMPILE_WAIT)
-"""A thread that waited until another one had compiled; both observers run when the wait is over."""
+"""A thread's wait for another thread's compilation. Both observers run when the wait is over."""
 
 compile_worker: CallableObservers = official("torch.compile_worker", phase.COMPILE_WORKER)
-"""Work of a compilation in one of Inductor's threads or processes."""
+"""Work that a compilation leaves to one of Inductor's threads or processes."""
 
 run_graph: CallableObservers = official("torch.run_graph", phase.RUN_GRAPH)
-"""One run of a compiled graph, with `TORCHSPAN_GRAPH_RUNS`."""
+"""One run of a compiled graph. Only with `TORCHSPAN_GRAPH_RUNS`."""
 
 run_disabled: CallableObservers = official("torch.run_disabled", phase.RUN_DISABLED)
-"""One call of a function that `torch.compiler.disable` leaves to Python, with `TORCHSPAN_DISABLED_CALLS`."""
+"""One call of a function that `torch.compiler.disable` excludes from compilation. Only with `TORCHSPAN_DISABLED_CALLS`."""
 
 export: CallableObservers = official("torch.export", phase.EXPORT)
-"""`torch.export.export`, by Torch-TensorRT or by the program itself."""
+"""`torch.export.export`, called by Torch-TensorRT or by the program itself."""
 export_capture: CallableObservers = official("torch.export_capture", phase.EXPORT_CAPTURE)
-"""Dynamo reading the module's Python, in a strict export."""
+"""Dynamo's capture of the module's Python code, in a strict export."""
 export_trace: CallableObservers = official("torch.export_trace", phase.EXPORT_TRACE)
-"""Tracing to operators of ATen, in either mode."""
+"""Tracing to ATen operators, in a strict or non-strict export."""
 export_decompose: CallableObservers = official("torch.export_decompose", phase.EXPORT_DECOMPOSE)
-"""`ExportedProgram.run_decompositions`, by the program itself."""
+"""`ExportedProgram.run_decompositions`, called by the program itself."""
 
 if not TYPE_CHECKING:  # a type checker knows the names
 

@@ -23,7 +23,7 @@ from torchspan._run.spans import UnrecordedRunSpan, is_owned, owned
 
 BAGGAGE = "BAGGAGE"
 
-_EXTRACTING = ErrorBoundary("Reading the propagated context failed; the work continues in a new trace.")
+_EXTRACTING = ErrorBoundary("Reading the propagated context failed; the work continues, in traces of its own.")
 
 OWNED = "TORCHSPAN_OWNED"
 """Set alongside the span's ids: the span belongs to `run`'s own provider, and a provider that the other side sets ignores it."""

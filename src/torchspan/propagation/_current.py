@@ -11,7 +11,7 @@ from opentelemetry.context import Context
 
 from torchspan._base.threads import ContextCarrier, Inside
 
-CONSEQUENCE = "Propagating the context failed; the program continues, and the started work begins a new trace."
+CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."
 
 
 class CurrentContext(ContextCarrier):

@@ -161,7 +161,7 @@ def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes
         pickle.loads(resume)()  # noqa: S301 - written by the process that started this one
         _attach(payload)
     except Exception:
-        log_failure("Failed to enable torchspan in child process; continuing untraced.")
+        log_failure("Failed to enable torchspan in a child process, which continues untraced.")
     return payload
 
 

@@ -159,7 +159,7 @@ class AppendFile:
                 if not self._waits or now - last > PATIENCE_S or now - start > LONGEST_WRITE_S:
                     self._waits = False
                     self._is_torn |= len(view) < len(line)
-                    raise OSError(errno.EAGAIN, "its reader takes nothing") from None
+                    raise OSError(errno.EAGAIN, "its reader does not read from it") from None
                 sleep(0.002)
         self._waits, self._is_torn = True, False
 

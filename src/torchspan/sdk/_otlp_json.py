@@ -302,7 +302,7 @@ def _rare_value(value: Any) -> str:
     if isinstance(value, Mapping):
         members = ",".join(f"{_key(str(key))}{_value(member)}}}" for key, member in value.items())
         return f'{{"kvlistValue":{{"values":[{members}]}}}}' if members else '{"kvlistValue":{}}'
-    raise TypeError(f"OTLP has no value of type {type(value).__name__}")
+    raise TypeError(f"OTLP cannot represent a value of type {type(value).__name__}")
 
 
 def _double(value: float) -> str:

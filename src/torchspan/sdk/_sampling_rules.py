@@ -66,7 +66,7 @@ def parsed(text: str | None) -> Iterator[tuple[str, float] | str]:
             continue
         try:
             if name in seen:
-                raise ValueError(f"there is a rule {name!r} before it")
+                raise ValueError(f"an earlier rule sets {name!r} already")
             number = _number(name, value)
         except ValueError as error:
             shown = rule.strip() if len(rule) <= SHOWN else f"{rule.strip()[:SHOWN]}…"

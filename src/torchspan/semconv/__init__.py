@@ -2,13 +2,15 @@
 """The tables of attributes and metrics: everything that torchspan emits, with its type and meaning.
 
 These tables are the contract. `docs/reference/semantic-conventions.md` is generated from them (`make docs`), and the
-checks compare them, in both directions, with everything that the tests emitted. An `Attribute` is the key itself, so a
-row is used where the key is needed: ``attributes[semconv.ENGINE_NAME] = name``. In the same way a `Metric` is its name.
+checks compare them, in both directions, with everything that the tests emitted. An `Attribute` is a string, the key
+itself, so a row is used wherever a key is needed: ``attributes[semconv.ENGINE_NAME] = name``. Likewise, a `Metric` is
+its name.
 
-A module for each library holds the keys that start with the library's name; `torchspan.` concerns the observation
-itself. Keys without one of these prefixes are those of the OpenTelemetry conventions. All rows are here as well.
+Each library has a module with the keys that start with the library's name. Keys that start with `torchspan.` describe
+the observation itself. Keys without one of these prefixes are those of the OpenTelemetry conventions. This package
+exports all rows.
 """
-# ruff: noqa: F403 - a row that is added to a module is here without being listed a second time
+# ruff: noqa: F403 - a row that is added to a module is exported without being listed here
 
 from __future__ import annotations
 

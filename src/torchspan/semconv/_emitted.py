@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one gate through which names and attributes leave the process.
 
-What a row of the table says about its values is enforced here: for spans, events, statuses, metrics and resources.
-Links have no attributes.
+The gate enforces what each row of the table declares about its values: for spans, events, statuses, metrics and
+resources. Links have no attributes.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from torchspan.semconv._table import Attribute
 from torchspan.semconv._values import UNKNOWN, Identifier, Kind, SpanName
 
 _INT_LIMIT = 2**63
-"""OTLP has 64 bits for an integer: one that is larger would lose the whole batch."""
+"""OTLP integers have 64 bits. A larger one would make the exporter lose the whole batch."""
 
 Reduce = Callable[[Any], Any]
-"""From a value to what may leave the process; None where that is nothing."""
+"""Returns the part of a value that may leave the process; None if nothing may."""
 
 
 class Gate:
@@ -31,14 +31,14 @@ class Gate:
         self._whole = {str(row): (str(row), _reduction(row, capture_text=True)) for row in rows}
         self._events = frozenset(event for row in rows for event in row.events)
         self.left_out: set[str] = set()
-        """Keys without a row that were to be emitted, at most 100. They are mistakes; the tests look for them."""
+        """Keys without a row that were about to be emitted, at most 100. They are mistakes; the tests look for them."""
 
     def emitted(self, attributes: Mapping[str, Any], *, capture_text: bool = False) -> dict[str, Any]:
         """The attributes as they may leave the process, under plain keys.
 
-        Each value is reduced by the kind that its row names and is at most 2 KiB, lists counted whole. A list becomes a
-        tuple and keeps its length up to 256 entries. A key without a row is left out, and so is a value of another type
-        than its row's.
+        Each value is reduced by the kind that its row names. A value has at most 2 KiB; for a list, this limit applies
+        to the whole list. A list becomes a tuple and keeps its length up to 256 entries. A key without a row is left
+        out, and so is a value whose type is not its row's.
 
         capture_text: whether texts are kept whole.
         """
@@ -56,7 +56,7 @@ class Gate:
         return found
 
     def event_name(self, name: str) -> str:
-        """The name of an event that the table names; `?` for another."""
+        """`name` if the table contains an event of that name; `?` otherwise."""
         return name if name in self._events else UNKNOWN
 
     def _leave_out(self, key: str) -> None:
@@ -69,17 +69,17 @@ _IDENTIFIER = Identifier()
 
 
 def span_name(name: str) -> str:
-    """The name of a span as it may leave the process: a phase's, followed by the target if the phase has one.
+    """The name of a span as it may leave the process: a phase's name, followed by the target if the phase has one.
 
-    A target is an identifier, of a build's phase a phrase of TensorRT's; what is neither is `?`.
+    A target is an identifier, or one of TensorRT's phrases for a build phase. Anything else is `?`.
     """
     return _SPAN_NAME.reduced(name)
 
 
 def identifier(name: Any) -> str:
-    """The name of something that the program made, as it may leave the process; `?` for what is not an identifier.
+    """The name of something that the program made, as it may leave the process; `?` if it is not an identifier.
 
-    name: what stands in its place, of any type. None of its methods is called.
+    name: the object found where a name is expected, of any type. None of its methods is called.
     """
     text = _exact(name)
     return UNKNOWN if text is None else _IDENTIFIER.reduced(text)
@@ -107,13 +107,13 @@ def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> tuple[str,
     texts = map(_exact, entries)
     redacted = tuple([UNKNOWN if each is None else reduce(each) for each in texts])
     if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
-        room = VALUE_LIMIT // len(redacted)  # each shortened, none dropped
+        room = VALUE_LIMIT // len(redacted)  # each is shortened, none is dropped
         return tuple([each if size(each) <= room else kind.shortened(each, room) for each in redacted])
     return redacted
 
 
 def _numbers(number: Reduce, value: Any) -> tuple[Any, ...] | None:
-    """All of them, or nothing: a number that is left out would move the others."""
+    """All numbers, or None: leaving one out would shift the others."""
     entries = _entries(value)
     if entries is None:
         return None
@@ -122,14 +122,14 @@ def _numbers(number: Reduce, value: Any) -> tuple[Any, ...] | None:
 
 
 def _entries(value: Any) -> tuple[Any, ...] | None:
-    """The first entries of a list or tuple, whatever its class would say."""
+    """The first entries of a list or tuple. Methods that a subclass overrides are not called."""
     if issubclass(type(value), list):
         return tuple(list.copy(value)[:ENTRIES_LIMIT])
     return tuple(tuple.__iter__(value))[:ENTRIES_LIMIT] if issubclass(type(value), tuple) else None
 
 
 def _exact(value: Any) -> str | None:
-    """The text of a string, also where its class is the program's: no method of it is called."""
+    """The text of a string. Methods that a subclass of the program overrides are not called."""
     if type(value) is str:
         return value
     return str.__str__(value) if issubclass(type(value), str) else None
@@ -163,4 +163,4 @@ _NUMBERS: dict[str, tuple[Reduce, bool]] = {
     "int[]": (_int, True),
     "double[]": (_double, True),
 }
-"""Type of a row -> what reduces one number, and whether the row has a list of them."""
+"""Type of a row -> the function that reduces one number, and whether the row has a list of numbers."""

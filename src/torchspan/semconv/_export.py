@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of text about exports: requested dynamic dimensions, violated ones, and why an export failed."""
+"""Kinds of text about exports: requested dynamic dimensions, violated ones, and reasons why an export failed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class DynamicDimension(Formed):
 
     title = "dynamic dimension"
     leaves = (
-        "A dimension by the position of its input, with a range of sizes, a size or one of `auto`, `dynamic` and "
-        "`static`. A dimension that shares its symbol names the other one (`inputs[1].shape[0]: [1, 8], equal to "
-        f"inputs[0].shape[0]`). Anything else is `{UNKNOWN}`."
+        "A dimension, identified by the position of its input, with a range of sizes, a size, or one of `auto`, "
+        "`dynamic` and `static`. If the dimension shares the symbol of another dimension, that one is named as well "
+        f"(`inputs[1].shape[0]: [1, 8], equal to inputs[0].shape[0]`). Anything else is `{UNKNOWN}`."
     )
     form = (
         rf"{_DIMENSION}: (?:{_RANGE}|\d{{1,19}}|(?:auto|dynamic|static)(?: {_RANGE})?)"
@@ -30,12 +30,12 @@ class DynamicDimension(Formed):
 
 
 class Violation(Formed):
-    """A dynamic dimension for which an export failed, and how."""
+    """A dynamic dimension because of which an export failed, and the kind of violation."""
 
     title = "violation"
     leaves = (
-        "A dimension by the position of its input, with one of four kinds of violation (`inputs[0].shape[1]: "
-        f"specialized to a constant`). Anything else is `{UNKNOWN}`."
+        "A dimension, identified by the position of its input, with one of four kinds of violation "
+        f"(`inputs[0].shape[1]: specialized to a constant`). Anything else is `{UNKNOWN}`."
     )
     _EITHER = rf"(?:{_DIMENSION}|\?)"
     form = (
@@ -45,14 +45,14 @@ class Violation(Formed):
 
 
 class _Cause(NamedTuple):
-    """A sentence with one part that varies, of a kind of its own."""
+    """A sentence with one variable part, which has its own kind."""
 
     before: str
     varies: Kind
     after: str = ""
 
     def reduced(self, text: str) -> str | None:
-        """The sentence as it may leave the process; None where `text` is another one."""
+        """The sentence as it may leave the process; None if `text` is another sentence."""
         if not (text.startswith(self.before) and text.endswith(self.after)):
             return None
         part = text[len(self.before) : len(text) - len(self.after)]
@@ -72,14 +72,14 @@ REFUSALS = (
 
 
 class ExportFailure(Kind):
-    """Why an export failed: a sentence, followed by a place in the program."""
+    """The reason why an export failed: a sentence, followed by a place in the program."""
 
     title = "failure of an export"
     leaves = (
-        "One of torchspan's sentences, followed by the place in the program. The sentence names a violated dimension, "
-        "an operator, what Dynamo cannot trace (a template, as of a message), what PyTorch refuses (one of its own "
-        "words) or the class of an exception. The place is a file, the number of the line and the name of the "
-        f"function. Anything else is `{UNKNOWN}`."
+        "One of torchspan's own sentences, followed by the place in the program: the file as a place, the number of "
+        "the line, and the name of the function. The sentence may contain a violated dimension, an operator, a "
+        "template of what Dynamo cannot trace, PyTorch's own word for what it refuses, or the class of an exception. "
+        f"Anything else is `{UNKNOWN}`."
     )
     VIOLATED = "constraint violated: "
     MORE = " and others"
@@ -126,7 +126,7 @@ class ExportFailure(Kind):
         return next((found for each in self._CAUSES if (found := each.reduced(text)) is not None), None)
 
     def _split(self, text: str) -> tuple[str, re.Match[str] | None]:
-        """The sentence, and the place behind it."""
+        """The sentence, and the place that follows it."""
         cause = text.partition(", at ")[0]
         place = self._PLACE.fullmatch(text, len(cause))
         return (text, None) if place is None else (cause, place)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kind of text that a guard of Dynamo's is."""
+"""The kind of text for Dynamo's guards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torchspan._base.templates import template
 from torchspan.semconv._values import UNKNOWN, Kind
 
 _LIMIT = 256
-"""Characters of a guard."""
+"""Maximum number of characters of a guard."""
 
 _SCALAR_TYPES = frozenset(
     {
@@ -43,14 +43,14 @@ _TENSOR = re.compile(
     r"|dispatch key set mismatch\. expected (?P<keys>.*))",
     re.ASCII,
 )
-"""What Dynamo says of a tensor that differs (torch/csrc/dynamo/guards.cpp)."""
+"""Dynamo's descriptions of a tensor that differs (torch/csrc/dynamo/guards.cpp)."""
 
 _STATE = re.compile(r"(?P<begin>GLOBAL_STATE changed: )(?P<states>.*)")
 _STATES = frozenset(
     {"grad_mode", "torch_function", "deterministic_algorithms", "deterministic_algorithms_warn_only", "allow_tf32"}
     | {"allow_fp16_reduce", "allow_bf16_reduce", "num_threads", "default_dtype", "autocast"}
 )
-"""Settings of PyTorch's by their names in guards.cpp."""
+"""PyTorch's settings, by their names in guards.cpp."""
 _TYPE = re.compile(r"(?P<check>.*), type=<class .*>")
 
 _TOKEN = re.compile(
@@ -72,9 +72,9 @@ _SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
 
 
 def _expression(text: str) -> str:
-    """The names and operators of an expression; each literal is `?`, except for numbers that a size is compared with.
+    """The names and operators of an expression. Each literal is `?`, except for numbers that a size is compared with.
 
-    Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local one becomes `x`, as in its own
+    Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local name becomes `x`, as in Dynamo's own
     messages.
     """
     return _REPEATED.sub(UNKNOWN, "".join(map(_clause, _CLAUSES.split(text))))
@@ -110,7 +110,7 @@ def _other(line: str) -> str:
 
 
 def _condition(text: str, limit: int) -> str:
-    """An expression; any other text, as which no guard is known, is reduced like a message."""
+    """An expression. Any other text is reduced like a message; no known guard is such a text."""
     redacted = _expression(text)
     if not _is_expression(redacted):
         words = template(text)
@@ -143,14 +143,14 @@ def _reduced(text: str) -> str:
 
 
 class Guard(Kind):
-    """A guard that failed, as Dynamo writes it."""
+    """A failed guard, as Dynamo writes it."""
 
     title = "guard"
     leaves = (
-        "The condition that failed, in Dynamo's words (`tensor 'x' size mismatch at index 0. expected 3, actual 4`). It "
-        "keeps names of variables and attributes (`G['x']` is a global variable), operators, and sizes, strides, ranks, "
-        f"data types and device numbers of tensors. Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). A text that "
-        f"is not an expression is a template. At most {_LIMIT} characters."
+        "The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and "
+        "attributes, operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size "
+        f"mismatch at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). A text "
+        f"that is not an expression becomes a template. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
 

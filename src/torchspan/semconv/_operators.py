@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of text about operators: their names, what refused them, and with which arguments."""
+"""Kinds of text about operators: their names, the validators that refused them, and their arguments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _OPERATOR = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*){0,8}", re.ASCII)
 _NODES = frozenset({"placeholder", "get_attr", "call_function", "call_module", "call_method", "output"})
 """Kinds of nodes of torch.fx."""
 _FUNCTIONS = frozenset({"_operator", "operator", "math", "builtins", "torch", "torch_tensorrt"})
-"""Packages whose functions stand in graphs alongside operators."""
+"""Packages whose functions occur in graphs alongside operators."""
 _KNOWN_LIMIT = 4096
 _known: set[str] = set()
 
 
 def _is_known(name: str) -> bool:
-    """What PyTorch's registry knows is remembered; it may get to know more later."""
+    """Whether a name is known. Only known names are remembered, because PyTorch's registry may grow later."""
     if name in _known:
         return True
     if name in _NODES or is_operator(name) or _is_library_function(name):
@@ -42,17 +42,17 @@ class Operator(Kind):
 
     title = "operator"
     leaves = (
-        "The name of an operator that PyTorch's registry knows, including custom operators of the program; of a "
-        "function of Python, PyTorch or Torch-TensorRT that appears in a graph (`_operator.getitem`); or of a kind of "
-        f"node (`placeholder`). Anything else is `{UNKNOWN}`."
+        "The name of an operator in PyTorch's registry, including the program's custom operators; of a function of "
+        "Python, PyTorch or Torch-TensorRT that occurs in a graph (`_operator.getitem`); or of a kind of node "
+        f"(`placeholder`). Anything else is `{UNKNOWN}`."
     )
 
     def accepts(self, text: str) -> bool:
-        """By its spelling: another process may know other operators."""
+        """See `Kind`. Only the spelling counts: another process may know other operators."""
         return text == UNKNOWN or (len(text) <= NAME_LIMIT and _OPERATOR.fullmatch(text) is not None)
 
     def reduced(self, text: str) -> str:
-        """See `Kind`; what the registry of this process does not know is `?`."""
+        """See `Kind`. A name that is unknown in this process becomes `?`."""
         return text if self.accepts(text) and _is_known(text) else UNKNOWN
 
 
@@ -68,7 +68,7 @@ class OnnxOperator(Kind):
 
 
 class _Entries(Kind):
-    """Entries with `, ` between them in one text; one that is not accepted is `?`."""
+    """A text of entries separated by `, `. An entry that is not accepted is `?`."""
 
     _LIMIT = 1024
 
@@ -91,7 +91,7 @@ class Arguments(_Entries):
 
     title = "arguments"
     leaves = (
-        "Arguments by the names in an operator's schema, with the data types of tensors and `dynamic` for a symbolic "
+        "Names of arguments in an operator's schema, with the data types of tensors, and `dynamic` for a symbolic "
         f"shape (`self: float64, dim`). Anything else is `{UNKNOWN}`."
     )
     _ARGUMENT = re.compile(r"(?:argument \d{1,4}|(?P<name>[A-Za-z_]\w{0,63}))(?:: (?P<types>[\w ]{1,128}))?", re.ASCII)
@@ -105,7 +105,7 @@ class Arguments(_Entries):
 
 
 class Validators(_Entries):
-    """Functions that refused an operator, by their names."""
+    """Names of functions that were asked about an operator and refused it."""
 
     title = "validators"
     STATIC_ONLY = "supports_dynamic_shapes=False"

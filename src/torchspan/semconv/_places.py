@@ -13,10 +13,10 @@ class Place(Kind):
 
     title = "place"
     leaves = (
-        "The path of a source file, relative to the entry of Python's import path that contains it (`models/net.py`). A "
-        "file outside the import path has only its name. Code that is in no file is `<string>` or similar. A folder or "
-        "file whose name has other characters than ASCII letters, digits, `_`, `.`, `+` and `-` is "
-        f"`{UNKNOWN}`, and so is a path that is not a file."
+        "The path of a source file, relative to the folder on Python's import path that contains it (`models/net.py`), "
+        "or only the file's name if no such folder contains it. Code without a file has `<string>` or similar. A "
+        "folder or file whose name has characters other than ASCII letters, digits, `_`, `.`, `+` and `-` is "
+        f"`{UNKNOWN}`, and so is anything that is not a file."
     )
     leaves_with_text = "The absolute path of the file, which may contain the name of a user."
 

@@ -10,7 +10,7 @@ from torchspan.semconv._values import OTHER_VALUE, UNKNOWN, Enumeration, Formed,
 
 _SYMBOL = r"(?:z?[su]|zu?f)[0-9]{1,19}(?![0-9])|int_oo|Max|Min|Mod|PythonMod|FloorDiv|CeilDiv|CleanDiv|IntTrueDiv"
 _SIZES = rf"(?:[0-9]{{1,19}}(?![0-9])|{_SYMBOL}|\.\.|[-+*/%()\[\],: ^?])*"
-"""No text has two readings: where nothing matches, that is found in one pass."""
+"""No text can match in two ways, so a mismatch is found in one pass."""
 _NOT_TENSORS = frozenset(
     {"int", "float", "bool", "complex", "str", "bytes", "NoneType", "SymInt", "SymFloat", "SymBool"}
 )
@@ -28,8 +28,7 @@ class Shape(Kind):
     title = "shape"
     leaves = (
         "Sizes of tensors: numbers, and the symbols that PyTorch gives to dynamic sizes (`[1, 16]`, `[1..4..8, s77]`, "
-        "`s77: [1, 8]`). An argument without a shape has the name of its type (`int`). Anything else is "
-        f"`{UNKNOWN}`."
+        f"`s77: [1, 8]`). For an argument without a shape, the name of its type (`int`). Anything else is `{UNKNOWN}`."
     )
     _LIMIT = 512
 
@@ -39,13 +38,12 @@ class Shape(Kind):
 
 
 class ArgumentPath(Formed):
-    """Where in the arguments of a call a tensor is."""
+    """The path of a tensor in the arguments of a call."""
 
     title = "place in arguments"
     leaves = (
-        "The name of a parameter, followed by positions in the containers that it holds (`past[0][1]`), at most 256 "
-        "characters. The program has chosen the name. Keys of dictionaries, and names that `**kwargs` takes, are "
-        f"`{UNKNOWN}`."
+        "The name of a parameter, followed by the positions in its containers (`past[0][1]`), at most 256 characters. "
+        f"The program has chosen the name. Keys of dictionaries and names of arguments for `**kwargs` are `{UNKNOWN}`."
     )
     form = r"(?=.{1,256}$)[^\W\d]\w*(?:\.\?)?(?:\[(?:[0-9]{1,9}|\?)\])*"
 
@@ -57,7 +55,7 @@ DATA_TYPES = (
     "quint8", "quint4x2", "quint2x4", "uint1", "uint2", "uint3", "uint5", "uint6", "uint7", "int1", "int2", "int3",
     "int5", "int6", "int7", "bits16", "bits1x8", "bits2x4", "bits4x2", "bits8", "bcomplex32", "fp4", "e8m0", "unknown",
 )  # fmt: skip
-"""Data types of tensors by PyTorch's names, or by TensorRT's where PyTorch has none."""
+"""Data types of tensors by PyTorch's names, or by TensorRT's if PyTorch has none."""
 
 
 class DataType(Enumeration):
@@ -74,11 +72,11 @@ class DataType(Enumeration):
 
 
 class SettingValue(Formed):
-    """The value of a setting, where it is a number or one of a library's own words."""
+    """The value of a setting, if it is a number or one of a library's own words."""
 
     title = "value of a setting"
     leaves = (
-        "A number, `True`, `False`, `None`, a data type or a word of Torch-TensorRT's own lists "
+        "A number, `True`, `False`, `None`, a data type or a word from Torch-TensorRT's own lists "
         f"(`EngineCapability.STANDARD`). Anything else is `{UNKNOWN}`."
     )
     form = (

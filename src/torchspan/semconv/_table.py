@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a row of the table of attributes is."""
+"""The class of a row in the table of attributes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ AttributeType = Literal["string", "int", "double", "boolean", "string[]", "int[]
 class Attribute(str):
     """One row: a key together with its type, its meaning and the phases whose spans may carry it.
 
-    on: the phases. Empty means any span of torchspan, or a user's span (then `brief` names it).
-    events: the span events that carry the key; where `on` names phases, their spans carry it as well.
-    kind: what its strings may be; a row of strings has one, and no other row has.
-    at_start: a sampler sees the value where it is known when the span starts.
-    metric: measurements carry it and no span does.
-    resource: resources carry it, and spans only where `on` names their phases.
+    on: the phases. Empty means any span of torchspan, or a user's span (`brief` then mentions the user's spans).
+    events: the span events that carry the key. If `on` contains phases, their spans carry it as well.
+    kind: what its strings may contain. Required for rows of strings, not allowed for other rows.
+    at_start: a sampler sees the value if it is known when the span starts.
+    metric: only measurements carry the key, no span does.
+    resource: resources carry the key, and spans only if `on` contains their phases.
 
     Raises ValueError for a row of strings without a kind, and for another row with one.
     """
@@ -54,7 +54,7 @@ class Attribute(str):
     ) -> Self:
         if (kind is not None) != type.startswith("string"):
             raise ValueError(
-                f"{key} is {type}: {'name the kind of its strings' if kind is None else 'it takes no kind'}"
+                f"{key} has the type {type}: {'pass the kind of its strings' if kind is None else 'it takes no kind'}"
             )
         self = super().__new__(cls, key)
         self.type, self.brief, self.on, self.at_start = type, brief, on, at_start
@@ -64,9 +64,9 @@ class Attribute(str):
 
 
 def folded(of: Phase, *, count: str, total: str, longest: str) -> tuple[Attribute, Attribute, Attribute]:
-    """The rows of the keys that `of` declares for its work without a span; the briefs are given.
+    """The rows of the keys that `of` declares for its work without a span. The other arguments are their briefs.
 
-    Raises ValueError for a phase that declares none.
+    Raises ValueError for a phase that declares no such keys.
     """
     if of.folded is None:
         raise ValueError(f"{of.name} does not declare keys for folded work")
@@ -78,7 +78,7 @@ def folded(of: Phase, *, count: str, total: str, longest: str) -> tuple[Attribut
 
 
 def rows(module: ModuleType) -> Iterator[Attribute]:
-    """The rows that a module of the table defines, in its order, those in its dictionaries and tuples included."""
+    """The rows that a module of the table defines, in the module's order, including those in its dictionaries."""
     for value in vars(module).values():
         if isinstance(value, Attribute):
             yield value

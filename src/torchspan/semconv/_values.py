@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of text that an attribute may hold.
+"""The kinds of text that an attribute may contain.
 
-A row of the table names a kind for its strings. The kind reduces any text to one that may leave the process, and
-describes in a sentence what may leave: the privacy page consists of these sentences. Kinds read only the text, and what
-is loaded in the process. They import no library.
+Each row of the table that has strings has a kind. The kind reduces any text to one that may leave the process, and
+describes that text in plain words; the privacy page consists of these sentences. A kind reads only the text and what is
+already loaded in the process. It imports no library.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ UNKNOWN = "?"
 OTHER_VALUE = "other"
 """Replaces a value that is not in an enumeration."""
 NAME_LIMIT = 128
-"""Characters of the longest name."""
+"""Maximum number of characters of a name."""
 
 
 class Kind:
-    """What strings of one attribute may be.
+    """What the strings of an attribute may contain.
 
     title: the kind's name, in lower case.
-    leaves: what leaves the process, as a sentence.
-    leaves_with_text: what leaves it with `TORCHSPAN_CAPTURE=text`; None where that is the same.
+    leaves: a description of what leaves the process.
+    leaves_with_text: a description of what leaves it with `TORCHSPAN_CAPTURE=text`; None if that is the same.
     """
 
     title: ClassVar[str]
@@ -41,7 +41,7 @@ class Kind:
         raise NotImplementedError
 
     def reduced(self, text: str) -> str:
-        """The text as it may leave the process: `text` itself, or what replaces it. `accepts` is true of it."""
+        """The text as it may leave the process: `text` itself or a replacement. `accepts` is true of the result."""
         return text if self.accepts(text) else UNKNOWN
 
     def whole(self, text: str) -> str:
@@ -49,15 +49,15 @@ class Kind:
         return self.reduced(text)
 
     def shortened(self, text: str, _limit: int) -> str:
-        """What replaces a reduced text that is longer than `_limit` bytes, in a list that is too long as a whole."""
+        """The replacement for a reduced text longer than `_limit` bytes, in a list that is too long as a whole."""
         return UNKNOWN if len(text) > len(UNKNOWN) else text
 
 
 class Formed(Kind):
-    """A text of one form.
+    """A text that matches a regular expression.
 
-    form: an expression for the whole text, compiled when it is first needed. No text matches in two ways, so a mismatch
-    is found in one pass.
+    form: the expression for the whole text, compiled when it is first needed. No text can match it in two ways, so a
+    mismatch is found in one pass.
     """
 
     form: ClassVar[str]
@@ -89,7 +89,7 @@ class Enumeration(Kind):
 _PLAIN_PART = r"(?:[A-Za-z_]\w*|<[A-Za-z_]\w*>|\?)"
 _PLAIN_NAME = re.compile(rf"{_PLAIN_PART}(?:\.{_PLAIN_PART})*", re.ASCII)
 _INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0")
-"""Letters by their category that no font shows."""
+"""Characters of the category letter that no font shows."""
 
 
 @lru_cache(maxsize=2048)
@@ -121,8 +121,8 @@ class Identifier(Kind):
 
     title = "identifier"
     leaves = (
-        f"A name: letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen it. "
-        f"Anything else is `{UNKNOWN}`, which may also replace a part of the name."
+        f"A name of letters, digits, `_`, `.` and `<>`, at most {NAME_LIMIT} characters. The program may have chosen "
+        f"the name. Anything else is `{UNKNOWN}`, and a part of the name may be `{UNKNOWN}` as well."
     )
 
     def accepts(self, text: str) -> bool:
@@ -142,10 +142,10 @@ class Digest(Formed):
 
 
 class RandomId(Digest):
-    """An id that was drawn at random: of a span, a trace or a run."""
+    """A randomly generated id: of a span, a trace or a run."""
 
     title = "random id"
-    leaves = "Hexadecimal digits that were drawn at random."
+    leaves = "Randomly generated hexadecimal digits."
 
 
 class Version(Formed):
@@ -153,7 +153,7 @@ class Version(Formed):
 
     title = "version"
     leaves = (
-        "A version, which begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else "
+        "A version that begins with a digit and has at most 64 letters, digits, `.`, `+`, `-` and `_`. Anything else "
         f"is `{UNKNOWN}`."
     )
     form = r"[0-9][0-9A-Za-z.+_-]{0,63}"
@@ -164,8 +164,8 @@ class RunId(Formed):
 
     title = "id of a run"
     leaves = (
-        "The id of a job, as its launcher sets it: at most 64 letters, digits, `.`, `-` and `_`. The user who starts "
-        "the job may have chosen it. Anything else is left out."
+        "The id that a launcher gave to a job: at most 64 letters, digits, `.`, `-` and `_`. Anything else is left "
+        "out. The user who started the job may have chosen the id."
     )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,63}"
 
@@ -175,8 +175,8 @@ class HostName(Formed):
 
     title = "name of a host"
     leaves = (
-        "The name of the machine or the container, at most 253 letters, digits, `.`, `-` and `_`. Anything else is "
-        "left out. Recorded only where `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` names `torchspan`."
+        "The name of the machine or the container: at most 253 letters, digits, `.`, `-` and `_`. Anything else is "
+        "left out. Recorded only if `OTEL_EXPERIMENTAL_RESOURCE_DETECTORS` contains `torchspan`."
     )
     form = r"[0-9A-Za-z][0-9A-Za-z_.-]{0,252}"
 
@@ -185,7 +185,7 @@ class CompileId(Formed):
     """Dynamo's number of a compilation: `0/0`, `!1/0/0`."""
 
     title = "compile id"
-    leaves = f"Numbers that Dynamo counts: `0/1`. Anything else is `{UNKNOWN}`."
+    leaves = f"The numbers by which Dynamo identifies a compilation: `0/1`. Anything else is `{UNKNOWN}`."
     form = r"!?[0-9]{1,9}(?:/[0-9]{1,9}){0,2}"
 
 
@@ -194,10 +194,10 @@ class Text(Kind):
 
     title = "message"
     leaves = (
-        "The first line of a message as a template. It keeps operators, data types and the words of the libraries' own "
-        f"messages. Every other word, name, number and path is `{UNKNOWN}`. At most 256 characters."
+        "The first line of a message as a template, at most 256 characters. Words of the libraries' own messages, "
+        f"operators and data types are kept. Every other word, name, number and path is `{UNKNOWN}`."
     )
-    leaves_with_text = "The whole message with everything in it, at most 2 KiB."
+    leaves_with_text = "The whole message with everything that it quotes, at most 2 KiB."
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
@@ -222,11 +222,11 @@ def _is_template(text: str) -> bool:
 
 
 class Phrase(Kind):
-    """Words that TensorRT gives to something, as it does to the phases of a build."""
+    """TensorRT's own words for something, such as a phase of a build."""
 
     title = "phrase"
     leaves = (
-        "TensorRT's own words for what it does (`Building engine`), as a template: every word that is not in its "
+        "TensorRT's own words for its work (`Building engine`), as a template: every word that does not occur in its "
         f"messages is `{UNKNOWN}`. At most {NAME_LIMIT} characters."
     )
 
@@ -241,7 +241,7 @@ class Phrase(Kind):
 
 @lru_cache(maxsize=256)
 def _phrase(text: str) -> str:
-    """The template; a word of a message may stand at the beginning with a capital letter."""
+    """The template. The first word may begin with a capital letter."""
     redacted, first = template(text), text[:1]
     if redacted[:1] == first or not first.isupper():
         return redacted
@@ -254,8 +254,8 @@ class SpanName(Kind):
 
     title = "name of a span"
     leaves = (
-        "The kind of work (`torch_tensorrt.convert`). Where it has a target, an identifier follows, or a phrase for a "
-        "phase of a build. The name of a step without a span is only an identifier. "
+        "The kind of work (`torch_tensorrt.convert`). If the work has a target, an identifier follows; for a phase of "
+        "a build, a phrase follows. The name of a step without a span is only an identifier. "
         f"Anything else is `{UNKNOWN}`."
     )
     _TARGETS: ClassVar[dict[str, Kind]] = {
@@ -269,7 +269,7 @@ class SpanName(Kind):
         return is_name(text) or (kind is not None and kind.accepts(target))
 
     def reduced(self, text: str) -> str:
-        """See `Kind`; of a target that is too long nothing is kept."""
+        """See `Kind`. A target that is too long is replaced as a whole."""
         if is_name(text):
             return text
         phase_name, _, target = text.partition(" ")
@@ -282,8 +282,8 @@ class ProgramsSpanName(Kind):
 
     title = "name of the program's span"
     leaves = (
-        "The name of a span that was open, the program's own spans included, at most 256 bytes. Only in the file of "
-        "`torchspan run`, which has the program's spans as well."
+        "The name of an open span, which may be one of the program's own spans, at most 256 bytes. Recorded only in "
+        "the file of `torchspan run`, which contains the program's spans as well."
     )
     _LIMIT = 256
 

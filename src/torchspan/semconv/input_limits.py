@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes about calls and what engines were built for: what lies outside, and how far from opt calls are."""
+"""Attributes that compare calls with what engines were built for: sizes outside, and the distance from opt."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from torchspan.semconv._table import Attribute
 from torchspan.semconv._values import Enumeration
 
 OUTSIDE_EVENT = "torchspan.input.out_of_profile"
-"""The span event of a call that lies outside what the engine was built for; also on the user's spans."""
+"""Span event of a call with sizes for which the engine was not built. Also on the user's spans."""
 OUTSIDE_PATHS = Attribute(
     "torchspan.input.outside.paths",
     "string[]",
-    "Place of each tensor in the arguments that has a dimension outside what the engine was built for, once for each "
-    "such dimension: `past[0][1]` (at most 20). On a compilation: of the call for which a module is compiled again.",
+    "Path in the arguments, such as `past[0][1]`, of each tensor with a dimension outside the sizes for which the "
+    "engine was built. A tensor is listed once for each such dimension (at most 20). On the span of a compilation, "
+    "the paths are those of the call that caused the recompilation.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
     kind=ArgumentPath(),
@@ -22,83 +23,89 @@ OUTSIDE_PATHS = Attribute(
 OUTSIDE_AXES = Attribute(
     "torchspan.input.outside.axes",
     "int[]",
-    "Number of each dimension of `torchspan.input.outside.paths`, from 0 on; -1: the tensor has another number of "
-    "dimensions, which then stands in place of a size.",
+    "Number of the dimension for each of `torchspan.input.outside.paths`, starting from 0. -1 means that the tensor "
+    "has the wrong number of dimensions; its size, minimum and maximum are then numbers of dimensions.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
 OUTSIDE_SIZES = Attribute(
     "torchspan.input.outside.sizes",
     "int[]",
-    "Size of each dimension of `torchspan.input.outside.axes` in the call.",
+    "Size, in the call, of the dimension for each of `torchspan.input.outside.paths`.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
 OUTSIDE_MINIMUMS = Attribute(
     "torchspan.input.outside.minimums",
     "int[]",
-    "Smallest size for which the engine was built, of each dimension of `torchspan.input.outside.axes`.",
+    "Smallest size for which the engine was built, of the dimension for each of `torchspan.input.outside.paths`.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
 OUTSIDE_MAXIMUMS = Attribute(
     "torchspan.input.outside.maximums",
     "int[]",
-    "Largest size for which the engine was built, of each dimension of `torchspan.input.outside.axes`; -1: there is "
-    "none.",
+    "Largest size for which the engine was built, of the dimension for each of `torchspan.input.outside.paths`. -1 "
+    "means that there is no largest size.",
     phase.COMPILE,
     event=OUTSIDE_EVENT,
 )
 
 DRIFT_EVENT = "torchspan.input.drift"
-"""The span event that says how far from opt the calls of a module are; also on the user's spans."""
+"""Span event that compares the usual size of a dimension in the calls of a module with the size for which the engine
+was optimized. Also on the user's spans."""
 DRIFT_CALLS = Attribute(
     "torchspan.input.drift.calls",
     "int",
-    "Calls of the module so far, with one of its first 1,024 shapes.",
+    "Number of calls of the module so far with one of its first 1,024 shapes.",
     event=DRIFT_EVENT,
 )
 DRIFT_AT_OPT = Attribute(
     "torchspan.input.drift.at_opt",
     "int",
-    "How many of `torchspan.input.drift.calls` have, in every dimension that may vary, the size that the engine was "
-    "optimized for.",
+    "Number of calls in `torchspan.input.drift.calls` with the sizes for which the engine was optimized, in every "
+    "dimension that may vary.",
     event=DRIFT_EVENT,
 )
 DRIFT_PATH = Attribute(
     "torchspan.input.drift.path",
     "string",
-    "Place of the tensor in the arguments whose usual size is another one than opt in most calls.",
+    "Path in the arguments of the tensor with a dimension that deviates: in at least half of the calls it has the "
+    "same size, which is not the one for which the engine was optimized.",
     event=DRIFT_EVENT,
     kind=ArgumentPath(),
 )
 DRIFT_AXIS = Attribute(
-    "torchspan.input.drift.axis", "int", "The dimension of `torchspan.input.drift.path`, from 0 on.", event=DRIFT_EVENT
+    "torchspan.input.drift.axis",
+    "int",
+    "Number of the dimension that deviates, in the tensor `torchspan.input.drift.path`, starting from 0.",
+    event=DRIFT_EVENT,
 )
 DRIFT_SIZE = Attribute(
     "torchspan.input.drift.size",
     "int",
-    "The most frequent size of the dimension `torchspan.input.drift.axis`.",
+    "Most frequent size of the dimension `torchspan.input.drift.axis`.",
     event=DRIFT_EVENT,
 )
 DRIFT_SIZE_CALLS = Attribute(
     "torchspan.input.drift.size_calls",
     "int",
-    "Calls in which the dimension `torchspan.input.drift.axis` has the size `torchspan.input.drift.size`.",
+    "Number of calls in which the dimension `torchspan.input.drift.axis` has the size `torchspan.input.drift.size`.",
     event=DRIFT_EVENT,
 )
 DRIFT_OPT = Attribute(
     "torchspan.input.drift.opt",
     "int",
-    "The size of the dimension `torchspan.input.drift.axis` that the engine was optimized for.",
+    "Size of the dimension `torchspan.input.drift.axis` for which the engine was optimized.",
     event=DRIFT_EVENT,
 )
 
 PROFILE_FIT = Attribute(
     "torchspan.input.profile.fit",
     "string",
-    "`opt`: in every dimension that may vary, the call has the size that the engine was optimized for. `inside`: it "
-    "has another one that the engine was built for. `outside`: it has one that the engine was not built for.",
+    "How a call fits the engine. `opt`: every dimension that may vary has the size for which the engine was "
+    "optimized. `inside`: the engine was built for the sizes of the call, but at least one is not the size for which "
+    "it was optimized, or no dimension may vary. `outside`: the engine was not built for one of the sizes.",
     metric=True,
     kind=Enumeration("opt", "inside", "outside"),
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric measures, and what a row of the table of metrics is.
+"""The measures of metrics, and the class of a row in the table of metrics.
 
-A measure says which events a metric is taken from and what is read there. The metric writer knows the kinds of
-measures; which phases and attributes they concern is said by the rows alone.
+A measure defines from which events a metric is taken and what is read from them. The metric writer knows only the kinds
+of measures; the rows define which phases and attributes they concern.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class RunDuration:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """The value of `key` on each event of the phases that has it.
+    """The value of `key` on each event of the phases that has the key.
 
-    Of events of these phases inside each other the outermost counts: it describes the same thing.
+    If events of these phases are nested, only the outermost counts, because the inner ones describe the same thing.
     """
 
     instrument: ClassVar[Instrument] = "histogram"
@@ -51,7 +51,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Events of the phases that have `key`; of events inside each other the outermost counts, as with `Size`."""
+    """Number of events of the phases that have `key`. Of nested events only the outermost counts, as with `Size`."""
 
     instrument: ClassVar[Instrument] = "counter"
     of: tuple[Phase, ...]
@@ -62,9 +62,9 @@ class Count:
 class Rows:
     """The numbers in a list, each with its class from a parallel list as the attribute `by`.
 
-    Of events of the phases inside each other the outermost counts, as with `Size`.
+    If events of the phases are nested, only the outermost counts, as with `Size`.
 
-    lists: pairs of keys, classes and numbers; the first pair that an event has is read.
+    lists: pairs of keys, of the classes and of the numbers. The first pair that an event has is read.
     """
 
     instrument: ClassVar[Instrument] = "counter"
@@ -75,7 +75,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A number that only rises and that another part of torchspan keeps; it is read when a reader collects."""
+    """A number that only increases, kept by another part of torchspan and read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "counter"
     of: tuple[Phase, ...] = ()
@@ -83,7 +83,7 @@ class Total:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Values that another part of torchspan gathers; they are read when a reader collects."""
+    """Values that another part of torchspan gathers. They are read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "histogram"
     of: tuple[Phase, ...] = ()
@@ -91,7 +91,7 @@ class Gathered:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A value that another part of torchspan has at the moment; it is read when a reader collects."""
+    """The current value of another part of torchspan. It is read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "gauge"
     of: tuple[Phase, ...] = ()
@@ -99,7 +99,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """How much long work is running; it is read when a reader collects."""
+    """Number of pieces of long work that are running, read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "observable_up_down_counter"
     of: tuple[Phase, ...] = ()
@@ -107,7 +107,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class LongestRunning:
-    """Seconds for which the longest of the long work that is running has been; it is read when a reader collects."""
+    """Seconds for which the longest-running piece of long work has been running, read when a metric reader collects."""
 
     instrument: ClassVar[Instrument] = "observable_gauge"
     of: tuple[Phase, ...] = ()
@@ -119,9 +119,9 @@ Measure = Duration | RunDuration | Size | Count | Rows | Total | Gathered | Leve
 class Metric(str):
     """One row: a metric's name with its unit (UCUM), its meaning and what it measures.
 
-    attributes: all that its measurements carry. They are bounded: never a model, an engine or a shape.
-    open_attributes: those of which the program can make values.
-    bounds: the upper bounds of a histogram's buckets, in its unit; a view in the program replaces them.
+    attributes: all attributes that its measurements carry. The number of their values is bounded.
+    open_attributes: the attributes whose values the program can choose.
+    bounds: the upper bounds of a histogram's buckets, in its unit. A view in the program overrides them.
     """
 
     __slots__ = ("attributes", "bounds", "brief", "measure", "open_attributes", "unit")

@@ -23,14 +23,14 @@ from torchspan.semconv.tensorrt import ENGINE_ID, ENGINE_SIZE
 LONG_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 """5 ms to 1 h: durations of compilations and their parts."""
 SHORT_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-"""0.1 ms to 10 s: durations of runs, most of which would lie below 5 ms."""
+"""0.1 ms to 10 s: durations of runs, most of which take less than 5 ms."""
 SIZES = tuple(4**exponent for exponent in range(7, 18))
 """16 KiB to 16 GiB."""
 
 METRIC_COMPILE_DURATION = Metric(
     "torch_tensorrt.compile.duration",
     "s",
-    "How long compilations took, failed ones included.",
+    "Duration of compilations by Torch-TensorRT, including failed ones.",
     torch_tensorrt.ENTRY_POINT,
     torch_tensorrt.COMPILE_OUTCOME,
     opentelemetry.ERROR_TYPE,
@@ -41,7 +41,8 @@ METRIC_COMPILE_DURATION = Metric(
 METRIC_FRAME_DURATION = Metric(
     "torch.compile.frame.duration",
     "s",
-    "How long frames of `torch.compile` took, from tracing to the compiled code, those that were given up included.",
+    "Duration of the compilation of frames by `torch.compile`, from tracing to the compiled code, including frames "
+    "that Dynamo gave up on.",
     torch.FRAME_OUTCOME,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_FRAME,)),
@@ -50,7 +51,7 @@ METRIC_FRAME_DURATION = Metric(
 METRIC_BACKWARD_DURATION = Metric(
     "torch.compile.backward.duration",
     "s",
-    "How long backward graphs of `torch.compile` took that were compiled when they first ran.",
+    "Duration of the compilation of backward graphs of `torch.compile` that were compiled when they first ran.",
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_BACKWARD,)),
     bounds=LONG_S,
@@ -58,8 +59,7 @@ METRIC_BACKWARD_DURATION = Metric(
 METRIC_COMPILE_PHASE_DURATION = Metric(
     "torch.compile.phase.duration",
     "s",
-    "How long phases of Dynamo, AOTAutograd and Inductor took, those of at least 1 ms. Phases lie inside each other as "
-    "spans do.",
+    "Duration of phases of Dynamo, AOTAutograd and Inductor that took at least 1 ms. Phases are nested, as spans are.",
     torch.COMPILE_PHASE_NAME,
     opentelemetry.ERROR_TYPE,
     measure=Duration(of=(phase.COMPILE_PHASE,)),
@@ -68,7 +68,7 @@ METRIC_COMPILE_PHASE_DURATION = Metric(
 METRIC_GRAPH_BREAKS = Metric(
     "torch.compile.graph_breaks",
     "{break}",
-    "Graph breaks, those that leave a whole frame to Python included.",
+    "Number of graph breaks, including those that leave a whole frame to Python.",
     torch.GRAPH_BREAK_CLASS,
     measure=Rows(
         of=(phase.COMPILE_FRAME,),
@@ -79,55 +79,56 @@ METRIC_GRAPH_BREAKS = Metric(
 METRIC_RECOMPILES = Metric(
     "torch.compile.recompiles",
     "{frame}",
-    "Frames that were to be compiled again because a guard failed, those that had reached the recompile limit "
-    "included.",
+    "Number of frames that were to be compiled again because a guard failed, including frames that had reached the "
+    "recompile limit.",
     torch.RECOMPILE_CLASS,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_CLASS),
 )
 METRIC_RECOMPILE_LIMITS = Metric(
     "torch.compile.limits_reached",
     "{frame}",
-    "Frames that have reached a recompile limit.",
+    "Number of frames that have reached a recompile limit.",
     torch.RECOMPILE_LIMIT,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_LIMIT),
 )
 METRIC_GUARD_CHECKS = Metric(
     "torch.compile.guard_checks",
     "{call}",
-    "Calls of compiled frames, by whether compiled code fitted. The call that first compiles a frame is not among "
-    "them.",
+    "Number of calls of compiled frames, by whether code that was compiled earlier fits the call. The call that first "
+    "compiles a frame does not count.",
     torch.GUARD_CHECK_RESULT,
     measure=Total(),
 )
 METRIC_EAGER_CALLS = Metric(
     "torch.compile.eager_calls",
     "{call}",
-    "Calls of compiled frames that no compiled code fitted and for which none was compiled: they ran eagerly, after a "
-    "recompile limit or under the stance `eager_on_recompile`. A call that `fail_on_recompile` refused is among them.",
+    "Number of calls of compiled frames that no compiled code fitted and for which none was compiled. These calls ran "
+    "eagerly, after a recompile limit or under the stance `eager_on_recompile`. A call that `fail_on_recompile` "
+    "refused counts as well.",
     measure=Total(),
 )
 _COMPILATIONS = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 METRIC_AOTAUTOGRAD_CACHE = Metric(
     "torch.compile.aotautograd_cache.lookups",
     "{lookup}",
-    "Graphs that were looked for in AOTAutograd's cache.",
+    "Number of graphs that were looked up in AOTAutograd's cache.",
     torch.AOTAUTOGRAD_CACHE,
     measure=Count(of=_COMPILATIONS, key=torch.AOTAUTOGRAD_CACHE),
 )
 METRIC_INDUCTOR_CACHE = Metric(
     "torch.compile.inductor_cache.lookups",
     "{lookup}",
-    "Graphs that were looked for in Inductor's cache, the last of each frame.",
+    "Number of graphs that were looked up in Inductor's cache; only the last lookup of each frame counts.",
     torch.INDUCTOR_CACHE,
     measure=Count(of=_COMPILATIONS, key=torch.INDUCTOR_CACHE),
 )
 _OF_THEIR_OWN = (phase.COMPILE, phase.COMPILE_FRAME, phase.COMPILE_BACKWARD, phase.COMPILE_PHASE)
-"""Phases that have a metric of their durations each."""
+"""Phases, each of which has its own metric of durations."""
 METRIC_PHASE_DURATION = Metric(
     "torch_tensorrt.phase.duration",
     "s",
-    "How long each phase took. Phases lie inside each other as spans do; compilations, phases of `torch.compile` and "
-    "runs have metrics of their own.",
+    "Duration of each phase. Phases are nested, as spans are. Compilations, phases of `torch.compile` and runs have "
+    "their own metrics.",
     torchspan.PHASE,
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
@@ -137,14 +138,14 @@ METRIC_PHASE_DURATION = Metric(
 METRIC_ENGINE_BUILD_SIZE = Metric(
     "tensorrt.engine.build.size",
     "By",
-    "Bytes of the engines that were built, by Torch-TensorRT or by the program itself, or taken from the engine cache.",
+    "Size of the engines that were built, by Torch-TensorRT or by the program itself, or taken from the engine cache.",
     measure=Size(of=(*phase.CONVERSIONS, phase.BUILD_ENGINE), key=ENGINE_SIZE),
     bounds=SIZES,
 )
 METRIC_CACHE_LOOKUPS = Metric(
     "torch_tensorrt.engine_cache.lookups",
     "{lookup}",
-    "Engines that were looked for in the engine cache, including those for which the cache was disabled.",
+    "Number of engines that were looked up in the engine cache, including engines for which the cache was disabled.",
     torch_tensorrt.CACHE_RESULT,
     torch_tensorrt.CACHE_REASON,
     measure=Count(of=(*phase.CONVERSIONS, phase.CACHE_LOOKUP), key=torch_tensorrt.CACHE_RESULT),
@@ -153,8 +154,8 @@ _FALLBACK = (*phase.LOWERING, phase.PARTITION)
 METRIC_FALLBACK_OPERATORS = Metric(
     "torch_tensorrt.fallback.operators",
     "{operator}",
-    "Operators that run in PyTorch, each counted once. With `error.type`: of a compilation that failed, those that "
-    "were not to run in TensorRT.",
+    "Number of operators that run in PyTorch, each counted once. With `error.type`, the operators of a failed "
+    "compilation that were not going to run in TensorRT.",
     torch_tensorrt.FALLBACK_REASON_CLASS,
     opentelemetry.ERROR_TYPE,
     torchspan.WHILE_SERVING,
@@ -170,7 +171,7 @@ METRIC_FALLBACK_OPERATORS = Metric(
 METRIC_FALLBACK_SUBGRAPHS = Metric(
     "torch_tensorrt.fallback.subgraphs",
     "{subgraph}",
-    "Pieces of graphs that run in PyTorch, by the reason of most of their operators.",
+    "Number of subgraphs that run in PyTorch, by the reason of most of their operators.",
     torch_tensorrt.FALLBACK_REASON_CLASS,
     torchspan.WHILE_SERVING,
     measure=Rows(
@@ -182,7 +183,7 @@ METRIC_FALLBACK_SUBGRAPHS = Metric(
 METRIC_WHILE_SERVING = Metric(
     "torch_tensorrt.compile.while_serving",
     "{compilation}",
-    "Compilations for which a request may have waited: those with `torchspan.while_serving`.",
+    "Number of compilations for which a request may have waited: the compilations with `torchspan.while_serving`.",
     torch_tensorrt.ENTRY_POINT,
     torchspan.SERVING_KIND,
     opentelemetry.ERROR_TYPE,
@@ -191,19 +192,20 @@ METRIC_WHILE_SERVING = Metric(
 METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
     "{build}",
-    "Compilations, and engine builds outside of one, that are running.",
+    "Number of compilations, and of engine builds outside a compilation, that are running.",
     measure=Running(),
 )
 METRIC_BUILD_LONGEST = Metric(
     "torch_tensorrt.build.longest",
     "s",
-    "For how long the longest of `torch_tensorrt.build.active` has been running; 0 while there is none.",
+    "Time for which the longest-running of `torch_tensorrt.build.active` has been running; 0 if none is running.",
     measure=LongestRunning(),
 )
 METRIC_EXECUTE_DURATION = Metric(
     "torch_tensorrt.execute.duration",
     "s",
-    "How long runs of engines took as the host sees it: every run, whether or not it is a span.",
+    "Duration of runs of engines through Torch-TensorRT, as the host sees it. Every run counts, whether or not it has "
+    "a span.",
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.EXECUTE,)),
     bounds=SHORT_S,
@@ -211,8 +213,8 @@ METRIC_EXECUTE_DURATION = Metric(
 METRIC_CONTEXT_DURATION = Metric(
     "tensorrt.execute.duration",
     "s",
-    "How long runs of execution contexts that the program itself uses took as the host sees it: every run, whether or "
-    "not it is a span.",
+    "Duration of runs of execution contexts that the program itself uses, as the host sees it. Every run counts, "
+    "whether or not it has a span.",
     opentelemetry.ERROR_TYPE,
     measure=RunDuration(of=(phase.RUN_CONTEXT,)),
     bounds=SHORT_S,
@@ -222,22 +224,22 @@ DIMENSIONS = tuple(2**exponent for exponent in range(17))
 METRIC_INPUT_CALLS = Metric(
     "torchspan.input.calls",
     "{call}",
-    "Calls of the modules that `TORCHSPAN_INPUTS` names, by the class of the model.",
+    "Number of calls of the modules that `TORCHSPAN_INPUTS` selects, by the class of the model.",
     torchspan.CALL_MODULE,
     measure=Total(),
 )
 METRIC_INPUT_OVERFLOW = Metric(
     "torchspan.input.overflow",
     "{call}",
-    "Calls in `torchspan.input.calls` with another shape than the first 1,024 of the module.",
+    "Number of calls in `torchspan.input.calls` whose shape is not one of the first 1,024 shapes of the module.",
     torchspan.CALL_MODULE,
     measure=Total(),
 )
 METRIC_INPUT_SIZE = Metric(
     "torchspan.input.dimension.size",
     "1",
-    "Sizes of dimensions in one in TORCHSPAN_INPUTS_EVERY of `torchspan.input.calls`: of the first 64 dimensions of "
-    "tensors in the process.",
+    "Sizes of the dimensions of tensors, from one call in `TORCHSPAN_INPUTS_EVERY` of `torchspan.input.calls`. Only "
+    "the first 64 dimensions in the process are measured.",
     torchspan.CALL_MODULE,
     torchspan.CALL_PATH,
     torchspan.CALL_AXIS,
@@ -247,8 +249,8 @@ METRIC_INPUT_SIZE = Metric(
 METRIC_PROFILE_CALLS = Metric(
     "torchspan.input.profile.calls",
     "{call}",
-    "Calls in `torchspan.input.calls` of a compiled module whose built sizes are known, by whether the call has "
-    "the sizes that the engine was optimized for, others that the engine was built for, or none of these.",
+    "Number of calls in `torchspan.input.calls` of a compiled module whose built sizes are known, by how the call "
+    "fits the engine (`torchspan.input.profile.fit`).",
     torchspan.CALL_MODULE,
     ENGINE_ID,
     input_limits.PROFILE_FIT,
@@ -257,9 +259,9 @@ METRIC_PROFILE_CALLS = Metric(
 METRIC_PROFILE_DISTANCE = Metric(
     "torchspan.input.profile.distance",
     "1",
-    "How far the most frequent size of a dimension that may vary is from the one that the engine was optimized for, "
-    "as a share of the latter: 0.5 for 4 or 12 where that is 8. The largest of all dimensions, over all calls so "
-    "far.",
+    "Distance between the most frequent size of a dimension that may vary and the size for which the engine was "
+    "optimized, as a share of the latter: 0.5 for size 4 or 12 if the engine was optimized for 8. The largest "
+    "distance of all dimensions, over all calls so far.",
     torchspan.CALL_MODULE,
     ENGINE_ID,
     measure=Level(),
@@ -267,22 +269,24 @@ METRIC_PROFILE_DISTANCE = Metric(
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",
     "{span}",
-    "Spans of torchspan's that were sampled and have ended, by kind of work. Those that the SDK lost afterwards are in "
-    "`torchspan.span.dropped` as well.",
+    "Number of torchspan's spans that were sampled and have ended, by kind of work. Spans that the SDK lost "
+    "afterwards also count in `torchspan.span.dropped`.",
     torchspan.PHASE,
     measure=Total(),
 )
 METRIC_SPAN_DROPPED = Metric(
     "torchspan.span.dropped",
     "{span}",
-    "Spans of torchspan's that did not arrive, by the reason: those not started, and those that the SDK lost.",
+    "Number of torchspan's spans that did not arrive, by reason: spans that were not started, and spans that the SDK "
+    "lost.",
     torchspan.DROPPED_REASON,
     measure=Total(),
 )
 METRIC_CALLBACK_FAILURES = Metric(
     "torchspan.callback.failures",
     "{failure}",
-    "Exceptions raised by torchspan or by a callback, caught without effect on the program; the log has the details.",
+    "Number of exceptions that torchspan or a callback raised, and that were caught without effect on the program. "
+    "The log has the details.",
     measure=Total(),
 )
 

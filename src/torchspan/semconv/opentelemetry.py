@@ -15,15 +15,16 @@ SCHEMA_URL = "https://opentelemetry.io/schemas/1.44.0"
 ERROR_TYPE = Attribute(
     "error.type",
     "string",
-    "Class of the exception that passed this span, or the kind of failure without one.",
+    "Class of the exception that passed this span. For a failure without an exception, the kind of failure.",
     kind=Identifier(),
 )
 EXCEPTION_TYPE = Attribute("exception.type", "string", "Class of the exception.", event="exception", kind=Identifier())
 EXCEPTION_MESSAGE = Attribute(
     "exception.message",
     "string",
-    "First line of the message as a template: every word that is not one of the library's, an operator or a data type "
-    "is `?`. Absent where the program wrote it. The whole message with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the exception's message, as a template: every word is `?` unless it belongs to the messages of the "
+    "libraries, or is an operator or a data type. Absent for a message of the program's own code. The whole message "
+    "with `TORCHSPAN_CAPTURE=text`.",
     event="exception",
     kind=Text(),
 )
@@ -36,10 +37,10 @@ _OF_FRAMES = (phase.COMPILE_FRAME, phase.RUN_GRAPH, phase.RUN_DISABLED)
 CODE_FUNCTION = Attribute(
     "code.function.name",
     "string",
-    "On the `exception` event, the function that raised the exception; on the event of a graph break, the function "
-    "that broke the graph. On the span of work that failed, the function of the program in whose code the cause is, "
-    "such as `forward`. On the span of a frame, and of a run of its graph, the function that is compiled. On other "
-    "spans, the function that is observed or disabled.",
+    "On an `exception` event, the function that raised the exception. On the event of a graph break, the function "
+    "that broke the graph. On the span of work that failed, the function of the program in which the cause is, such "
+    "as `forward`. On the span of a frame, or of a run of its graph, the function that is compiled. On other spans, "
+    "the function that is observed or disabled.",
     phase.OBSERVED,
     *_OF_FRAMES,
     *_HAS_PLACE,
@@ -50,10 +51,11 @@ CODE_FUNCTION = Attribute(
 CODE_FILE = Attribute(
     "code.file.path",
     "string",
-    "On the `exception` event, the file that raised the exception; on the event of a graph break, the program's file "
+    "On an `exception` event, the file that raised the exception. On the event of a graph break, the program's file "
     "that broke the graph. On the span of work that failed, the program's file in which the cause is: where the model "
-    "calls the operator that failed. On the span of a frame, the file of the function that is compiled. From the "
-    "folder on Python's import path on; absolute with `TORCHSPAN_CAPTURE=text`.",
+    "calls the operator that failed. On the span of a frame, or of a run of its graph, the file of the function that "
+    "is compiled. The path is relative to the folder on Python's import path; with `TORCHSPAN_CAPTURE=text` it is "
+    "absolute.",
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
@@ -62,7 +64,8 @@ CODE_FILE = Attribute(
 CODE_LINE = Attribute(
     "code.line.number",
     "int",
-    "The line in the file that `code.file.path` names; on the span of a frame, the function's first.",
+    "Number of the line in the file that `code.file.path` names. On the span of a frame, the first line of the "
+    "function.",
     *_OF_FRAMES,
     *_HAS_PLACE,
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
@@ -71,13 +74,14 @@ CODE_LINE = Attribute(
 PROCESS_PID = Attribute(
     "process.pid",
     "int",
-    "The process that wrote the span. In the file of `torchspan run`, and of torchspan's resource detector.",
+    "Id of the process that wrote the span. Recorded in the file of `torchspan run` and by torchspan's resource "
+    "detector.",
     resource=True,
 )
 RUNTIME_NAME = Attribute(
     "process.runtime.name",
     "string",
-    "Which Python it is: `cpython`.",
+    "Name of the Python implementation, such as `cpython`.",
     resource=True,
     kind=Identifier(),
 )
@@ -98,7 +102,7 @@ HOST_NAME = Attribute(
 PROCESS_EXIT_CODE = Attribute(
     "process.exit.code",
     "int",
-    "The program's exit status. Absent where a signal ended the program.",
+    "Exit status of the program. Absent if a signal ended the program.",
     phase.RUN,
 )
 

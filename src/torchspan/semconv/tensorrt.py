@@ -12,7 +12,7 @@ from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, T
 TENSORRT_VERSION = Attribute(
     "tensorrt.version",
     "string",
-    "Version of the TensorRT library in use; on a resource, of the one that is installed.",
+    "Version of the TensorRT library in use. On a resource, the version that is installed.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
@@ -22,7 +22,7 @@ TENSORRT_VERSION = Attribute(
 TENSORRT_PACKAGE = Attribute(
     "tensorrt.package",
     "string",
-    "The TensorRT package in use: `tensorrt` or `tensorrt_rtx`.",
+    "TensorRT package in use: `tensorrt` or `tensorrt_rtx`. On a resource, the package that is installed.",
     *phase.ENTRIES,
     *phase.PLAIN,
     at_start=True,
@@ -34,7 +34,7 @@ TENSORRT_PACKAGE = Attribute(
 NETWORK_LAYERS = Attribute(
     "tensorrt.network.layers",
     "int",
-    "Number of layers of the network.",
+    "Number of layers in the network.",
     phase.CONSTRUCT_NETWORK,
     phase.PARSE,
     phase.BUILD_ENGINE,
@@ -49,7 +49,7 @@ NETWORK_OUTPUTS = Attribute(
 ENGINE_SIZE = Attribute(
     "tensorrt.engine.size",
     "int",
-    "Bytes of the serialized engine.",
+    "Size of the serialized engine, in bytes.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.BUILD_ENGINE,
@@ -60,13 +60,13 @@ ENGINE_SIZE = Attribute(
 ENGINE_ID = Attribute(
     "tensorrt.engine.id",
     "string",
-    "16 hexadecimal digits made of the serialized engine's length and of blocks spread over its bytes. Equal "
-    "ids mean equal bytes, in any process and at any time, except for changes that fall between the blocks (a "
-    "refit of few weights may). Different ids mean different bytes, which may still compute the same. On a "
-    "run, the id is that of the bytes that the engine had when it was set up or last refitted through "
-    "Torch-TensorRT, and it is absent while they are unknown. On metrics of the calls of a compiled module, "
-    "it is the id that the module's engine had when torchspan began to follow the module, and it is absent "
-    "where the module has several engines.",
+    "Id of an engine: 16 hexadecimal digits, computed from the length of the serialized engine and from blocks spread "
+    "over its bytes. Equal ids mean equal bytes, in any process and at any time, except for changes that fall between "
+    "the blocks (a refit of few weights may). Different ids mean different bytes, which may still compute the same. "
+    "On a run, the id is that of the engine's bytes when the engine was set up or last refitted through "
+    "Torch-TensorRT; absent while those bytes are unknown. On metrics of the calls of a compiled module, the id is "
+    "the one that the module's engine had when torchspan began to follow the module; absent if the module has several "
+    "engines.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -82,18 +82,18 @@ ENGINE_ID = Attribute(
 MODEL_SIZE = Attribute(
     "tensorrt.parser.model.size",
     "int",
-    "Bytes of the ONNX model, without weights that lie in files of their own.",
+    "Size of the ONNX model in bytes, excluding weights that are stored in separate files.",
     phase.PARSE,
     at_start=True,
 )
 PARSER_ERRORS = Attribute(
-    "tensorrt.parser.errors", "int", "Errors that this parse added to the parser's list.", phase.PARSE
+    "tensorrt.parser.errors", "int", "Number of errors that this parse added to the parser's list.", phase.PARSE
 )
 PARSER_ERROR = Attribute(
     "tensorrt.parser.error",
     "string",
-    "The first error that this parse added to the parser's list, as a template: every word that is not one of "
-    "TensorRT's is `?`. TensorRT's own text with `TORCHSPAN_CAPTURE=text`.",
+    "First error that this parse added to the parser's list, as a template: every word that is not one of TensorRT's "
+    "is `?`. TensorRT's own text with `TORCHSPAN_CAPTURE=text`.",
     phase.PARSE,
     kind=Text(),
 )
@@ -109,7 +109,7 @@ PARSER_FAILED_OPERATORS = Attribute(
 BUILDER_FLAGS = Attribute(
     "tensorrt.builder.flags",
     "string[]",
-    "Flags set in the builder configuration.",
+    "Flags that are set in the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
     kind=Identifier(),
@@ -124,94 +124,95 @@ BUILDER_LEVEL = Attribute(
 BUILDER_TIMING_ITERATIONS = Attribute(
     "tensorrt.builder.avg_timing_iterations",
     "int",
-    "Timing iterations of the builder for each tactic.",
+    "Number of iterations with which the builder times each tactic.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILDER_AUX_STREAMS = Attribute(
     "tensorrt.builder.max_aux_streams",
     "int",
-    "Limit of auxiliary streams for the builder (-1: TensorRT decides).",
+    "Largest number of auxiliary streams in the builder configuration; -1 means that TensorRT decides.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILDER_PROFILES = Attribute(
     "tensorrt.builder.optimization_profiles",
     "int",
-    "Number of optimization profiles of the builder configuration.",
+    "Number of optimization profiles in the builder configuration.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILDER_WORKSPACE = Attribute(
     "tensorrt.builder.workspace_size",
     "int",
-    "Bytes of workspace that the builder may use.",
+    "Workspace that the builder may use, in bytes.",
     phase.BUILD_ENGINE,
     at_start=True,
 )
 BUILD_ERROR = Attribute(
     "tensorrt.build.error",
     "string",
-    "On a build that returned no engine: the last error line of TensorRT's log, as in `tensorrt.log.message`. It is "
-    "also the description of the span's status.",
+    "Last error line of TensorRT's log on a build that returned no engine, as in `tensorrt.log.message`. The span's "
+    "status has the same text as its description.",
     phase.BUILD_ENGINE,
     kind=Text(),
 )
 BUILD_LOGGER = Attribute(
     "tensorrt.build.logger",
     "string",
-    "On a build that returned no engine: class of the logger that TensorRT gave the reason to. The lines of a class "
-    "written in Python are events of the span; TensorRT's own `Logger` only prints them.",
+    "Class of the logger that received the reason for a build that returned no engine. Lines that go to a logger "
+    "class written in Python are events of the span; TensorRT's own `Logger` only prints them.",
     phase.BUILD_ENGINE,
     kind=Identifier(),
 )
 MEMORY_BEFORE = Attribute(
     "tensorrt.build.memory.before",
     "int",
-    "Bytes of physical memory that the whole process had before the build (`VmRSS`; Linux only).",
+    "Physical memory of the whole process before the build, in bytes (`VmRSS`; Linux only).",
     phase.BUILD_ENGINE,
 )
 MEMORY_PEAK = Attribute(
     "tensorrt.build.memory.peak",
     "int",
-    "Bytes of physical memory that the whole process, other threads included, had at its peak during the build (Linux "
-    "only).",
+    "Peak of the physical memory of the whole process during the build, in bytes, including memory that other threads "
+    "used (Linux only).",
     phase.BUILD_ENGINE,
 )
 MEMORY_PEAK_SAMPLED = Attribute(
     "tensorrt.build.memory.peak_sampled",
     "boolean",
-    "False: `tensorrt.build.memory.peak` is the kernel's own mark (`VmHWM`), which rose during the build. True: the "
-    "process had had more memory earlier, so that the mark says nothing, and the peak is the most that torchspan saw "
-    "before the build, after it, and every 0.25 s in between; the true peak may be higher.",
+    "How `tensorrt.build.memory.peak` was measured. False: the value is the kernel's own peak (`VmHWM`), which rose "
+    "during the build. True: the process had used more memory earlier, so the kernel's peak did not rise. The value "
+    "is then the most that torchspan saw before the build, after it, and every 0.25 s in between; the true peak may "
+    "be higher.",
     phase.BUILD_ENGINE,
 )
 GPU_MEMORY_FREE_BEFORE = Attribute(
     "tensorrt.build.gpu_memory.free.before",
     "int",
-    "Bytes free on the current device before the build; only if the program itself had initialised CUDA and used that "
-    "device.",
+    "Free memory of the current device before the build, in bytes. Present only if the program itself had initialised "
+    "CUDA and used that device.",
     phase.BUILD_ENGINE,
 )
 GPU_MEMORY_FREE_AFTER = Attribute(
     "tensorrt.build.gpu_memory.free.after",
     "int",
-    "Bytes free on the current device after the build; only if the program itself had initialised CUDA and used that "
-    "device.",
+    "Free memory of the current device after the build, in bytes. Present only if the program itself had initialised "
+    "CUDA and used that device.",
     phase.BUILD_ENGINE,
 )
 GPU_MEMORY_TOTAL = Attribute(
     "tensorrt.build.gpu_memory.total",
     "int",
-    "Bytes of the current device's memory, free or not; only if the program itself had initialised CUDA and used that "
-    "device.",
+    "Total memory of the current device, in bytes. Present only if the program itself had initialised CUDA and used "
+    "that device.",
     phase.BUILD_ENGINE,
 )
 TIMING_CACHE_SIZE_BEFORE = Attribute(
     "tensorrt.timing_cache.size.before",
     "int",
-    "Bytes of the timing cache before the build; an empty one has a few hundred. Absent without a timing cache, and on "
-    "TensorRT-RTX, which uses none.",
+    "Size of the timing cache before the build, in bytes; an empty one has a few hundred. Absent without a timing "
+    "cache, and on TensorRT-RTX, which uses none.",
     *phase.CONVERSIONS,
     phase.BUILD_ENGINE,
     at_start=True,
@@ -219,7 +220,8 @@ TIMING_CACHE_SIZE_BEFORE = Attribute(
 TIMING_CACHE_SIZE_AFTER = Attribute(
     "tensorrt.timing_cache.size.after",
     "int",
-    "Bytes of the timing cache after the build. Absent without a timing cache, and on TensorRT-RTX, which uses none.",
+    "Size of the timing cache after the build, in bytes. Absent without a timing cache, and on TensorRT-RTX, which "
+    "uses none.",
     *phase.CONVERSIONS,
     phase.BUILD_ENGINE,
 )
@@ -234,17 +236,20 @@ BUILD_PHASE_NAME = Attribute(
 BUILD_PHASE_STEPS = Attribute(
     "tensorrt.build_phase.steps",
     "int",
-    "Steps that TensorRT announced for the build phase.",
+    "Number of steps that TensorRT announced for the build phase.",
     phase.BUILD_PHASE,
     at_start=True,
 )
 BUILD_PHASE_STEPS_DONE = Attribute(
-    "tensorrt.build_phase.steps_done", "int", "Steps of the build phase that were completed.", phase.BUILD_PHASE
+    "tensorrt.build_phase.steps_done",
+    "int",
+    "Number of steps of the build phase that were completed.",
+    phase.BUILD_PHASE,
 )
 
 # --- the log --------------------------------------------------------------------------------------------------
 LOG_EVENT = "tensorrt.log"
-"""The span event of a line of TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
+"""Span event of a line in TensorRT's log, of severity warning or worse, on the innermost span of its thread."""
 LOG_SEVERITY = Attribute(
     "tensorrt.log.severity",
     "string",
@@ -255,40 +260,39 @@ LOG_SEVERITY = Attribute(
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the logged text as a template: every word that is not one of TensorRT's is `?`, so that no "
-    "name of a layer, node or tensor stays; at most 256 characters. The text itself with "
-    "`TORCHSPAN_CAPTURE=text`.",
+    "First line of the logged text, as a template: every word that is not one of TensorRT's is `?`, so no name of a "
+    "layer, node or tensor is kept (at most 256 characters). The text itself with `TORCHSPAN_CAPTURE=text`.",
     event=LOG_EVENT,
     kind=Text(),
 )
 LOG_COUNT = Attribute(
     "tensorrt.log.count",
     "int",
-    "Lines with this severity and message; the event has the time of the first.",
+    "Number of lines with this severity and message. The event has the time of the first.",
     event=LOG_EVENT,
 )
 LOG_OUT_OF_MEMORY = Attribute(
     "tensorrt.log.out_of_memory",
     "boolean",
-    "TensorRT is known to write this line when memory does not suffice: the device's, or the workspace that the "
-    "builder may use.",
+    "Whether TensorRT is known to write this line when memory is insufficient: the device's, or the workspace that "
+    "the builder may use.",
     event=LOG_EVENT,
 )
 LOG_OMITTED = Attribute(
     "tensorrt.log.omitted",
     "int",
-    "Lines of TensorRT's log without an event, because the span has events for 20 different lines already.",
+    "Number of lines of TensorRT's log that have no event, because the span already has events for 20 different lines.",
 )
 OUT_OF_MEMORY = Attribute(
     "tensorrt.out_of_memory",
     "boolean",
-    "Present where a line of TensorRT's log says that memory did not suffice (`tensorrt.log.out_of_memory`): if "
-    "this work failed, that is the likely cause.",
+    "True if a line of TensorRT's log means that memory was insufficient (`tensorrt.log.out_of_memory`). If this work "
+    "failed, that is the likely cause.",
 )
 TACTICS_SKIPPED = Attribute(
     "tensorrt.tactics.skipped",
     "int",
-    "Tactics that TensorRT skipped for lack of memory, according to its log.",
+    "Number of tactics that TensorRT skipped because memory was insufficient, according to its log.",
 )
 
 # --- execution contexts ---------------------------------------------------------------------------------------
@@ -309,36 +313,36 @@ CONTEXT_TENSORS = Attribute(
 CONTEXT_LAYERS = Attribute(
     "tensorrt.engine.layers",
     "int",
-    "Number of layers of the engine, after fusion.",
+    "Number of layers in the engine, after fusion.",
     phase.CREATE_CONTEXT,
     at_start=True,
 )
 CONTEXT_MEMORY = Attribute(
     "tensorrt.engine.device_memory_size",
     "int",
-    "Bytes of device memory that a context of the engine needs.",
+    "Device memory that a context of the engine needs, in bytes.",
     phase.CREATE_CONTEXT,
     at_start=True,
 )
 RUN_FIRST = Attribute(
     "tensorrt.execute.first",
     "boolean",
-    "True on the first run of this execution context that torchspan saw.",
+    "Whether this run is the first run of the execution context that torchspan saw.",
     phase.RUN_CONTEXT,
     at_start=True,
 )
 RUN_PROFILE = Attribute(
     "tensorrt.execute.profile",
     "int",
-    "The context's optimization profile.",
+    "Number of the optimization profile that the execution context uses.",
     phase.RUN_CONTEXT,
     at_start=True,
 )
 RUN_SHAPES = Attribute(
     "tensorrt.inputs.shapes",
     "string[]",
-    "Shape of each input (at most 20): of a run as set on the context; of a build outside every other span of "
-    "torchspan as in the network, where a dynamic dimension reads `-1`.",
+    "Shape of each input (at most 20). On a run, as set on the execution context. On a build outside every other span "
+    "of torchspan, as in the network, where a dynamic dimension is `-1`.",
     phase.BUILD_ENGINE,
     phase.RUN_CONTEXT,
     at_start=True,
@@ -355,8 +359,10 @@ RUN_DTYPES = Attribute(
 )
 RUN_FOLDED, RUN_FOLDED_SUM, RUN_FOLDED_MAX = folded(
     phase.RUN_CONTEXT,
-    count="Runs of execution contexts below this span that have no span because of the rate limits; also on the user's "
+    count="Number of runs of execution contexts below this span that have no span because of the rate limits. Also set "
+    "on the user's spans.",
+    total="Total duration of the runs counted in `tensorrt.execute.folded.count`, in seconds. Also set on the user's "
     "spans.",
-    total="Seconds that the runs counted in `tensorrt.execute.folded.count` took in all; also on the user's spans.",
-    longest="Seconds of the longest run counted in `tensorrt.execute.folded.count`; also on the user's spans.",
+    longest="Duration of the longest run counted in `tensorrt.execute.folded.count`, in seconds. Also set on the "
+    "user's spans.",
 )

@@ -18,7 +18,7 @@ TORCH_VERSION = Attribute(
 COMPILE_ID = Attribute(
     "torch.compile.id",
     "string",
-    "Dynamo's compile id, `frame/recompile`.",
+    "Dynamo's compile id, `<frame>/<recompilation>`, such as `0/1`.",
     phase.COMPILE_FRAME,
     phase.COMPILE_BACKWARD,
     phase.RUN_GRAPH,
@@ -42,15 +42,18 @@ class FrameOutcome:
 FRAME_OUTCOME = Attribute(
     "torch.compile.outcome",
     "string",
-    "How the frame ended. `compiled`: its graph runs compiled. `skipped`: Dynamo gave the frame up, and it runs "
-    "eagerly. `limit`: the recompile limit was reached, so that calls for which nothing was compiled run eagerly from "
-    "now on. "
-    "`fallen_back`: a failure was caught, and the frame or its graph runs eagerly. `failed`: the call raised.",
+    "How the compilation of the frame ended. `compiled`: the frame's graph runs compiled. `skipped`: Dynamo gave up "
+    "on the frame, which runs eagerly. `limit`: the frame reached the recompile limit, so calls for which nothing was "
+    "compiled run eagerly from now on. `fallen_back`: a failure was caught, and the frame or its graph runs eagerly. "
+    "`failed`: the call raised an exception.",
     phase.COMPILE_FRAME,
     kind=Enumeration(*(value for name, value in vars(FrameOutcome).items() if name.isupper())),
 )
 GUARDS_COUNT = Attribute(
-    "torch.compile.guards.count", "int", "Guards that each later call of the frame checks.", phase.COMPILE_FRAME
+    "torch.compile.guards.count",
+    "int",
+    "Number of guards that each later call of the frame checks.",
+    phase.COMPILE_FRAME,
 )
 GRAPH_OPERATORS = Attribute(
     "torch.compile.graph.operators",
@@ -59,7 +62,7 @@ GRAPH_OPERATORS = Attribute(
     phase.COMPILE_FRAME,
 )
 GRAPH_NODES = Attribute(
-    "torch.compile.graph.nodes", "int", "Number of nodes of the frame's graph.", phase.COMPILE_FRAME
+    "torch.compile.graph.nodes", "int", "Number of nodes in the frame's graph.", phase.COMPILE_FRAME
 )
 GRAPH_INPUTS = Attribute(
     "torch.compile.graph.inputs", "int", "Number of inputs of the frame's graph.", phase.COMPILE_FRAME
@@ -67,28 +70,28 @@ GRAPH_INPUTS = Attribute(
 COMPILE_ATTEMPTS = Attribute(
     "torch.compile.attempts",
     "int",
-    "How often Dynamo began to trace the frame: it starts again at a graph break, for one.",
+    "Number of times that Dynamo began to trace the frame. Dynamo starts again at a graph break, for example.",
     phase.COMPILE_FRAME,
 )
 RESTART_REASONS = Attribute(
     "torch.compile.restart.reasons",
     "string[]",
-    "Why Dynamo began again to trace the frame, the first line of each reason.",
+    "Reasons why Dynamo traced the frame again, the first line of each.",
     phase.COMPILE_FRAME,
     kind=Text(),
 )
 COMPILE_ENTRIES = Attribute(
     "torch.compile.entries",
     "int",
-    "How many earlier compilations of the frame's code Dynamo still kept.",
+    "Number of earlier compilations of the frame's code that Dynamo still kept.",
     phase.COMPILE_FRAME,
 )
 _CACHE_OUTCOMES = Enumeration("hit", "miss", "bypass")
 AOTAUTOGRAD_CACHE = Attribute(
     "torch.compile.cache.aotautograd",
     "string",
-    "What AOTAutograd's cache of compiled graphs answered: `hit`, `miss`, or `bypass` for a graph that it does not "
-    "take.",
+    "Result of the lookup in AOTAutograd's cache of compiled graphs: `hit`, `miss`, or `bypass` if the cache does not "
+    "accept the graph.",
     phase.COMPILE_FRAME,
     phase.COMPILE_BACKWARD,
     kind=_CACHE_OUTCOMES,
@@ -96,7 +99,8 @@ AOTAUTOGRAD_CACHE = Attribute(
 INDUCTOR_CACHE = Attribute(
     "torch.compile.cache.inductor",
     "string",
-    "What Inductor's cache of compiled graphs answered: `hit`, `miss`, or `bypass` for a graph that it does not take.",
+    "Result of the lookup in Inductor's cache of compiled graphs: `hit`, `miss`, or `bypass` if the cache does not "
+    "accept the graph.",
     phase.COMPILE_FRAME,
     phase.COMPILE_BACKWARD,
     kind=_CACHE_OUTCOMES,
@@ -104,27 +108,28 @@ INDUCTOR_CACHE = Attribute(
 COMPILE_FAILURE_TYPE = Attribute(
     "torch.compile.failure.type",
     "string",
-    "Class of the failure for which the frame is not compiled, also where the program never sees it.",
+    "Class of the exception because of which the frame was not compiled. Set even if the program never sees the "
+    "exception.",
     phase.COMPILE_FRAME,
     kind=Identifier(),
 )
 COMPILE_FAILURE_REASON = Attribute(
     "torch.compile.failure.reason",
     "string",
-    "First line of what PyTorch says about the failure for which the frame is not compiled, as a template.",
+    "First line of PyTorch's description of the failure because of which the frame was not compiled, as a template.",
     phase.COMPILE_FRAME,
     kind=Text(),
 )
 COMPILE_FAILURE_LINE = Attribute(
     "torch.compile.failure.line",
     "int",
-    "The line that the frame's failure came from, in the file that `torch.compile.failure.file` names.",
+    "Number of the line from which the frame's failure came, in the file `torch.compile.failure.file`.",
     phase.COMPILE_FRAME,
 )
 COMPILE_FAILURE_FILE = Attribute(
     "torch.compile.failure.file",
     "string",
-    "The file of the program that the frame's failure came from.",
+    "File of the program from which the frame's failure came.",
     phase.COMPILE_FRAME,
     kind=Place(),
 )
@@ -138,15 +143,15 @@ class BreakClass:
     DISABLED = "disabled"
     """A call of a function under `torch.compiler.disable`."""
     DATA_DEPENDENT_BRANCH = "data_dependent_branch"
-    """`if` or `while` about the values of a tensor."""
+    """An `if` or `while` whose condition depends on the values of a tensor."""
     DATA_DEPENDENT_VALUE = "data_dependent_value"
-    """A value, or a shape, that the values of a tensor decide: `tensor.item()`, `nonzero`."""
+    """A value or a shape that depends on the values of a tensor: `tensor.item()`, `nonzero`."""
     CONTEXT_MANAGER = "context_manager"
     EXCEPTION = "exception"
     SKIPPED_FUNCTION = "skipped_function"
     """A call of a function that Dynamo does not trace."""
     BUILTIN = "builtin"
-    """A call of a function of Python's that Dynamo does not know with such arguments: `print`, `open`."""
+    """A call of a Python builtin that Dynamo does not support with such arguments: `print`, `open`."""
     MODULE = "module"
     OPERATOR = "operator"
     """An operator, or a method of tensors."""
@@ -154,12 +159,12 @@ class BreakClass:
 
 
 GRAPH_BREAK_EVENT = "torch.compile.graph_break"
-"""Name of the event on the span of a frame, once a graph break."""
+"""Span event of a graph break, on the span of the frame."""
 _BREAK_CLASSES = Enumeration(*(value for name, value in vars(BreakClass).items() if name.isupper() and name != "OTHER"))
 GRAPH_BREAK_CLASS = Attribute(
     "torch.compile.graph_break.class",
     "string",
-    "Why Dynamo broke the graph. `requested` and `disabled` are what the program asked for.",
+    "Reason why Dynamo broke the graph. `requested` and `disabled` mean that the program asked for the graph break.",
     event=GRAPH_BREAK_EVENT,
     kind=_BREAK_CLASSES,
 )
@@ -180,20 +185,20 @@ GRAPH_BREAK_REASON = Attribute(
 GRAPH_BREAK_SKIPS = Attribute(
     "torch.compile.graph_break.skips_frame",
     "boolean",
-    "Whether the whole frame runs eagerly because of the graph break, instead of what follows it alone.",
+    "Whether the graph break makes the whole frame run eagerly, instead of only splitting its graph.",
     event=GRAPH_BREAK_EVENT,
 )
 GRAPH_BREAK_CLASSES = Attribute(
     "torch.compile.graph_break.classes",
     "string[]",
-    "Why the graph of the frame broke, each class once.",
+    "Reasons why Dynamo broke the graph of the frame, each class once.",
     phase.COMPILE_FRAME,
     kind=_BREAK_CLASSES,
 )
 GRAPH_BREAK_COUNTS = Attribute(
     "torch.compile.graph_break.counts",
     "int[]",
-    "How often the graph of the frame broke for each class in `torch.compile.graph_break.classes`.",
+    "Number of graph breaks of the frame for each class in `torch.compile.graph_break.classes`.",
     phase.COMPILE_FRAME,
 )
 
@@ -211,35 +216,36 @@ class Declared:
 
 
 DECLARATION_EVENT = "torch.compile.declaration"
-"""Name of the event on the span of a frame, once a function that its graph keeps as a black box."""
+"""Span event of a function that the graph of a frame keeps as a black box, on the span of the frame."""
 _DECLARATIONS = (GRAPH_BREAK_EVENT, DECLARATION_EVENT)
 DECLARED_API = Attribute(
     "torch.compile.declaration.api",
     "string",
-    "The API by which the program asked for the graph break, or for the black box in the graph. A graph break without "
-    "it was not asked for.",
+    "API by which the program asked for the graph break, or for the black box in the graph. Absent if the program did "
+    "not ask for the graph break.",
     event=_DECLARATIONS,
     kind=Enumeration(*(value for name, value in vars(Declared).items() if name.isupper())),
 )
 DECLARED_FUNCTION = Attribute(
     "torch.compile.declaration.function",
     "string",
-    "The function that the API was applied to, where PyTorch says it.",
+    "Function to which the program applied the API in `torch.compile.declaration.api`. Absent if PyTorch does not "
+    "report it.",
     event=_DECLARATIONS,
     kind=Identifier(),
 )
 DECLARED_REASON = Attribute(
     "torch.compile.declaration.reason",
     "string",
-    "The reason that the program gave to the API, as a template.",
+    "Reason that the program passed to the API in `torch.compile.declaration.api`, as a template.",
     event=_DECLARATIONS,
     kind=Text(),
 )
 COMPILE_STANCE = Attribute(
     "torch.compile.stance",
     "string",
-    "What `torch.compiler.set_stance` had set when the frame was compiled, where that is not the default. Under "
-    "`force_eager` nothing is compiled, so no span has it.",
+    "Stance set by `torch.compiler.set_stance` when the frame was compiled. Absent for the default stance. Under "
+    "`force_eager` nothing is compiled, so no span has that value.",
     phase.COMPILE_FRAME,
     at_start=True,
     kind=Enumeration(
@@ -249,32 +255,33 @@ COMPILE_STANCE = Attribute(
 
 
 class GuardClass:
-    """What a guard concerns that failed: values of `torch.compile.recompile.class`."""
+    """What a failed guard concerns: values of `torch.compile.recompile.class`."""
 
     SIZE, STRIDE, RANK, DTYPE, DEVICE, REQUIRES_GRAD = "size", "stride", "rank", "dtype", "device", "requires_grad"
     SHAPE = "shape"
     """A relation between sizes or strides."""
     TYPE = "type"
     VALUE = "value"
-    """A number, a text or another value of Python's."""
+    """A number, a string or another Python value."""
     IDENTITY = "identity"
-    """Another object than before."""
+    """A different object than before."""
     CONTENTS = "contents"
     """The length or the keys of a container, or the attributes of an object."""
     STATE = "state"
-    """A global setting of PyTorch's: the grad mode, autocast, the default device."""
+    """A global setting of PyTorch: the grad mode, autocast, the default device."""
     BACKEND = "backend"
     OTHER = "other"
 
 
 RECOMPILE_EVENT = "torch.compile.recompile"
-"""Name of the event on the span of a frame that is compiled again."""
+"""Span event of a frame that is compiled again, on the span of the frame."""
 RECOMPILE_LIMIT_EVENT = "torch.compile.recompile_limit"
-"""Name of the event on the span of a frame for which the recompile limit was reached."""
+"""Span event of a frame that has reached a recompile limit, on the span of the frame."""
 RECOMPILE_CLASS = Attribute(
     "torch.compile.recompile.class",
     "string",
-    "For a frame that is to be compiled again: what the failed guard concerns.",
+    "What the failed guard concerns, such as `size` or `dtype`. Present if Dynamo is to compile the frame again "
+    "because the guard failed, also if a recompile limit then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Enumeration(*(value for name, value in vars(GuardClass).items() if name.isupper() and name != "OTHER")),
@@ -282,8 +289,9 @@ RECOMPILE_CLASS = Attribute(
 RECOMPILE_REASON = Attribute(
     "torch.compile.recompile.reason",
     "string",
-    "Of a frame that is to be compiled again: the guard that failed, `tensor 'x' size mismatch at index 0. expected 3, "
-    "actual 4`. Sizes and data types stay; every other literal is `?`.",
+    "The guard that failed, such as `tensor 'x' size mismatch at index 0. expected 3, actual 4`. Sizes and data types "
+    "are kept; every other literal is `?`. Present if Dynamo is to compile the frame again because the guard failed, "
+    "also if a recompile limit then prevents the compilation.",
     phase.COMPILE_FRAME,
     event=(RECOMPILE_EVENT, RECOMPILE_LIMIT_EVENT),
     kind=Guard(),
@@ -291,7 +299,7 @@ RECOMPILE_REASON = Attribute(
 RECOMPILE_LIMIT = Attribute(
     "torch.compile.recompile.limit",
     "string",
-    "The setting of `torch._dynamo.config` that the frame has reached: calls for which nothing was compiled run "
+    "Setting of `torch._dynamo.config` whose limit the frame has reached. Calls for which nothing was compiled run "
     "eagerly from now on.",
     phase.COMPILE_FRAME,
     event=RECOMPILE_LIMIT_EVENT,
@@ -300,28 +308,32 @@ RECOMPILE_LIMIT = Attribute(
 GUARD_CHECK_RESULT = Attribute(
     "torch.compile.guard_check.result",
     "string",
-    "Whether code that was compiled before fits a call: `hit` or `miss`.",
+    "Whether code that was compiled earlier fits the call: `hit` or `miss`.",
     metric=True,
     kind=Enumeration("hit", "miss"),
 )
 
 RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
     phase.RUN_GRAPH,
-    count="Runs of compiled graphs below this span that have no span because of the rate limits; on the user's spans.",
-    total="Seconds that the runs counted in `torch.run_graph.folded.count` took in all; on the user's spans.",
-    longest="Seconds of the longest run counted in `torch.run_graph.folded.count`; on the user's spans.",
+    count="Number of runs of compiled graphs below this span that have no span because of the rate limits. Set on the "
+    "user's spans.",
+    total="Total duration of the runs counted in `torch.run_graph.folded.count`, in seconds. Set on the user's spans.",
+    longest="Duration of the longest run counted in `torch.run_graph.folded.count`, in seconds. Set on the user's "
+    "spans.",
 )
 RUN_DISABLED_FOLDED, RUN_DISABLED_FOLDED_SUM, RUN_DISABLED_FOLDED_MAX = folded(
     phase.RUN_DISABLED,
-    count="Calls of disabled functions below this span that have no span because of the rate limits; on the user's "
+    count="Number of calls of disabled functions below this span that have no span because of the rate limits. Set on "
+    "the user's spans.",
+    total="Total duration of the calls counted in `torch.run_disabled.folded.count`, in seconds. Set on the user's "
     "spans.",
-    total="Seconds that the calls counted in `torch.run_disabled.folded.count` took in all; on the user's spans.",
-    longest="Seconds of the longest call counted in `torch.run_disabled.folded.count`; on the user's spans.",
+    longest="Duration of the longest call counted in `torch.run_disabled.folded.count`, in seconds. Set on the user's "
+    "spans.",
 )
 COMPILE_PHASE_NAME = Attribute(
     "torch.compile.phase.name",
     "string",
-    "PyTorch's own name of the phase: `bytecode_tracing`, `inductor_compile`.",
+    "PyTorch's own name of the phase, such as `bytecode_tracing` or `inductor_compile`.",
     phase.COMPILE_PHASE,
     at_start=True,
     kind=Identifier(),
@@ -330,14 +342,14 @@ COMPILE_PHASE_NAME = Attribute(
 WAIT_IDS = Attribute(
     "torch.compile.wait.ids",
     "string[]",
-    "Compile ids of what other threads compiled while this one waited, first to last (at most 8).",
+    "Compile ids of the compilations in other threads that ran while this thread waited, in order (at most 8).",
     phase.COMPILE_WAIT,
     kind=CompileId(),
 )
 WORKER_KIND = Attribute(
     "torch.compile.worker.kind",
     "string",
-    "Where Inductor has the work done: in a `thread` of this process, or in another `process`.",
+    "Where Inductor runs the work: in a `thread` of this process, or in another `process`.",
     phase.COMPILE_WORKER,
     at_start=True,
     kind=Enumeration("thread", "process"),
@@ -355,7 +367,8 @@ STRICT = Attribute(
 EXPORT_DRAFT = Attribute(
     "torch.export.draft",
     "boolean",
-    "Whether it is a draft (`torch.export.draft_export`), which continues where an export fails; absent for others.",
+    "True for a draft export (`torch.export.draft_export`), which continues where another export fails. Absent for "
+    "other exports.",
     phase.EXPORT,
     at_start=True,
 )
@@ -363,20 +376,21 @@ _ISSUE_CLASSES = Enumeration("missing_fake_kernel", "data_dependent_error", "gua
 EXPORT_ISSUE_CLASSES = Attribute(
     "torch.export.issues.classes",
     "string[]",
-    "Kinds of problem in the report of a draft, in PyTorch's words, each once. A draft without problems has none.",
+    "Kinds of problem in the report of a draft export, in PyTorch's words, each once. Absent if the report has no "
+    "problems.",
     phase.EXPORT,
     kind=_ISSUE_CLASSES,
 )
 EXPORT_ISSUE_COUNTS = Attribute(
     "torch.export.issues.counts",
     "int[]",
-    "Problems in the report of a draft, for each kind in `torch.export.issues.classes`.",
+    "Number of problems in the report of a draft export for each kind in `torch.export.issues.classes`.",
     phase.EXPORT,
 )
 RANGE_CONSTRAINTS = Attribute(
     "torch.export.range_constraints",
     "string[]",
-    "Dynamic dimensions with their ranges, `s77: [1, 8]`.",
+    "Range of each dynamic dimension of the exported program, such as `s77: [1, 8]`.",
     phase.TRACE,
     phase.EXPORT,
     kind=Shape(),
@@ -384,8 +398,8 @@ RANGE_CONSTRAINTS = Attribute(
 DYNAMIC_SHAPES = Attribute(
     "torch.export.dynamic_shapes",
     "string[]",
-    "Dimensions that the export was asked to keep dynamic: the argument by its position among the parameters of "
-    "`forward`, and the range or the hint, `inputs[0].shape[1]: [1, 8]` (at most 20).",
+    "Dimensions that the caller asked to keep dynamic, each with its range or hint, such as `inputs[0].shape[1]: [1, "
+    "8]` (at most 20). The index after `inputs` is the position among the parameters of `forward`.",
     phase.EXPORT,
     at_start=True,
     kind=DynamicDimension(),
@@ -393,30 +407,29 @@ DYNAMIC_SHAPES = Attribute(
 DECOMPOSITIONS_COUNT = Attribute(
     "torch.export.decompositions.count",
     "int",
-    "Operators for which the caller gave a decomposition; absent where PyTorch's own table was used.",
+    "Number of operators for which the caller gave a decomposition. Absent if PyTorch's own table was used.",
     *phase.DECOMPOSITIONS,
     at_start=True,
 )
 DECOMPOSED_NAMES = Attribute(
     "torch.export.decomposed.operators.names",
     "string[]",
-    "Operators of the program that its decomposition does not have any more, most frequent first (at most 20).",
+    "Operators that the decomposition removed from the program, most frequent first (at most 20).",
     *phase.DECOMPOSITIONS,
     kind=Operator(),
 )
 DECOMPOSED_COUNTS = Attribute(
     "torch.export.decomposed.operators.counts",
     "int[]",
-    "Nodes of the program for each operator that its decomposition does not have any more, most frequent first (at "
-    "most 20).",
+    "Number of nodes, before the decomposition, of each operator in `torch.export.decomposed.operators.names`.",
     *phase.DECOMPOSITIONS,
 )
 EXPORT_FAILED_REASON = Attribute(
     "torch.export.failed.reason",
     "string",
-    "Why an export failed, to be read: the violated constraint, the operator or what Dynamo cannot trace, and the line "
-    "of the program (`a condition depends on the result of torch.ops.aten.item.default, at models/net.py:12 in "
-    "forward`).",
+    "Reason why the export failed, as a sentence for people: the violated constraint, the operator, or the code that "
+    "Dynamo cannot trace, and the line of the program. For example, `a condition depends on the result of "
+    "torch.ops.aten.item.default, at models/net.py:12 in forward`.",
     phase.EXPORT,
     phase.TRACE,
     kind=ExportFailure(),
@@ -424,16 +437,16 @@ EXPORT_FAILED_REASON = Attribute(
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
     "string",
-    "The operator that an export failed for, where the exception names it: one without a kernel for fake tensors, or "
-    "one whose result depends on data, which the model then uses in a condition.",
+    "Operator because of which the export failed, if the exception names it: an operator without a kernel for fake "
+    "tensors, or one whose result depends on data and decides a condition in the model.",
     phase.EXPORT,
     kind=Operator(),
 )
 VIOLATED_CONSTRAINTS = Attribute(
     "torch.export.violated_constraints",
     "string[]",
-    "Dynamic dimensions for which an export failed, each with the kind of violation, `inputs[0].shape[1]: specialized "
-    "to a constant` (at most 20).",
+    "Dynamic dimensions because of which the export failed, each with the kind of violation, such as "
+    "`inputs[0].shape[1]: specialized to a constant` (at most 20).",
     phase.EXPORT,
     kind=Violation(),
 )
@@ -442,27 +455,27 @@ VIOLATED_CONSTRAINTS = Attribute(
 RANK = Attribute(
     "torch.distributed.rank",
     "int",
-    "Number of the process among all processes of the job, from 0 on. Of a pod in an Indexed Job of Kubernetes, its "
-    "index.",
+    "Number of the process among all processes of the job, starting from 0. In a pod of a Kubernetes Indexed Job, the "
+    "index of the pod.",
     resource=True,
 )
 LOCAL_RANK = Attribute(
     "torch.distributed.local_rank",
     "int",
-    "Number of the process among those of the job on the same host, from 0 on.",
+    "Number of the process among the processes of the job on the same host, starting from 0.",
     resource=True,
 )
-WORLD_SIZE = Attribute("torch.distributed.world_size", "int", "How many processes the job has.", resource=True)
+WORLD_SIZE = Attribute("torch.distributed.world_size", "int", "Number of processes in the job.", resource=True)
 RESTART_COUNT = Attribute(
     "torch.distributed.restart_count",
     "int",
-    "How often torchrun has started the processes again, or Slurm the job.",
+    "Number of times that torchrun has restarted the processes, or Slurm the job.",
     resource=True,
 )
 DISTRIBUTED_RUN_ID = Attribute(
     "torch.distributed.run.id",
     "string",
-    "The id of the job: torchrun's (`--rdzv-id`), or Slurm's.",
+    "Id of the job: torchrun's (`--rdzv-id`), or Slurm's.",
     resource=True,
     kind=RunId(),
 )

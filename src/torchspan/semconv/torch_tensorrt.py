@@ -26,87 +26,87 @@ ENTRY_POINTS = (
     "torch_tensorrt.load",
     "torch_tensorrt.load_cross_compiled_exported_program",
 )
-"""The calls with which a program begins."""
+"""The calls with which programs enter Torch-TensorRT."""
 
 IRS = ("default", "dynamo", "torch_compile", "ts", "torchscript", "exported_program", "fx")
-"""What `ir` may be."""
+"""Values of `ir`."""
 
 
 class FallbackReason:
-    """The values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
+    """Values of `torch_tensorrt.fallback.reason_classes`: why work runs in PyTorch."""
 
     NO_CONVERTER = "no_converter"
     """No converter is registered for the operator."""
     VALIDATOR_REFUSED = "validator_refused"
-    """Converters exist, but each one's validator refused this node (a data type, a shape, an argument)."""
+    """Converters exist, but all of their validators refused this node (a data type, a shape, an argument)."""
     USER_EXCLUDED = "user_excluded"
-    """The user named the operator in `torch_executed_ops`."""
+    """The user listed the operator in `torch_executed_ops`."""
     COMPLEX_DTYPE = "complex_dtype"
-    """The node produces or consumes complex numbers, which TensorRT does not have."""
+    """The node produces or consumes complex numbers, which TensorRT does not support."""
     DATA_DEPENDENT = "data_dependent"
     """The output's shape depends on data and `fallback_data_dependent_ops` is set."""
     MIN_BLOCK_SIZE = "min_block_size"
-    """Supported, but in a group smaller than `min_block_size`."""
+    """A converter accepts the operator, but its group has fewer operators than `min_block_size`."""
     NO_SUPPORTED_OPERATORS = "no_supported_operators"
-    """Nothing in the graph is supported, so the whole graph was skipped."""
+    """No operator in the graph is supported, so the whole graph was skipped."""
     COMPILE_FAILED = "compile_failed"
-    """Conversion or build failed and `torch.compile` continued in PyTorch."""
+    """The conversion or the build failed, and `torch.compile` continued in PyTorch."""
     CACHE_ENTRY_REJECTED = "cache_entry_rejected"
-    """On a cache lookup only: the library passed over an entry and builds the engine."""
+    """On a cache lookup only: Torch-TensorRT rejected an entry and builds the engine."""
 
 
 class Outcome:
-    """The values of `torch_tensorrt.compile.outcome`: how a compilation ended."""
+    """Values of `torch_tensorrt.compile.outcome`: how a compilation ended."""
 
     COMPLETE = "complete"
-    """All that was to run in TensorRT does."""
+    """Everything that was to run in TensorRT does."""
     FALLBACK = "fallback"
-    """It returned, and work that was to run in TensorRT runs in PyTorch."""
+    """The compilation returned, but work that was to run in TensorRT runs in PyTorch."""
     FAILED = "failed"
-    """It raised; `error.type` is the class of the exception."""
+    """The compilation raised an exception, whose class is `error.type`."""
 
 
 class CacheReason:
-    """The values of `torch_tensorrt.engine_cache.reason`."""
+    """Values of `torch_tensorrt.engine_cache.reason`."""
 
     NOT_REQUESTED = "not_requested"
-    """Disabled: `reuse_cached_engines` is off."""
+    """Disabled: `reuse_cached_engines` is false."""
     NO_CACHE_GIVEN = "no_cache_given"
-    """Disabled: engines were to be reused, and the conversion received no cache."""
+    """Disabled: engines were to be reused, but the conversion received no cache."""
     REFIT_UNAVAILABLE = "refit_unavailable"
-    """Disabled, refused: this installation cannot refit, and cached engines are refitted."""
+    """Disabled, refused: this installation cannot refit engines, and cached engines need a refit."""
     IMMUTABLE_WEIGHTS = "immutable_weights"
-    """Disabled: `immutable_weights` is on, and cached engines are refitted."""
+    """Disabled: `immutable_weights` is true, and cached engines need a refit."""
     NO_HASH = "no_hash"
-    """Disabled, refused: the cache gave no hash for the subgraph."""
+    """Disabled, refused: the cache returned no hash for the subgraph."""
     SETTINGS = "settings"
-    """Rejected: built with other settings; `torch_tensorrt.engine_cache.rejected.settings` names them."""
+    """Rejected: the entry was built with other settings, listed in `torch_tensorrt.engine_cache.rejected.settings`."""
     INPUTS = "inputs"
-    """Rejected: built for inputs of another shape, data type or format."""
+    """Rejected: the entry was built for inputs of another shape, data type or format."""
     OUTDATED_ENTRY = "outdated_entry"
-    """Rejected: written by an older Torch-TensorRT, with too little in it; the engine is built."""
+    """Rejected: an older Torch-TensorRT wrote the entry, which lacks required contents. The engine is built."""
     OTHER_SETTINGS = "other_settings"
-    """Miss: the cache folder has an entry of this graph and these inputs, for other settings."""
+    """Miss: the cache's folder has an entry for this graph and these inputs, with other settings."""
     OTHER_INPUTS = "other_inputs"
-    """Miss: the cache folder has an entry of this graph, for other inputs."""
+    """Miss: the cache's folder has an entry for this graph, with other inputs."""
     IGNORED = "ignored_by_cache"
-    """Rejected: a cache of the user's own had the entry and did not return it."""
+    """Rejected: a cache class of the user had the entry and did not return it."""
     UNREADABLE = "unreadable"
-    """Rejected: reading or unpickling the entry raised."""
+    """Rejected: reading or unpickling the entry raised an exception."""
     MALFORMED_ENTRY = "malformed_entry"
     """Rejected: the cache returned something that is not an entry."""
     ENGINE_UNREADABLE = "engine_unreadable"
-    """Rejected: TensorRT could not read the engine in it (another version or GPU)."""
+    """Rejected: TensorRT could not read the engine in the entry (another version or GPU)."""
     REFIT_FAILED = "refit_failed"
-    """Rejected: the engine could not be given this model's weights."""
+    """Rejected: the engine could not be refitted with this model's weights."""
     LARGER_THAN_CACHE = "larger_than_cache"
-    """Refused: the entry is larger than the cache may become."""
+    """Refused: the entry is larger than the cache's size limit."""
     CACHE_FULL = "cache_full"
-    """Refused: the entry did not fit, even after others were removed."""
+    """Refused: the entry did not fit, even after the cache had removed other entries."""
     WRITE_FAILED = "write_failed"
-    """Refused: the file could not be written; the library continues without it."""
+    """Refused: the file could not be written. Torch-TensorRT continues without it."""
     INSERT_RAISED = "insert_raised"
-    """Refused: packing or saving the entry raised, and the exception passed."""
+    """Refused: packing or saving the entry raised an exception, which propagated."""
 
 
 def _constants(holder: type) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ _REASON = Enumeration(*_constants(FallbackReason))
 ENTRY_POINT = Attribute(
     "torch_tensorrt.entry_point",
     "string",
-    "The outermost call, by the name that programs use for it: `torch_tensorrt.compile`, `torch.compile`, "
+    "Outermost call, by the name under which programs call it: `torch_tensorrt.compile`, `torch.compile`, "
     "`torch_tensorrt.save` and so on.",
     *phase.ENTRIES,
     phase.PROGRESS,
@@ -129,7 +129,7 @@ ENTRY_POINT = Attribute(
 IR = Attribute(
     "torch_tensorrt.ir",
     "string",
-    "The `ir` that the program asked for; `other` for a value that Torch-TensorRT does not have.",
+    "Value of `ir` that the program passed; `other` for a value that Torch-TensorRT does not accept.",
     phase.COMPILE,
     phase.CONVERT_TO_ENGINE,
     at_start=True,
@@ -158,33 +158,41 @@ TORCH_TENSORRT_VERSION = Attribute(
 
 SETTING_PREFIX = "torch_tensorrt.settings."
 _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
-    ("min_block_size", "int", "Fewest operators that a TensorRT subgraph may have."),
-    ("optimization_level", "int", "TensorRT's builder optimization level."),
-    ("workspace_size", "int", "Bytes the builder may use as workspace (0: TensorRT decides)."),
-    ("num_avg_timing_iters", "int", "Timing iterations per tactic."),
-    ("torch_executed_ops", "string[]", "Operators the user wants in PyTorch."),
-    ("require_full_compilation", "boolean", "Everything must run in TensorRT."),
-    ("use_fast_partitioner", "boolean", "The adjacency partitioner splits the graph (true), or the global one."),
-    ("enable_resource_partitioning", "boolean", "Split subgraphs so that building fits into memory."),
-    ("fallback_data_dependent_ops", "boolean", "Run operators with data-dependent output shapes in PyTorch."),
-    ("pass_through_build_failures", "boolean", "Raise instead of falling back without an error."),
-    ("dryrun", "boolean", "Plan only, build nothing."),
-    ("lazy_engine_init", "boolean", "Set engines up after all were built."),
-    ("cache_built_engines", "boolean", "Put new engines into the engine cache."),
-    ("reuse_cached_engines", "boolean", "Look the engine up in the cache first."),
-    ("immutable_weights", "boolean", "Engines cannot be refitted."),
-    ("strip_engine_weights", "boolean", "Engines are stored without weights."),
-    ("refit_identical_engine_weights", "boolean", "Engines can be refitted with identical weights only."),
-    ("enable_weight_streaming", "boolean", "Weights may be streamed."),
-    ("hardware_compatible", "boolean", "Engines run on other GPU generations too."),
-    ("version_compatible", "boolean", "Engines run on later TensorRT versions too."),
-    ("offload_module_to_cpu", "boolean", "The model leaves the GPU while engines are built."),
-    ("truncate_double", "boolean", "64-bit floats become 32-bit."),
-    ("disable_tf32", "boolean", "TF32 is disabled."),
-    ("use_fp32_acc", "boolean", "FP32 accumulation for FP16 matrix products."),
-    ("enable_autocast", "boolean", "Rule-based low precision."),
-    ("decompose_attention", "boolean", "Attention is decomposed."),
-    ("use_distributed_mode_trace", "boolean", "Trace through aot_autograd for distributed models."),
+    ("min_block_size", "int", "Smallest number of operators that a TensorRT subgraph may have."),
+    ("optimization_level", "int", "Optimization level of TensorRT's builder."),
+    ("workspace_size", "int", "Workspace that the builder may use, in bytes; 0 means that TensorRT decides."),
+    ("num_avg_timing_iters", "int", "Number of timing iterations for each tactic."),
+    ("torch_executed_ops", "string[]", "Operators that the user keeps in PyTorch."),
+    ("require_full_compilation", "boolean", "Whether the whole graph must run in TensorRT."),
+    (
+        "use_fast_partitioner",
+        "boolean",
+        "Whether the adjacency partitioner splits the graph (true), or the global partitioner (false).",
+    ),
+    ("enable_resource_partitioning", "boolean", "Whether subgraphs are split so that building fits into memory."),
+    ("fallback_data_dependent_ops", "boolean", "Whether operators with data-dependent output shapes run in PyTorch."),
+    (
+        "pass_through_build_failures",
+        "boolean",
+        "Whether a failed build raises an exception instead of falling back without an error.",
+    ),
+    ("dryrun", "boolean", "Whether the compilation only plans and builds nothing."),
+    ("lazy_engine_init", "boolean", "Whether engines are set up only after all engines were built."),
+    ("cache_built_engines", "boolean", "Whether new engines are put into the engine cache."),
+    ("reuse_cached_engines", "boolean", "Whether each engine is looked up in the engine cache first."),
+    ("immutable_weights", "boolean", "Whether engines are built so that they cannot be refitted."),
+    ("strip_engine_weights", "boolean", "Whether engines are stored without their weights."),
+    ("refit_identical_engine_weights", "boolean", "Whether engines can be refitted only with identical weights."),
+    ("enable_weight_streaming", "boolean", "Whether weights may be streamed."),
+    ("hardware_compatible", "boolean", "Whether engines also run on other GPU generations."),
+    ("version_compatible", "boolean", "Whether engines also run on later TensorRT versions."),
+    ("offload_module_to_cpu", "boolean", "Whether the model leaves the GPU while engines are built."),
+    ("truncate_double", "boolean", "Whether 64-bit floats are truncated to 32 bits."),
+    ("disable_tf32", "boolean", "Whether TF32 is disabled."),
+    ("use_fp32_acc", "boolean", "Whether FP16 matrix products accumulate in FP32."),
+    ("enable_autocast", "boolean", "Whether rule-based low precision is enabled."),
+    ("decompose_attention", "boolean", "Whether attention is decomposed."),
+    ("use_distributed_mode_trace", "boolean", "Whether distributed models are traced through aot_autograd."),
 )
 SETTINGS: dict[str, Attribute] = {
     name: Attribute(
@@ -197,44 +205,48 @@ SETTINGS: dict[str, Attribute] = {
     )
     for name, type_, brief in _SETTINGS
 }
-"""Compilation settings by field name; a setting that the installed version lacks is left out of spans."""
+"""Compilation settings by field name. Spans omit a setting that the installed version lacks."""
 
 # --- compilations ---------------------------------------------------------------------------------------------
 _SPLIT = (phase.COMPILE, phase.REFIT, phase.PARTITION)
-"""Work that says how the operators of a graph are divided between TensorRT and PyTorch."""
+"""Work whose spans describe how the operators of a graph are divided between TensorRT and PyTorch."""
 
 OPERATORS_TOTAL = Attribute(
     "torch_tensorrt.operators.total", "int", "Number of operators in the lowered graph.", *_SPLIT
 )
 OPERATORS_SUPPORTED = Attribute(
-    "torch_tensorrt.operators.supported", "int", "Operators of the lowered graph that a converter accepts.", *_SPLIT
+    "torch_tensorrt.operators.supported",
+    "int",
+    "Number of operators in the lowered graph that a converter accepts.",
+    *_SPLIT,
 )
 OPERATORS_PLANNED = Attribute(
     "torch_tensorrt.operators.planned",
     "int",
-    "Operators of the lowered graph that the partition put into subgraphs for TensorRT. On a compilation or a refit "
-    "only if the plan was not carried out: after a failure and with `dryrun`.",
+    "Number of operators in the lowered graph that the partition assigned to TensorRT. On a compilation or a refit, "
+    "present only if the plan was not carried out: after a failure, and with `dryrun`.",
     *_SPLIT,
 )
 OPERATORS_TENSORRT = Attribute(
     "torch_tensorrt.operators.tensorrt",
     "int",
-    "Operators of the lowered graph that run in TensorRT. Absent if the work raised, and with `dryrun`.",
+    "Number of operators in the lowered graph that run in TensorRT. Absent if the work raised an exception, and with "
+    "`dryrun`.",
     phase.COMPILE,
     phase.REFIT,
 )
 COVERAGE = Attribute(
     "torch_tensorrt.coverage",
     "double",
-    "Share of the lowered graph's operators that run in TensorRT, 0 to 1. Absent if the work raised, and with "
-    "`dryrun`.",
+    "Share of the lowered graph's operators that run in TensorRT, from 0 to 1. Absent if the work raised an "
+    "exception, and with `dryrun`.",
     phase.COMPILE,
     phase.REFIT,
 )
 ENGINE_COUNT = Attribute(
     "torch_tensorrt.engines.count",
     "int",
-    "Engines made, refitted, saved or loaded (with `dryrun`: planned).",
+    "Number of engines that were built, refitted, saved or loaded; with `dryrun`, that are planned.",
     phase.COMPILE,
     phase.REFIT,
     phase.SAVE,
@@ -243,30 +255,30 @@ ENGINE_COUNT = Attribute(
 DEFERRED = Attribute(
     "torch_tensorrt.deferred",
     "boolean",
-    'The call compiled nothing: with `ir="torch_compile"` the compilation starts at the first call of the '
-    "returned module.",
+    'True if the call compiled nothing yet: with `ir="torch_compile"`, the compilation starts at the first call of '
+    "the returned module.",
     phase.COMPILE,
 )
 ENGINES_SIZE = Attribute(
-    "torch_tensorrt.engines.size", "int", "Bytes of all engines together.", phase.COMPILE, phase.SAVE, phase.LOAD
+    "torch_tensorrt.engines.size", "int", "Total size of all engines, in bytes.", phase.COMPILE, phase.SAVE, phase.LOAD
 )
 
 # --- lowering -------------------------------------------------------------------------------------------------
 NODES_COUNT = Attribute(
-    "torch_tensorrt.graph.nodes.count", "int", "Number of nodes of the resulting graph.", phase.TRACE, phase.EXPORT
+    "torch_tensorrt.graph.nodes.count", "int", "Number of nodes in the resulting graph.", phase.TRACE, phase.EXPORT
 )
 _TRANSFORMS = (phase.LOWER_PRE_EXPORT, phase.DECOMPOSE, phase.EXPORT_DECOMPOSE, phase.LOWER, phase.PASS)
 NODES_BEFORE = Attribute(
     "torch_tensorrt.graph.nodes.before",
     "int",
-    "Number of nodes of the graph before the transformation.",
+    "Number of nodes in the graph before the transformation.",
     *_TRANSFORMS,
     at_start=True,
 )
 NODES_AFTER = Attribute(
     "torch_tensorrt.graph.nodes.after",
     "int",
-    "Number of nodes of the graph after the transformation.",
+    "Number of nodes in the graph after the transformation.",
     *_TRANSFORMS,
     phase.EXPORT_CAPTURE,
 )
@@ -274,7 +286,7 @@ _TAKES_INPUTS = (phase.CONVERT_TO_ENGINE, phase.TRACE, phase.EXPORT, phase.CONVE
 INPUT_SHAPES = Attribute(
     "torch_tensorrt.inputs.shapes",
     "string[]",
-    "Shape of each input, `[1, 16]`; a dynamic dimension reads `1..4..8` (min, opt, max). At most 20.",
+    "Shape of each input, such as `[1, 16]` (at most 20). A dynamic dimension is written as `1..4..8` (min, opt, max).",
     *_TAKES_INPUTS,
     at_start=True,
     kind=Shape(),
@@ -290,7 +302,7 @@ INPUT_DTYPES = Attribute(
 INPUT_NAMES = Attribute(
     "torch_tensorrt.inputs.names",
     "string[]",
-    "The parameter of `forward` that each input is for, `?` where it is for none that has a name (at most 20).",
+    "Parameter of `forward` to which each input belongs; `?` for an input without a named parameter (at most 20).",
     phase.TRACE,
     phase.EXPORT,
     at_start=True,
@@ -299,7 +311,7 @@ INPUT_NAMES = Attribute(
 PASS_NAME = Attribute(
     "torch_tensorrt.pass.name",
     "string",
-    "Name of the function that is the lowering pass.",
+    "Name of the function that implements the lowering pass.",
     phase.PASS,
     at_start=True,
     kind=Identifier(),
@@ -309,35 +321,35 @@ PASS_NAME = Attribute(
 PARTITIONER = Attribute(
     "torch_tensorrt.partitioner",
     "string",
-    "The partitioner that split the graph: `fast`, `global` or `resource`.",
+    "Partitioner that split the graph: `fast`, `global` or `resource`.",
     phase.PARTITION,
     at_start=True,
     kind=Enumeration("fast", "global", "resource"),
 )
 SUBGRAPHS_TENSORRT = Attribute(
-    "torch_tensorrt.subgraphs.tensorrt", "int", "Number of subgraphs for TensorRT.", phase.PARTITION
+    "torch_tensorrt.subgraphs.tensorrt", "int", "Number of subgraphs that run in TensorRT.", phase.PARTITION
 )
 SUBGRAPHS_TORCH = Attribute(
-    "torch_tensorrt.subgraphs.torch", "int", "Number of subgraphs left in PyTorch.", phase.PARTITION
+    "torch_tensorrt.subgraphs.torch", "int", "Number of subgraphs that run in PyTorch.", phase.PARTITION
 )
 SUPPORTED_NAMES = Attribute(
     "torch_tensorrt.supported.operators",
     "string[]",
-    "Operators that a converter accepts, most frequent first (at most 20).",
+    "Operators in the lowered graph that a converter accepts, most frequent first (at most 20).",
     phase.PARTITION,
     kind=Operator(),
 )
 SUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.supported.counts",
     "int[]",
-    "How often each of `torch_tensorrt.supported.operators` occurs.",
+    "Number of occurrences of each operator in `torch_tensorrt.supported.operators`.",
     phase.PARTITION,
 )
 FALLBACK_REASON_CLASSES = Attribute(
     "torch_tensorrt.fallback.reason_classes",
     "string[]",
-    "Present where work that was to run in TensorRT runs in PyTorch (on a cache lookup: where an engine that was "
-    "to come from the cache is built): the classes of reason, most frequent first.",
+    "Reasons why work that was to run in TensorRT runs in PyTorch, most frequent first; absent if nothing fell back. "
+    "On a cache lookup, the reason why an engine is built although it was to come from the cache.",
     *_SPLIT,
     phase.CACHE_LOOKUP,
     kind=_REASON,
@@ -352,55 +364,57 @@ FALLBACK_OPERATOR_NAMES = Attribute(
 FALLBACK_OPERATOR_COUNTS = Attribute(
     "torch_tensorrt.fallback.operators.counts",
     "int[]",
-    "How often each of `torch_tensorrt.fallback.operators.names` occurs.",
+    "Number of occurrences of each operator in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
 )
 FALLBACK_OPERATOR_REASONS = Attribute(
     "torch_tensorrt.fallback.operators.reasons",
     "string[]",
-    "The class of reason for each of `torch_tensorrt.fallback.operators.names`.",
+    "Class of reason for each operator in `torch_tensorrt.fallback.operators.names`.",
     *_SPLIT,
     kind=_REASON,
 )
 FALLBACK_OPERATORS_OMITTED = Attribute(
     "torch_tensorrt.fallback.operators.omitted",
     "int",
-    "Kinds of operators left in PyTorch that are not in `torch_tensorrt.fallback.operators.names`.",
+    "Number of kinds of operators left in PyTorch that `torch_tensorrt.fallback.operators.names` omits.",
     *_SPLIT,
 )
 FALLBACK_TOTAL_REASONS = Attribute(
     "torch_tensorrt.fallback.totals.reasons",
     "string[]",
-    "The classes of reason for which `torch_tensorrt.fallback.totals.operators` and `.subgraphs` have exact totals, "
-    "however many operators the other lists leave out.",
+    "Classes of reason to which the exact totals in `torch_tensorrt.fallback.totals.operators` and "
+    "`torch_tensorrt.fallback.totals.subgraphs` belong. The totals include the operators that "
+    "`torch_tensorrt.fallback.operators.names` omits.",
     *_SPLIT,
     kind=_REASON,
 )
 FALLBACK_TOTAL_OPERATORS = Attribute(
     "torch_tensorrt.fallback.totals.operators",
     "int[]",
-    "Operators left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`.",
+    "Number of operators left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`.",
     *_SPLIT,
 )
 FALLBACK_TOTAL_SUBGRAPHS = Attribute(
     "torch_tensorrt.fallback.totals.subgraphs",
     "int[]",
-    "Pieces of the graph left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`. A piece counts for the "
-    "reason of most of its operators; a graph left whole is one piece. The global partitioner makes no pieces.",
+    "Number of subgraphs left in PyTorch for each of `torch_tensorrt.fallback.totals.reasons`. A subgraph counts for "
+    "the reason of most of its operators; a graph left whole counts as one. The global partitioner makes no PyTorch "
+    "subgraphs.",
     *_SPLIT,
 )
 COMPILE_OUTCOME = Attribute(
     "torch_tensorrt.compile.outcome",
     "string",
-    "How the compilation ended: `complete`, `fallback` (it returned, and work that was to run in TensorRT runs in "
-    "PyTorch) or `failed` (it raised).",
+    "How the compilation ended: `complete`, `fallback` (it returned, but work that was to run in TensorRT runs in "
+    "PyTorch) or `failed` (it raised an exception).",
     metric=True,
     kind=Enumeration(*_constants(Outcome)),
 )
 FALLBACK_REASON_CLASS = Attribute(
     "torch_tensorrt.fallback.reason_class",
     "string",
-    "One of the values of `torch_tensorrt.fallback.reason_classes`.",
+    "Class of reason why operators run in PyTorch: one of the values of `torch_tensorrt.fallback.reason_classes`.",
     metric=True,
     kind=_REASON,
 )
@@ -409,21 +423,21 @@ FALLBACK_REASON_CLASS = Attribute(
 UNSUPPORTED_NAMES = Attribute(
     "torch_tensorrt.unsupported.operators.names",
     "string[]",
-    "Operators for which a compilation with `require_full_compilation` failed, most frequent first (at most 20). "
-    "Nothing runs, so these are not fallback.",
+    "Operators because of which a compilation with `require_full_compilation` failed, most frequent first (at most "
+    "20). Nothing runs after the failure, so these operators are not fallback.",
     *_SPLIT,
     kind=Operator(),
 )
 UNSUPPORTED_COUNTS = Attribute(
     "torch_tensorrt.unsupported.operators.counts",
     "int[]",
-    "How often each of `torch_tensorrt.unsupported.operators.names` occurs.",
+    "Number of occurrences of each operator in `torch_tensorrt.unsupported.operators.names`.",
     *_SPLIT,
 )
 UNSUPPORTED_REASONS = Attribute(
     "torch_tensorrt.unsupported.operators.reasons",
     "string[]",
-    "The class of reason for each of `torch_tensorrt.unsupported.operators.names`, as in "
+    "Class of reason for each operator in `torch_tensorrt.unsupported.operators.names`, as in "
     "`torch_tensorrt.fallback.operators.reasons`.",
     *_SPLIT,
     kind=_REASON,
@@ -431,13 +445,13 @@ UNSUPPORTED_REASONS = Attribute(
 UNSUPPORTED_OMITTED = Attribute(
     "torch_tensorrt.unsupported.operators.omitted",
     "int",
-    "Kinds of operators that are not in `torch_tensorrt.unsupported.operators.names`.",
+    "Number of kinds of unsupported operators that `torch_tensorrt.unsupported.operators.names` omits.",
     *_SPLIT,
 )
 UNSUPPORTED_TOTAL_REASONS = Attribute(
     "torch_tensorrt.unsupported.totals.reasons",
     "string[]",
-    "The classes of reason for which `torch_tensorrt.unsupported.totals.operators` has exact totals.",
+    "Classes of reason to which the exact totals in `torch_tensorrt.unsupported.totals.operators` belong.",
     phase.COMPILE,
     phase.REFIT,
     kind=_REASON,
@@ -445,68 +459,69 @@ UNSUPPORTED_TOTAL_REASONS = Attribute(
 UNSUPPORTED_TOTAL_OPERATORS = Attribute(
     "torch_tensorrt.unsupported.totals.operators",
     "int[]",
-    "Operators that were not to run in TensorRT, for each of `torch_tensorrt.unsupported.totals.reasons`: of a "
-    "compilation or a refit that raised, so that they run nowhere.",
+    "Number of operators that were not going to run in TensorRT, for each of "
+    "`torch_tensorrt.unsupported.totals.reasons`. Present on a compilation or a refit that raised an exception, so "
+    "that these operators run nowhere.",
     phase.COMPILE,
     phase.REFIT,
 )
 REFUSED_OPERATORS = Attribute(
     "torch_tensorrt.refused.operators.names",
     "string[]",
-    "Operators with converters whose validators refused a node (at most 20).",
+    "Operators that have converters, but whose validators refused a node (at most 20).",
     *_SPLIT,
     kind=Operator(),
 )
 REFUSED_VALIDATORS = Attribute(
     "torch_tensorrt.refused.operators.validators",
     "string[]",
-    "For each of `torch_tensorrt.refused.operators.names` the validators that were asked about the first such node, by "
-    "their qualified names (at most 4); `supports_dynamic_shapes=False` for a converter of static shapes alone, where "
-    "the node has dynamic ones. A validator gives no reason.",
+    "Validators that were asked about the first refused node of each operator in "
+    "`torch_tensorrt.refused.operators.names`, by their qualified names (at most 4). `supports_dynamic_shapes=False` "
+    "means that the node has dynamic shapes and a converter supports only static ones. A validator gives no reason.",
     *_SPLIT,
     kind=Validators(),
 )
 REFUSED_ARGUMENTS = Attribute(
     "torch_tensorrt.refused.operators.arguments",
     "string[]",
-    "For each of `torch_tensorrt.refused.operators.names` the arguments of the first such node by the names of the "
-    "operator's schema, `self: float64, dim`: with the data type of a tensor and `dynamic` for a symbolic shape, and "
-    "without the value of anything else.",
+    "Arguments of the first refused node of each operator in `torch_tensorrt.refused.operators.names`, such as `self: "
+    "float64, dim`. The names are those of the operator's schema. A tensor has its data type, and `dynamic` for a "
+    "symbolic shape; no other value is recorded.",
     *_SPLIT,
     kind=Arguments(),
 )
 FAILED_OPERATOR = Attribute(
     "torch_tensorrt.failed.operator",
     "string",
-    "The operator whose conversion failed, as `torch_executed_ops` takes it; of a node without an operator, its kind "
-    "(`placeholder`, `get_attr`, `output`).",
+    "Operator whose conversion failed, in the form that `torch_executed_ops` accepts. For a node without an operator, "
+    "the kind of node (`placeholder`, `get_attr`, `output`).",
     phase.CONSTRUCT_NETWORK,
     kind=Operator(),
 )
 FAILED_NODE_NAME = Attribute(
     "torch_tensorrt.failed.node.name",
     "string",
-    "Name of the node whose conversion failed. Only if the name was made from the operator's: other names may be the "
-    "program's own words.",
+    "Name of the node whose conversion failed. Present only if the name was made from the operator's name: other "
+    "names may be the program's own words.",
     phase.CONSTRUCT_NETWORK,
     kind=Identifier(),
 )
 FAILED_NODE_POSITION = Attribute(
     "torch_tensorrt.failed.node.position",
     "int",
-    "Position of the node whose conversion failed, among `torch_tensorrt.failed.nodes.count`; the first is 1.",
+    "Position of the node whose conversion failed, from 1 to `torch_tensorrt.failed.nodes.count`.",
     phase.CONSTRUCT_NETWORK,
 )
 FAILED_NODES = Attribute(
     "torch_tensorrt.failed.nodes.count",
     "int",
-    "Nodes of the graph in which a conversion failed, inputs, constants and the output included.",
+    "Number of nodes in the graph in which a conversion failed, including inputs, constants and the output.",
     phase.CONSTRUCT_NETWORK,
 )
 FAILED_CONVERTER = Attribute(
     "torch_tensorrt.failed.converter",
     "string",
-    "The converter that failed, by its qualified name. Absent if the operator has no converter.",
+    "Converter that failed, by its qualified name. Absent if the operator has no converter.",
     phase.CONSTRUCT_NETWORK,
     kind=Identifier(),
 )
@@ -515,7 +530,7 @@ FAILED_CONVERTER = Attribute(
 ENGINE_NAME = Attribute(
     "torch_tensorrt.engine.name",
     "string",
-    "Name that Torch-TensorRT gives the subgraph, `_run_on_acc_0`.",
+    "Name that Torch-TensorRT gives to the engine's subgraph, such as `_run_on_acc_0`.",
     phase.CONVERT,
     phase.SETUP_ENGINE,
     phase.EXECUTE,
@@ -524,7 +539,11 @@ ENGINE_NAME = Attribute(
     kind=Identifier(),
 )
 ENGINE_OPERATORS = Attribute(
-    "torch_tensorrt.engine.operators", "int", "Number of operators in the engine.", phase.CONVERT, at_start=True
+    "torch_tensorrt.engine.operators",
+    "int",
+    "Number of operators in the engine's subgraph.",
+    phase.CONVERT,
+    at_start=True,
 )
 ENGINE_OUTPUTS = Attribute(
     "torch_tensorrt.engine.outputs", "int", "Number of outputs of the engine.", *phase.CONVERSIONS
@@ -532,39 +551,39 @@ ENGINE_OUTPUTS = Attribute(
 OUTPUT_ALLOCATOR = Attribute(
     "torch_tensorrt.engine.requires_output_allocator",
     "boolean",
-    "The shape of an output is known only after execution.",
+    "Whether the shape of an output is known only after execution.",
     *phase.CONVERSIONS,
 )
 RUNTIME = Attribute(
     "torch_tensorrt.runtime",
     "string",
-    "The runtime that runs the engine: `python` or `cpp`.",
+    "Runtime that runs the engine: `python` or `cpp`.",
     phase.SETUP_ENGINE,
     kind=Enumeration("python", "cpp"),
 )
 CONVERTER_OPERATORS = Attribute(
     "torch_tensorrt.converters.operators",
     "string[]",
-    "Kinds of operators by the time their converters took, longest first (at most 20).",
+    "Operators whose converters took longest, longest first (at most 20).",
     phase.CONSTRUCT_NETWORK,
     kind=Operator(),
 )
 CONVERTER_COUNTS = Attribute(
     "torch_tensorrt.converters.counts",
     "int[]",
-    "How often each of `torch_tensorrt.converters.operators` was converted.",
+    "Number of conversions of each operator in `torch_tensorrt.converters.operators`.",
     phase.CONSTRUCT_NETWORK,
 )
 CONVERTER_DURATIONS = Attribute(
     "torch_tensorrt.converters.durations",
     "double[]",
-    "Seconds that the converters of each of `torch_tensorrt.converters.operators` took in all.",
+    "Total time in the converters of each operator in `torch_tensorrt.converters.operators`, in seconds.",
     phase.CONSTRUCT_NETWORK,
 )
 TIMING_CACHE_FILE = Attribute(
     "torch_tensorrt.timing_cache.file",
     "string",
-    "`read`, or `created` where there was no timing cache file; absent on TensorRT-RTX.",
+    "Whether the timing cache file was `read`, or `created` because it did not exist. Absent on TensorRT-RTX.",
     *phase.CONVERSIONS,
     kind=Enumeration("read", "created"),
 )
@@ -573,8 +592,8 @@ TIMING_CACHE_FILE = Attribute(
 CACHE_RESULT = Attribute(
     "torch_tensorrt.engine_cache.result",
     "string",
-    "Result of looking for the engine in the cache: `hit`, `miss`, `disabled` (Torch-TensorRT did not look) or "
-    "`rejected` (an entry was there and was not used). On every conversion, with a lookup or without.",
+    "Result of the engine-cache lookup: `hit`, `miss`, `disabled` (Torch-TensorRT did not look) or `rejected` (an "
+    "entry existed and was not used). Present on every conversion, with or without a lookup.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     kind=Enumeration("hit", "miss", "disabled", "rejected"),
@@ -582,8 +601,9 @@ CACHE_RESULT = Attribute(
 CACHE_REASON = Attribute(
     "torch_tensorrt.engine_cache.reason",
     "string",
-    "Why the cache is `disabled`, an entry was `rejected`, or a new engine `refused`. On a `miss`, only if a cache in "
-    "a folder has entries of the same graph: what they are for.",
+    "Reason why the engine cache is `disabled`, an entry was `rejected`, or a new engine was `refused`. On a `miss`, "
+    "present only if the cache's folder has entries of the same graph; the value then states whether they differ in "
+    "inputs or in settings.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -599,30 +619,31 @@ CACHE_SETTINGS = Attribute(
 CACHE_NEIGHBOURS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
     "int",
-    "On a miss: entries in the cache folder that are of the same graph, for other inputs or other settings. The "
-    "names of the entries show this; no entry is read.",
+    "Number of entries in the cache's folder that are of the same graph, with other inputs or other settings. Present "
+    "only on a miss. torchspan compares the names of the entries and does not read the entries themselves.",
     phase.CACHE_LOOKUP,
 )
 CACHE_NEIGHBOUR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
     "string[]",
-    "On a miss: settings of which one alone differs between this compilation and an entry of the same graph and "
-    "inputs (at most 20). Absent if more than one differs, or one whose values cannot be listed.",
+    "Names of settings, each of which is the only difference between this compilation and an entry of the same graph "
+    "and inputs (at most 20). Present only on a miss. Absent if more than one setting differs, or a setting whose "
+    "values cannot be listed.",
     phase.CACHE_LOOKUP,
     kind=Identifier(),
 )
 CACHE_NEIGHBOUR_STORED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.stored_values",
     "string[]",
-    "The entry's value of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is not a number, "
-    "boolean, data type or enumeration.",
+    "Value in the cache entry of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "
+    "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
 )
 CACHE_NEIGHBOUR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
-    "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for what is "
+    "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "
     "not a number, boolean, data type or enumeration.",
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
@@ -630,7 +651,7 @@ CACHE_NEIGHBOUR_REQUESTED = Attribute(
 CACHE_KEY = Attribute(
     "torch_tensorrt.engine_cache.key",
     "string",
-    "16 hexadecimal digits of a digest of the hash under which the cache keeps the engine. Equal keys mean equal "
+    "Digest, as 16 hexadecimal digits, of the hash under which the cache stores the engine. Equal keys mean equal "
     "hashes.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -640,42 +661,43 @@ CACHE_KEY = Attribute(
 CACHE_ENTRY_SIZE = Attribute(
     "torch_tensorrt.engine_cache.entry.size",
     "int",
-    "Bytes of the packed entry that the cache returned or received. Unknown for a cache that packs in its own way.",
+    "Size of the packed entry that the cache returned or received, in bytes. Absent for a cache that packs entries in "
+    "its own way.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
 )
 CACHE_READ_DURATION = Attribute(
     "torch_tensorrt.engine_cache.read.duration",
     "double",
-    "Seconds it took to read the entry out of the cache and unpickle it. Unknown for a cache with its own `check`.",
+    "Time to read the entry from the cache and unpickle it, in seconds. Absent for a cache with its own `check`.",
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
 )
 CACHE_REFIT_DURATION = Attribute(
     "torch_tensorrt.engine_cache.refit.duration",
     "double",
-    "Seconds it took to give the cached engine this model's weights: part of the cost of a hit, which is the duration "
-    "of this span.",
+    "Time to refit the cached engine with this model's weights, in seconds. The duration of the span, which is the "
+    "cost of a hit, includes this time.",
     phase.CACHE_LOOKUP,
 )
 CACHE_INSERTED = Attribute(
     "torch_tensorrt.engine_cache.insert.result",
     "string",
-    "`inserted`, `refreshed` (there was an entry under this key) or `refused` (nothing was stored).",
+    "Result of the insertion into the engine cache: `inserted`, `refreshed` (the key already had an entry) or "
+    "`refused` (nothing was stored).",
     phase.CACHE_INSERT,
     kind=Enumeration("inserted", "refreshed", "refused"),
 )
 CACHE_EVICTED = Attribute(
     "torch_tensorrt.engine_cache.evicted.count",
     "int",
-    "Entries of the engine cache that were removed to store a new one.",
+    "Number of entries that the engine cache removed to store a new one.",
     phase.CACHE_INSERT,
 )
 CACHE_EVICTED_SIZE = Attribute(
     "torch_tensorrt.engine_cache.evicted.size",
     "int",
-    "Bytes that the cache counts as freed by removing entries; it counts nothing for entries that another process "
-    "wrote.",
+    "Bytes that the engine cache counts as freed by removing entries. Entries that another process wrote count as 0.",
     phase.CACHE_INSERT,
 )
 
@@ -683,29 +705,30 @@ CACHE_EVICTED_SIZE = Attribute(
 FILE_FORMAT = Attribute(
     "torch_tensorrt.file.format",
     "string",
-    "`exported_program`, `torchscript`, `aot_inductor`, `executorch` or `mutable_module`.",
+    "Format of the file that was saved or loaded: `exported_program`, `torchscript`, `aot_inductor`, `executorch` or "
+    "`mutable_module`.",
     phase.SAVE,
     phase.LOAD,
     kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
 )
 FILE_SIZE = Attribute(
-    "torch_tensorrt.file.size", "int", "Bytes of the file that was saved or loaded.", phase.SAVE, phase.LOAD
+    "torch_tensorrt.file.size", "int", "Size of the file that was saved or loaded, in bytes.", phase.SAVE, phase.LOAD
 )
 SAVE_RETRACE = Attribute(
-    "torch_tensorrt.save.retrace", "boolean", "The module is exported again before it is saved.", phase.SAVE
+    "torch_tensorrt.save.retrace", "boolean", "Whether the module is exported again before it is saved.", phase.SAVE
 )
 REFIT_IN_PLACE = Attribute(
     "torch_tensorrt.refit.in_place",
     "boolean",
-    "The compiled module itself gets the weights, not a copy.",
+    "Whether the compiled module itself gets the new weights (true), or a copy of it (false).",
     phase.REFIT,
     at_start=True,
 )
 REFIT_OUTPUTS_MATCH = Attribute(
     "torch_tensorrt.refit.outputs_match",
     "boolean",
-    "Whether the refitted module computes the same as the model, as `verify_output` found. Torch-TensorRT only "
-    "logs a difference.",
+    "Whether the refitted module computes the same outputs as the model, as checked by `verify_output`. "
+    "Torch-TensorRT only logs a difference.",
     phase.REFIT,
 )
 
@@ -713,21 +736,23 @@ REFIT_OUTPUTS_MATCH = Attribute(
 EXECUTE_FIRST = Attribute(
     "torch_tensorrt.execute.first",
     "boolean",
-    "True on the first run of this engine that torchspan saw.",
+    "Whether this run is the first run of the engine that torchspan saw.",
     phase.EXECUTE,
     at_start=True,
 )
 EXECUTE_SHAPES_CHANGED = Attribute(
     "torch_tensorrt.execute.shapes_changed",
     "boolean",
-    "Present where the inputs have other shapes than at the last run of this engine that torchspan recorded.",
+    "True if the inputs have other shapes than at the last run of this engine that torchspan recorded.",
     phase.EXECUTE,
     at_start=True,
 )
 EXECUTE_FOLDED, EXECUTE_FOLDED_SUM, EXECUTE_FOLDED_MAX = folded(
     phase.EXECUTE,
-    count="Runs of engines below this span that have no span because of the rate limits; also on the user's spans.",
-    total="Seconds that the runs counted in `torch_tensorrt.execute.folded.count` took in all; also on the user's "
-    "spans.",
-    longest="Seconds of the longest run counted in `torch_tensorrt.execute.folded.count`; also on the user's spans.",
+    count="Number of runs of engines below this span that have no span because of the rate limits. Also set on the "
+    "user's spans.",
+    total="Total duration of the runs counted in `torch_tensorrt.execute.folded.count`, in seconds. Also set on the "
+    "user's spans.",
+    longest="Duration of the longest run counted in `torch_tensorrt.execute.folded.count`, in seconds. Also set on the "
+    "user's spans.",
 )

@@ -38,7 +38,7 @@ class StateCarrier(threads.ContextCarrier):
         put: Callable[[RecordFunctionTLS], None],
     ) -> None:
         super().__init__(
-            "Propagating callbacks failed; the program continues, and they do not run in its other threads."
+            "Propagating callbacks failed; the program continues, but they do not run in its other threads."
         )
         self.outside = outside
         self._get = get

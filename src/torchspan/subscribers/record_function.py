@@ -185,7 +185,9 @@ class RecordFunction:
 
     def _valid_inputs(self) -> tuple[Any, ...]:
         if self._inputs is None:
-            raise RuntimeError("Called inputs outside RecordFunction start callback")
+            raise RuntimeError(
+                "Called inputs outside RecordFunction start callback: return what the end needs from start"
+            )
         return self._inputs
 
     @property

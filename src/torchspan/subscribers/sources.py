@@ -14,7 +14,7 @@ logger = logging.getLogger("torchspan")
 
 Undo = Callable[[], None]
 
-_OF_PHASES = "phases are fired while torchspan is instrumented"
+_OF_PHASES = "phases are fired only while torchspan is instrumented (torchspan.instrument())"
 _OF_RANGES = "scopes other than phases are fired by record_function(…, scope=…)"
 
 

@@ -178,7 +178,7 @@ class EngineFolder:
             self._has_warned = True
             logger.log(
                 logging.WARNING if self._is_chosen else logging.DEBUG,
-                "Engines are not kept in %s: %s. Other processes will not know the engines that are built here.",
+                "Engines are not kept in %s: %s. Other processes cannot run the engines that are built here.",
                 self.path,
                 why,
             )

@@ -311,8 +311,7 @@ class ExecutionContext(StandIn):
 
 
 def _unlike(engine: int, graph: int) -> str:
-    more_or_fewer = "more" if engine > graph else "fewer"
-    return f"Running an engine with {more_or_fewer} outputs than its graph ({engine}, not {graph}), unknown which is which,"
+    return f"Running an engine with {engine} outputs, which cannot be matched with the {graph} outputs of its graph,"
 
 
 @contextmanager

@@ -63,7 +63,7 @@ def _check_in_time() -> None:
         where = getattr(sys.modules["torch_tensorrt"], "__file__", None) or "this process"
         raise TooLateError(
             "torchspan.testing.without_gpu() was called after torch_tensorrt had been imported "
-            f"(from {where}): the GPU was asked for during that import. {remedy}"
+            f"(from {where}): torch_tensorrt looks for a GPU during its import. {remedy}"
         )
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():

@@ -41,7 +41,7 @@ def user_key(folder: Path) -> bytes:
             time.sleep(_PAUSE_S)  # another process has made the file and not yet written it
     finally:
         opened.close()
-    raise refused(folder / NAME, "holds no key; remove it")
+    raise refused(folder / NAME, "contains no key; remove it")
 
 
 def _made(folder: Folder) -> bytes:

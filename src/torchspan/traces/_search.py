@@ -112,10 +112,10 @@ class Searchable:
 
     def _not_one(self, name: str, number: int) -> str:
         if number:
-            return f"{number} spans are named {name!r}, and one() wants exactly one. Use find() for all of them."
+            return f"{number} spans are named {name!r}, but one() expects exactly one. Use find() for all of them."
         names = sorted({node.span.name for node in self._nodes()})
         if not names:
-            return f"No span is named {name!r}: there are no spans at all."
+            return f"No span is named {name!r}, because there are no spans at all."
         close = difflib.get_close_matches(name, names, 1)
         meant = f" Did you mean {close[0]!r}?" if close else ""
         more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""

@@ -85,7 +85,7 @@ def _loads(text: str) -> Any:
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise UnreadableError("a field is there twice")
+        raise UnreadableError("a field occurs twice")
     return found
 
 

@@ -18,7 +18,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.writer._exceptions import exception_attributes
-from torchspan.writer._otel_private import LogsApi, logs_api
+from torchspan.writer._otel_private import LogsApi, has_log_processors, logs_api
 
 logger = logging.getLogger("torchspan")
 
@@ -130,11 +130,11 @@ class LogRecords:
         if not is_taken and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "%s asks for log records, and no logger provider takes them (%s): exceptions stay events of their spans.",
+                "%s asks for log records, but no logger provider accepts them (%s): exceptions remain events of their spans.",
                 OPT_IN,
                 "the API of OpenTelemetry 1.38 or newer is needed"
                 if logs_api() is None
-                else "set one, with a processor",
+                else "set one that has a processor",
             )
         return is_taken
 
@@ -170,7 +170,9 @@ class LogRecords:
         if provider is not self._provider:
             self._logger = provider.get_logger(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
             self._provider = provider
-        asks = getattr(self._logger, "enabled", None)  # older APIs do not have it
+        asks = getattr(self._logger, "enabled", None)  # since 1.45
+        if asks is None and not has_log_processors(self._logger):
+            return None
         if asks is not None and not asks(context=context, severity_number=api.error, event_name=name):
             return None
         return api, self._logger

@@ -174,7 +174,7 @@ def instruments_of(provider: MeterProvider) -> Instruments:
 
 
 _FORKED = ErrorBoundary(
-    "Beginning the metrics of a forked process failed; they count what its parent had measured again."
+    "Resetting the metrics of a forked process failed; they count again what its parent had measured."
 )
 
 

@@ -82,10 +82,12 @@ class Losses:
 
 def _counting_drops(count: Callable[[], None]) -> Callable[[Any], Any]:
     def wrap(original: Any) -> Any:
-        def drop_items(number: int, error_type: str = "queue_full", *args: Any, **kwargs: Any) -> Any:
-            if error_type == "queue_full":
+        # The second argument, why a span is dropped, came with SDK 1.45. What is passed on is what was given.
+        def drop_items(*args: Any, **kwargs: Any) -> Any:
+            reason = args[1] if len(args) > 1 else kwargs.get("error_type", "queue_full")
+            if reason == "queue_full":
                 _UNCOUNTED.attempt(count)
-            return original(number, error_type, *args, **kwargs)
+            return original(*args, **kwargs)
 
         return drop_items
 

@@ -152,6 +152,15 @@ def logs_api() -> LogsApi | None:
     return LogsApi(SeverityNumber.ERROR, get_logger_provider)
 
 
+def has_log_processors(logger: Any) -> bool:
+    """Whether log records of `logger` go anywhere: not from a provider of the SDK without processors.
+
+    Loggers of other SDKs are taken to have some. From 1.45 on a logger answers this itself (`enabled`).
+    """
+    processor = getattr(logger, "_multi_log_record_processor", None)
+    return bool(getattr(processor, "_log_record_processors", True))
+
+
 def context_reader() -> Callable[[], Any]:
     """The cheapest way to the current context: the context variable itself where the API has one."""
     variable = getattr(getattr(context_api, "_RUNTIME_CONTEXT", None), "_current_context", None)

@@ -23,7 +23,7 @@ tracer_provider:
 resource:
   detection/development:
     detectors:
-      - host:
+      - host: {}
       - torchspan:
 instrumentation/development:
   python:
@@ -71,7 +71,7 @@ def test_the_plug_ins_that_a_file_names_are_those_in_use(asked):
 
 def test_what_a_file_does_not_name_is_a_note_with_what_to_write(asked):
     found = asked(
-        'file_format: "1.0"\ntracer_provider:\n  processors: [simple: {exporter: {console: }}]\n  sampler:\n    always_on:\n'
+        'file_format: "1.0"\ntracer_provider:\n  processors: [simple: {exporter: {console: }}]\n  sampler:\n    always_on: {}\n'
     )
 
     assert found["sdk.sampler"][1:4] == (

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the process of `torchspan doctor --send` reports, with set-ups that a test makes in this process."""
 
+from importlib.metadata import version
+
 import grpc
 import pytest
 import requests
@@ -20,6 +22,8 @@ from support.hostile_endpoints import Endpoint, GrpcEndpoint, http
 from support.receiver import GrpcReceiver, Receiver
 from torchspan.cli.doctor import _send_program as program
 from torchspan.sdk import FileSpanExporter
+
+EXPORTER = tuple(map(int, version("opentelemetry-exporter-otlp-proto-http").split(".")[:2]))
 
 
 @pytest.fixture
@@ -106,7 +110,9 @@ def test_a_batch_over_grpc_is_flushed_and_its_answer_is_reported(sent):
         (lambda: http("404 Not Found", b"<html>", content_type="text/html"), "HTTP 404 Not Found"),
         (
             lambda: http("302 Found", location="http://login.invalid"),
-            "HTTP 302 Found, which the exporter counts as delivered",
+            "HTTP 302 Found, which the exporter counts as delivered"
+            if EXPORTER >= (1, 45)
+            else "no answer: Name or service not known (8 attempts)",  # it followed redirects
         ),
         (
             lambda: http("200 OK", b"<html>", content_type="text/html"),
