@@ -98,11 +98,11 @@ class Folder:
         return os.fstat(self.number)
 
     def names(self) -> list[str]:
-        """The names of what is in it. Raises OSError."""
+        """The names of its entries. Raises OSError."""
         return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
 
     def remove(self) -> None:
-        """Remove it with all that is in it. What has been put in place of its name stays. Raises nothing."""
+        """Remove the folder and its content. If something else was put in place of its name, that stays. Raises nothing."""
         with contextlib.suppress(OSError):
             for _ in range(_REMOVALS):
                 self._empty()
@@ -113,7 +113,7 @@ class Folder:
                     return
 
     def is_in_place(self) -> bool:
-        """Whether its path still stands for it."""
+        """Whether its path still leads to this folder."""
         with contextlib.suppress(OSError):
             return identity(os.lstat(self.path)) == self._descriptor.identity
         return False
@@ -130,7 +130,7 @@ class Folder:
         return Descriptor(opened)
 
     def _at(self, name: str) -> tuple[str, dict[str, Any]]:
-        """What `os` takes to find an entry."""
+        """The arguments with which `os` finds an entry."""
         return name, {"dir_fd": self.number}
 
     def _empty(self) -> None:

@@ -47,7 +47,7 @@ def when_imported(name: str, action: Action) -> Undo:
 def _register(name: str) -> None:
     wrapt.register_post_import_hook(
         functools.partial(_arrived, name), name
-    )  # it may run the hook at once: under no lock
+    )  # without the lock: it may run the hook at once
 
 
 class _Waiting:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Running code around the body of a module that has yet to be imported, and timing first imports.
 
-wrapt's post-import hooks run after the body, in the order of registration. What must happen before the body, and before
-any other hook sees the module, is put around the *innermost* loader: the finder stands directly before the standard path
-finder, behind every hook finder, and those insert themselves first.
+wrapt's post-import hooks run after the body, in the order of registration. Code that must run before the body, and before
+any other hook sees the module, is put around the *innermost* loader. Therefore the finder is directly before the standard path
+finder, and so behind every hook finder, because those insert themselves first.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AroundImport:
     """A finder for `sys.meta_path`: enters a context manager right before the body of each module in `arounds` runs, and
     leaves it right after.
 
-    The context manager runs in the importing thread, under the module's import lock. What it raises, the import raises.
+    The context manager runs in the importing thread, under the module's import lock. Its exceptions come out of the import.
     """
 
     def __init__(self, arounds: dict[str, Around]) -> None:

@@ -180,7 +180,7 @@ class Followed(Kind):
     expected = "off, or compiled and module:Class of modules that the program imports, separated by commas"
 
     def parse(self, value: object) -> str:
-        """The text without spaces, each part once. Raises ValueError if it names nothing that can be followed."""
+        """The text without spaces, each part once. Raises ValueError if a part cannot be followed."""
         parts = [each.strip() for each in value.split(",")] if isinstance(value, str) else [""]
         if parts == [FOLLOW_NONE] or all(each == FOLLOW_COMPILED or self._is_class(each) for each in parts):
             return ",".join(dict.fromkeys(parts))

@@ -17,7 +17,7 @@ _LAUNCHERS = (
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
-    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are missing.
+    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that it does not start.
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     ("JOB_COMPLETION_INDEX", "", ""),  # the pod of an Indexed Job of Kubernetes
 )

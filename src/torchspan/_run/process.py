@@ -130,7 +130,7 @@ class RunProcess:
         separate provider. None if there is no route.
         """
         if isinstance(provider, ProxyTracerProvider):
-            if self._own_route is None:  # asked for at each span
+            if self._own_route is None:  # this is called at each span
                 lent = self._lend(name, version, schema_url, None)
                 self._own_route = None if lent is None else OwnRoute(lent)
             return self._own_route
@@ -223,7 +223,7 @@ class RunProcess:
 
         with self._lock:
             if self._meters is None:
-                self._names_metrics = False  # meanwhile, and where it fails
+                self._names_metrics = False  # while it is made, and if that fails
                 try:
                     made = provider.own_meters(exporting.readers(self.fail))
                     self._ends.add(made.shutdown)

@@ -159,11 +159,9 @@ class Engine:
                 state.record = RecordFunction._of_event(event, self.registry)
                 _begin(state, callbacks, state.record)
             _begin(state, observers, event)
-        except (
-            BaseException
-        ) as interrupt:  # the program's own, or a policy's: what has started is closed before it passes
+        except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
             if event.placement.is_current:
-                self._current.set(event)  # so that what has been made current here is left
+                self._current.set(event)  # so that `close` leaves what has been made current here
             self.close(event, interrupt)
             raise
         finally:
@@ -348,6 +346,6 @@ def _finish(state: State) -> None:
         subscriber, subject, context = state.subscribers.pop()
         try:
             subscriber.finish(subject, context)
-        except BaseException:  # the program's own: the others end before it passes
+        except BaseException:  # of the program: the other ends run before it passes
             _finish(state)
             raise

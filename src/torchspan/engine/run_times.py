@@ -109,7 +109,7 @@ class RunTimes:
         else:
             self.take()
             self.take_failed()
-        for each in (self.held, self.failed):  # the collector fails
+        for each in (self.held, self.failed):  # in case the collector fails
             del each[: max(len(each) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:

@@ -44,7 +44,7 @@ _PARSER = (
     _row(
         target=Method("tensorrt:OnnxParser.parse_model_proto"),
         action=_parse(),
-        package="tensorrt_rtx",  # of TensorRT it depends on the version
+        package="tensorrt_rtx",  # in TensorRT it depends on the version
         why="the same after load_model_proto and load_initializer, for weights that the program has in memory",
     ),
 )
@@ -58,7 +58,7 @@ _BUILD = (
     _row(
         target=Method("tensorrt:Builder.build_serialized_network_to_stream"),
         action=_BUILD_ENGINE,
-        package="tensorrt_rtx",  # of TensorRT it depends on the version
+        package="tensorrt_rtx",  # in TensorRT it depends on the version
         why="the engine build for engines that are written while they are built",
     ),
     _row(

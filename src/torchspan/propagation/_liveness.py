@@ -50,9 +50,9 @@ class Liveness:
         from multiprocessing import context, reduction
 
         try:
-            if context.get_spawning_popen() is not None:  # else pickling would start a server of files
+            if context.get_spawning_popen() is not None:  # otherwise pickling would start a server for files
                 return _handed_over, (reduction.DupFd(self._fd),)
-        except Exception:  # whatever else starts processes; it must not fail for this
+        except Exception:  # something else that starts processes; it must not fail because of this
             logger.debug("A file could not be handed to a started process.", exc_info=True)
         return _handed_over, (None,)
 

@@ -65,7 +65,7 @@ def _of_tensor(value: Any, name: str) -> Any:
 def dimensions(shape: Any) -> list[str] | None:
     """Each dimension as text. A symbolic size shows its expression and adds no guard. None for what is not a shape."""
     found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
-    if found is None and reading.is_of_library(type(shape)):  # TensorRT has a class of its own for sizes
+    if found is None and reading.is_of_library(type(shape)):  # TensorRT has its own class for sizes
         with contextlib.suppress(TypeError):
             found = list(shape)
     return None if found is None else [_dimension(each) for each in found]

@@ -93,7 +93,7 @@ def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
         return _rejected(CacheReason.INPUTS, scratch)
     if seen.REFIT in scratch:
         return _rejected(CacheReason.REFIT_FAILED if scratch[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.failed_child is not None:  # reading the engine is the only child there is before the refit
+    if scratch.failed_child is not None:  # reading the engine is the only child before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)

@@ -72,9 +72,9 @@ def decompose(call: Call) -> Facts:
 
 
 def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
-    """The parameter of `forward` for each tensor of the arguments, in the order of `inputs`; None where none is known.
+    """The parameter of `forward` for each tensor of the arguments, in the order of `inputs`; None if none is known.
 
-    A text that the program passes as a name (a key, `Input.name`) stays unless it is the name of a parameter.
+    A text that the program passes as a name (a key, `Input.name`) is recorded only if it is the name of a parameter.
     """
     parameters = dynamic_shapes.parameters(model)
     by_position = itertools.zip_longest(reading.entries(positional) or (), parameters, fillvalue=UNKNOWN)

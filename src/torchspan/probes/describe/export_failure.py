@@ -59,7 +59,7 @@ _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
 
 
 def export(call: Call, error: BaseException, scratch: Scratch) -> Facts:
-    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised. For exceptions that are not torch's, only the place."""
+    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised. For exceptions that are not torch's, only class and place."""
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if found is None else found.facts()

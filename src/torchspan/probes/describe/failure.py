@@ -31,7 +31,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     node = attribute(interpreter, "_cur_node")
     done = attribute(interpreter, "env")
     converted = [each for each, _ in reading.pairs(done)] or reading.entries(done) or []
-    if not is_node(node) or any(each is node for each in converted):  # no node failed: it was before, between or after
+    if not is_node(node) or any(each is node for each in converted):  # it failed before, between or after nodes
         return {}
     nodes = list(nodes_of(node))
     found = place.of_stack(meta(node, "stack_trace"))
