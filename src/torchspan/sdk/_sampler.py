@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan's sampler: what a span is decides whether it is kept."""
+"""torchspan's sampler: the kind of a span decides whether it is kept."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _logger = logging.getLogger("torchspan.sdk")
 class TorchspanSampler(Sampler):
     """Keeps what torchspan has decided to keep, and decides every other span by its trace id.
 
-    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, also below a span that is not; then they
-      carry `torchspan.parent_sampled=false`.
-    - Runs of engines that torchspan picked are kept, and no second decision is made about them. It picks by the rules that begin
-      with `execute`, and the first run of an engine and failed runs besides.
-    - Every other span, the program's above all, is kept with the probability `other`, by its trace id, as the SDK's
+    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept. Below a span that is not kept, they carry
+      `torchspan.parent_sampled=false`.
+    - Engine runs that torchspan picked are kept, and no second decision is made about them. torchspan picks by the rules that
+      begin with `execute`, and in addition the first run of an engine and failed runs.
+    - Every other span, including the program's, is kept with the probability `other`, by its trace id, as the SDK's
       `TraceIdRatioBased` does.
 
     A span about which the sampler fails to decide is kept.
 
     Args:
-        rules: Rules as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. An invalid rule is one
+        rules: Rules as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. An invalid rule causes one
             warning and has no effect. torchspan's settings `sample_*` win over the rules.
     """
 
