@@ -96,8 +96,8 @@ def test_an_invalid_option_of_a_file_counts_as_none_and_the_message_says_what_is
             None,
             Source.DEFAULT,
             (
-                "Invalid TORCHSPAN_HEARTBEAT='soon' and heartbeat='later' in the configuration file, using default "
-                "gaps of 5 to 60 s (expected 0 for none, or 0.1 to 86400 seconds)"
+                "Invalid TORCHSPAN_HEARTBEAT='soon' and heartbeat='later' in the configuration file, using the default "
+                "(gaps of 5 to 60 s) (expected 0 for none, or 0.1 to 86400 seconds)"
             ),
         ),
     ]
@@ -212,22 +212,22 @@ INVALID = {
         "__main__:warm_up",
         "invalid value for ready_after: '__main__:warm_up' (expected module:function, of a module that the program imports)",
     ),
-    "sample_other": (1.5, "invalid value for sample_other: 1.5 (expected 0 to 1)"),
-    "sample_execute": (True, "invalid value for sample_execute: True (expected 0 to 1)"),
+    "sample_other": (1.5, "invalid value for sample_other: 1.5 (expected a number from 0 to 1)"),
+    "sample_execute": (True, "invalid value for sample_execute: True (expected a number from 0 to 1)"),
     "sample_execute_per_second": (
         0,
-        "invalid value for sample_execute_per_second: 0 (expected more than 0, at most 1000000)",
+        "invalid value for sample_execute_per_second: 0 (expected a number above 0, at most 1000000)",
     ),
     "sample_execute_target": (
         "many",
-        "invalid value for sample_execute_target: 'many' (expected more than 0, at most 1000000)",
+        "invalid value for sample_execute_target: 'many' (expected a number above 0, at most 1000000)",
     ),
     "ranks": ("7-0", "invalid value for ranks: '7-0' (expected all, or ranks such as 0, 0-7 or 0,4-6)"),
     "inputs": (
         "app.models.Model",
         (
-            "invalid value for inputs: 'app.models.Model' (expected off, or compiled and module:Class of modules that the "
-            "program imports, separated by commas)"
+            "invalid value for inputs: 'app.models.Model' (expected off, or compiled and module:Class, separated by commas, of "
+            "modules that the program imports)"
         ),
     ),
     "inputs_every": (0, "invalid value for inputs_every: 0 (expected a whole number from 1 to 1000000000)"),
@@ -293,7 +293,7 @@ NO_SHARES = ["some", "-0.1", "1.01", "nan", "inf", "1%", "0,5"]
 def test_a_share_that_means_nothing_is_named_and_ignored(value, caplog):
     assert _settings.load({}, {"TORCHSPAN_SAMPLE_EXECUTE": value}) == Settings()
     assert caplog.messages == [
-        f"Invalid TORCHSPAN_SAMPLE_EXECUTE={value!r}, using default `0` (expected 0 to 1)",
+        f"Invalid TORCHSPAN_SAMPLE_EXECUTE={value!r}, using the default (`0`) (expected a number from 0 to 1)",
     ]
 
 
@@ -318,7 +318,7 @@ def test_a_heartbeat_variable_that_means_nothing_is_named_and_ignored(value, cap
     assert _settings.load({}, {"TORCHSPAN_HEARTBEAT": value}) == Settings()
     assert caplog.messages == [
         (
-            f"Invalid TORCHSPAN_HEARTBEAT={value!r}, using default gaps of 5 to 60 s "
+            f"Invalid TORCHSPAN_HEARTBEAT={value!r}, using the default (gaps of 5 to 60 s) "
             "(expected 0 for none, or 0.1 to 86400 seconds)"
         )
     ]

@@ -164,8 +164,8 @@ LONGEST_NAME = 64
 SHOWN = 500
 """Characters of an invalid value in a message."""
 
-SHARE = Number("0 to 1", 1, zero=True)
-RATE = Number("more than 0, at most 1000000", 1_000_000, zero=False)
+SHARE = Number("a number from 0 to 1", 1, zero=True)
+RATE = Number("a number above 0, at most 1000000", 1_000_000, zero=False)
 
 SETTINGS = (
     Setting(
@@ -173,7 +173,7 @@ SETTINGS = (
         env.TORCHSPAN_DETAIL,
         Choice(Detail),
         "stages",
-        "`stages`: the stages of a compilation. `passes`: each lowering pass is a span, too.",
+        "`stages`: a span for each stage of a compilation. `passes`: a span for each lowering pass, too.",
         option="--detail",
     ),
     Setting(
@@ -181,8 +181,8 @@ SETTINGS = (
         env.TORCHSPAN_BUILD_PHASES,
         Choice(BuildPhases),
         "auto",
-        "TensorRT's build phases are spans below the engine build. "
-        "`auto`: under `torchspan run` and `torchspan demo`, on TensorRT-RTX.",
+        "Whether TensorRT's build phases are spans below the engine build. "
+        "`auto`: only under `torchspan run` and `torchspan demo`, with TensorRT-RTX.",
     ),
     Setting(
         "heartbeat",
@@ -198,8 +198,9 @@ SETTINGS = (
         env.TORCHSPAN_CAPTURE,
         Choice(Capture),
         "none",
-        "`text`: exception messages and lines of TensorRT's log are recorded whole, paths of source files absolute. "
-        "`none`: their first line, with `?` for every word that is not a library's; paths from the import path on.",
+        "`text`: exception messages and lines of TensorRT's log are recorded in full, and paths of source "
+        "files are absolute. `none`: only their first line is recorded, with `?` for every word that is not a library's, and paths "
+        "begin below the import path.",
     ),
     Setting(
         "log_correlation",
@@ -214,8 +215,8 @@ SETTINGS = (
         env.TORCHSPAN_PROPAGATION,
         Choice(Propagation),
         "on",
-        "The context follows the work into threads, pools and processes. "
-        "`links`: the span that started this process is linked to, and is not a parent.",
+        "`on`: the context is propagated into threads, pools and processes. `links`: the same, but the span that started this "
+        "process becomes a link instead of a parent. `off`: the context is not propagated.",
     ),
     Setting(
         "without_gpu",
@@ -230,18 +231,18 @@ SETTINGS = (
         env.TORCHSPAN_ENGINE_DIR,
         Folder(),
         None,
-        "Where engines that were built without a GPU are kept, so that other processes can run them.",
+        "The folder that stores engines that were built without a GPU, so that other processes can run them.",
         option="--engine-dir",
-        default_text="`torchspan` in the user's folder for caches",
+        default_text="`torchspan` in the user's cache folder",
     ),
     Setting(
         "ready_after",
         env.TORCHSPAN_READY_AFTER,
         FunctionPath(),
         None,
-        "`module:function`: the program serves once this function has returned; what it compiles from then on is marked "
+        "`module:function`: the program is ready to serve once this function has returned; later compilations are marked "
         "`torchspan.while_serving`.",
-        default_text="once it calls `torchspan.mark_ready()`",
+        default_text="when the program calls `torchspan.mark_ready()`",
     ),
     Setting(
         "sample_other",
@@ -256,8 +257,8 @@ SETTINGS = (
         env.TORCHSPAN_SAMPLE_EXECUTE,
         SHARE,
         None,
-        "The share of engine runs outside every span that begin a trace. Under another sampler than torchspan's: more than "
-        "`0` asks that sampler about them.",
+        "The share of engine runs outside every span that begin a trace. With another sampler than torchspan's, a value above "
+        "`0` leaves the decision to that sampler.",
         default_text="`0`",
     ),
     Setting(
@@ -265,7 +266,7 @@ SETTINGS = (
         env.TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND,
         RATE,
         None,
-        "Runs of one engine that are spans within a second, besides its first run and failed ones.",
+        "How many runs of one engine may be spans within a second, in addition to its first run and failed runs.",
         default_text="`10`, none with a target",
     ),
     Setting(
@@ -273,7 +274,7 @@ SETTINGS = (
         env.TORCHSPAN_SAMPLE_EXECUTE_TARGET,
         RATE,
         None,
-        "With torchspan's sampler: how many engine runs a second are spans in a process, whatever their number.",
+        "With torchspan's sampler: how many engine runs per second are spans in a process, however many runs there are.",
         default_text="no target",
     ),
     Setting(
@@ -281,38 +282,39 @@ SETTINGS = (
         env.TORCHSPAN_RANKS,
         Ranks(),
         "all",
-        "The ranks of a distributed job that have torchspan's spans. Metrics come from every rank. Processes without a rank have "
-        "spans.",
+        "The ranks of a distributed job that record torchspan's spans. Every rank records metrics. A process without a rank "
+        "records spans.",
     ),
     Setting(
         "graph_runs",
         env.TORCHSPAN_GRAPH_RUNS,
         Switch(),
         False,
-        "Runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine runs.",
+        "Runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs.",
     ),
     Setting(
         "disabled_calls",
         env.TORCHSPAN_DISABLED_CALLS,
         Switch(),
         False,
-        "Calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within the limits "
-        "and rules of engine runs.",
+        "Calls of functions that the program puts under `torch.compiler.disable` after instrumentation are spans, within the "
+        "limits and rules of engine runs.",
     ),
     Setting(
         "inputs",
         env.TORCHSPAN_INPUTS,
         Followed(),
         "off",
-        "The modules whose calls are counted by the shapes of their arguments: `compiled`, those that Torch-TensorRT compiles or "
-        "the program loads from then on; `module:Class`, the objects of a class that are made from then on; several, separated by commas.",
+        "The modules whose calls are counted by the shapes of their arguments. `compiled`: the modules that Torch-TensorRT "
+        "compiles, or that the program loads, after instrumentation. `module:Class`: the objects of a class that are created after "
+        "instrumentation. Separate several by commas.",
     ),
     Setting(
         "inputs_every",
         env.TORCHSPAN_INPUTS_EVERY,
         Whole(),
         100,
-        "Of the calls that `inputs` counts, one in so many is an event on the current span, and each of a new shape.",
+        "Of the calls that `inputs` counts, one in this many is an event on the current span, and so is the first of each shape.",
     ),
 )
 
@@ -328,19 +330,19 @@ VARIABLES = (
     ),
     Variable(
         env.TORCHSPAN_FILE_MODE,
-        "Permissions of the files of traces that torchspan makes, in octal digits: `640` lets the group read them.",
+        "Permissions of the files of traces that torchspan creates, in octal digits: `640` lets the group read them.",
         "600",
         Permissions(),
     ),
     Variable(
         env.TORCHSPAN_RUN_EXIT_TIMEOUT,
-        "Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made.",
+        "Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created.",
         "2",
         Number("0 to 86400 seconds", 86_400, zero=True),
     ),
     Variable(
         env.TORCHSPAN_RUN,
-        "Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON.",
+        "Set by `torchspan run` for the processes that it starts: what they need to know about the run, as JSON.",
     ),
 )
 
@@ -481,6 +483,8 @@ def _resolved(
         found[Source.ARGUMENT] = in_code[setting.name]
     source = next(source for source in Source if source in found)
     in_use = f"{source.value} {describe(setting.name, found[source])}"
+    if source is Source.DEFAULT and setting.default_text:
+        in_use = f"the default ({setting.default_text})"
     return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
 
 

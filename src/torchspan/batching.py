@@ -35,16 +35,16 @@ class batch:  # noqa: N801 - it is used as a function is
 
     The span is a child of the first request whose span is sampled, and has links to the spans of all that are; runs of
     engines and compilations inside are below it. The spans of the other requests that are still open get a link to it. If
-    no request is sampled, what is inside is recorded as it is below the span of the first: compilations and metrics.
+    no request is sampled, the work inside is recorded as below the span of the first one: compilations and metrics.
     Nothing is recorded while torchspan is not instrumented.
 
     Args:
         requests: The spans, span contexts or contexts of the requests. Prefer contexts: a compilation inside is
-            `torchspan.while_serving` if one of them comes from a SERVER span. A request without a span is counted, and gets
+            `torchspan.while_serving` if one of them comes from a SERVER span. A request without a span is counted, but gets
             no link.
 
     Raises:
-        TypeError: `requests` holds anything else, whether or not torchspan is instrumented.
+        TypeError: `requests` contains anything else, whether or not torchspan is instrumented.
     """
 
     __slots__ = ("_engine", "_event", "_requests", "_stack")

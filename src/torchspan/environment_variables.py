@@ -3,7 +3,7 @@
 
 An argument given in code wins over an option of a configuration file (`OTEL_CONFIG_FILE`), the option over a variable, a variable
 over the default. Variables of OpenTelemetry itself (`OTEL_TRACES_EXPORTER`, `OTEL_SERVICE_NAME`,
-`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) hold as usual. An invalid value and a misspelled name are one warning each
+`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torchspan`, …) apply as usual. An invalid value and a misspelled name are one warning each
 in a process. `opentelemetry-instrument` makes no options of these names: it does so only for names that begin with `OTEL_`.
 """
 
@@ -34,48 +34,47 @@ __all__ = [
 ]
 
 TORCHSPAN_DETAIL = "TORCHSPAN_DETAIL"
-"""How much a compilation shows: `stages` (default) or `passes` (each lowering pass as a span of its own)."""
+"""The level of detail of a compilation: `stages` (default) or `passes` (a span for each lowering pass, too)."""
 
 TORCHSPAN_BUILD_PHASES = "TORCHSPAN_BUILD_PHASES"
 """TensorRT's build phases as spans below the engine build: `on`, `off` or `auto` (default).
 
-They need a progress monitor in the builder's configuration, the one thing that is added to what is observed. `auto`
+They need a progress monitor in the builder's configuration, the only thing that torchspan adds to a library. `auto`
 adds it under `torchspan run` and `torchspan demo` on TensorRT-RTX, where it was measured to change neither the engine
 nor its build time, and nowhere else."""
 
 TORCHSPAN_HEARTBEAT = "TORCHSPAN_HEARTBEAT"
 """Seconds between the `torchspan.progress` spans of a compilation that is still running: 0.1 to 86400, or `0`: none at all.
 
-The first comes after two seconds where that is shorter. Not set: the gaps are 5, 10, 20, 40 and then 60 s, so 2, 7, 17, 37,
-77, 137 s after the start, and on every minute. torchspan's own files have one at the start as well: that of `torchspan run` in
-any case, one of `torchspan_file` unless this is `0`."""
+The first comes after two seconds at the latest. Not set: the gaps are 5, 10, 20, 40 and then 60 s: 2, 7, 17, 37, 77 and 137 s
+after the start, then every minute. torchspan's own files contain one at the start as well: the file of `torchspan run` always,
+a file of `torchspan_file` unless this is `0`."""
 
 TORCHSPAN_FILE = "TORCHSPAN_FILE"
 """File of the exporter `torchspan_file` (`OTEL_TRACES_EXPORTER=torchspan_file`): OTLP as JSON lines.
 
-`%p` stands for the process id, `%t` for the time the process started. Default: `torchspan-%t-%p.jsonl`."""
+`%p` is the process id, `%t` the time at which the process started. Default: `torchspan-%t-%p.jsonl`."""
 
 TORCHSPAN_FILE_MAX_SIZE = "TORCHSPAN_FILE_MAX_SIZE"
 """Bytes at which the exporter stops writing to its file. Default: 268435456 (256 MiB)."""
 
 TORCHSPAN_FILE_MODE = "TORCHSPAN_FILE_MODE"
-"""Permissions of the files of traces that torchspan makes, in octal digits. Default: `600`, for their owner alone.
+"""Permissions of the files of traces that torchspan creates, in octal digits. Default: `600`, for their owner alone.
 
-`640` lets the group read them. Those of a file that is there already stay, and a file of another user's is never written
-to."""
+`640` lets the group read them. An existing file keeps its permissions, and a file of another user is never written to."""
 
 TORCHSPAN_WITHOUT_GPU = "TORCHSPAN_WITHOUT_GPU"
 """`1`: run Torch-TensorRT's real pipeline on a machine without a GPU (see `torchspan.testing.without_gpu`)."""
 
 TORCHSPAN_ENGINE_DIR = "TORCHSPAN_ENGINE_DIR"
-"""Folder in which engines that were built without a GPU are kept for other processes.
+"""Folder in which engines that were built without a GPU are stored for other processes.
 
-Default: `torchspan` in the user's folder for caches. Without `TORCHSPAN_WITHOUT_GPU` it has no effect."""
+Default: `torchspan` in the user's cache folder. Without `TORCHSPAN_WITHOUT_GPU` it has no effect."""
 
 TORCHSPAN_CAPTURE = "TORCHSPAN_CAPTURE"
-"""`text`: exception messages and lines of TensorRT's log are recorded whole.
+"""`text`: exception messages and lines of TensorRT's log are recorded in full.
 
-Default `none`: their first line, every literal replaced by `?`; in lines of the log the names of layers and tensors too."""
+Default `none`: only their first line, with every literal replaced by `?`; in lines of the log, names of layers and tensors too."""
 
 TORCHSPAN_LOG_CORRELATION = "TORCHSPAN_LOG_CORRELATION"
 """`1`: log records of Torch-TensorRT and TensorRT carry the ids of the current trace and span.
@@ -84,43 +83,42 @@ The attributes are `otelTraceID`, `otelSpanID`, `otelTraceSampled` and `otelServ
 Off by default, because a formatter that prints every attribute of a record would print these too."""
 
 TORCHSPAN_GRAPH_RUNS = "TORCHSPAN_GRAPH_RUNS"
-"""`1`: runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine runs."""
+"""`1`: runs of graphs that `torch.compile` compiles after instrumentation are spans, within the limits and rules of engine runs."""
 
 TORCHSPAN_DISABLED_CALLS = "TORCHSPAN_DISABLED_CALLS"
 """`1`: calls of functions that `torch.compiler.disable` leaves to Python are spans, within the limits and rules of engine runs.
 
-So it is for functions of the program that are disabled after torchspan was instrumented and PyTorch's Dynamo imported."""
+It applies to functions that the program disables after torchspan was instrumented and PyTorch's Dynamo was imported."""
 
 TORCHSPAN_INPUTS = "TORCHSPAN_INPUTS"
 """The modules whose calls are counted by the shapes of their arguments: `off` (default), or a list separated by commas.
 
-`compiled` are the modules that Torch-TensorRT compiles from then on, the graphs that it compiles for `torch.compile`, and the
-modules of compiled programs that are loaded.
-`module:Class` are the objects of a class that the program makes from then on. Calls are span events and metrics; no value leaves
-the process."""
+`compiled` selects the modules that Torch-TensorRT compiles after instrumentation, the graphs that it compiles for
+`torch.compile`, and the modules of compiled programs that are loaded. `module:Class` selects the objects of a class that the
+program creates after instrumentation. Calls are span events and metrics; no value leaves the process."""
 
 TORCHSPAN_INPUTS_EVERY = "TORCHSPAN_INPUTS_EVERY"
-"""Of the calls that TORCHSPAN_INPUTS counts, one in so many is a span event, besides the first of each shape. Default: 100."""
+"""Of the calls that TORCHSPAN_INPUTS counts, one in this many is a span event, and so is the first of each shape. Default: 100."""
 
 TORCHSPAN_PROPAGATION = "TORCHSPAN_PROPAGATION"
-"""Whether the context follows the work into threads, pools and processes: `on` (default), `links` or `off`.
+"""Whether the context is propagated into threads, pools and processes: `on` (default), `links` or `off`.
 
-`links` is `on` for a process that lives long (a server, a worker that a span of another process happened to start): what
-it was started with, TRACEPARENT included, is linked to, and is not a parent. As every setting it holds for the
-processes that this one starts, too."""
+`links` is `on` for a process that lives long (a server, a worker that a span of another process happened to start): the
+context that it was started with, TRACEPARENT included, becomes a link instead of a parent. As every setting, it also applies to
+the processes that this one starts."""
 
 TORCHSPAN_READY_AFTER = "TORCHSPAN_READY_AFTER"
-"""`module:function`: the program serves once this function has returned, as if it called `torchspan.mark_ready()` then.
+"""`module:function`: the program is ready to serve once this function has returned, as if it called `torchspan.mark_ready()`.
 
-What it compiles from then on is marked `torchspan.while_serving`. A coroutine function counts once it was awaited;
-`module:Class.method` is possible, a function of the script itself (`__main__`) is not."""
+Later compilations are marked `torchspan.while_serving`. A coroutine function counts once it was awaited.
+`module:Class.method` is possible; a function of the script itself (`__main__`) is not."""
 
 TORCHSPAN_SAMPLE_OTHER = "TORCHSPAN_SAMPLE_OTHER"
 """With torchspan's sampler: the share of traces, 0 to 1, in which the program's own spans are kept. Default: 1.
 
-`torchspan` decides each span by its trace id, as `traceidratio` does; `parentbased_torchspan` decides roots so, and other
-spans follow their parents. The rules may also be given together, as
-`OTEL_TRACES_SAMPLER_ARG=other=1.0,execute=0.01,execute_per_second=10`; a variable of its own wins."""
+`torchspan` decides each span by its trace id, as `traceidratio` does; `parentbased_torchspan` decides roots that way, and
+other spans follow their parents. The rules may also be given together, as
+`OTEL_TRACES_SAMPLER_ARG=other=1.0,execute=0.01,execute_per_second=10`; the variable of a single rule wins."""
 
 TORCHSPAN_SAMPLE_EXECUTE = "TORCHSPAN_SAMPLE_EXECUTE"
 """The share of engine runs outside every span, 0 to 1, that begin a trace. Default: 0.
@@ -129,27 +127,27 @@ Under a sampler other than torchspan's it is not a share: where it is more than 
 decides alone."""
 
 TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND = "TORCHSPAN_SAMPLE_EXECUTE_PER_SECOND"
-"""How many runs of one engine are spans within a second, besides its first run and failed ones.
+"""How many runs of one engine may be spans within a second, in addition to its first run and failed runs.
 
-Default: 10, and no limit where TORCHSPAN_SAMPLE_EXECUTE_TARGET is set."""
+Default: 10, or no limit if TORCHSPAN_SAMPLE_EXECUTE_TARGET is set."""
 
 TORCHSPAN_SAMPLE_EXECUTE_TARGET = "TORCHSPAN_SAMPLE_EXECUTE_TARGET"
-"""With torchspan's sampler: how many engine runs a second are spans in a process, whatever their number.
+"""With torchspan's sampler: how many engine runs per second are spans in a process, however many runs there are.
 
-Runs inside other spans count as well. It takes the place of TORCHSPAN_SAMPLE_EXECUTE. Not set: no target."""
+Runs inside other spans count as well. It replaces TORCHSPAN_SAMPLE_EXECUTE. Not set: no target."""
 
 TORCHSPAN_RANKS = "TORCHSPAN_RANKS"
-"""The ranks of a distributed job that have torchspan's spans: `all` (default), or ranks such as `0`, `0-7` or `0,4-6`.
+"""The ranks of a distributed job that record torchspan's spans: `all` (default), or ranks such as `0`, `0-7` or `0,4-6`.
 
 The rank is read from the variables of the launcher, at each span: RANK (torchrun), OMPI_COMM_WORLD_RANK, MV2_COMM_WORLD_RANK,
-PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX. A process without a rank has spans. Every rank has metrics; what a rank leaves out
-is counted in `torchspan.span.dropped` with the reason `rank`. The program's own spans are left to its sampler."""
+PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX. A process without a rank records spans. Every rank records metrics; spans that a
+rank leaves out are counted in `torchspan.span.dropped` with the reason `rank`. The program's own spans are left to its sampler."""
 
 TORCHSPAN_RUN_EXIT_TIMEOUT = "TORCHSPAN_RUN_EXIT_TIMEOUT"
-"""Seconds after its own end for which a program under `torchspan run` may wait for exporters that `run` made. Default: 2.
+"""Seconds that a program under `torchspan run` may wait at its end for exporters that `run` created. Default: 2.
 
 These are the exporters that OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name, where the program sets no provider of
-its own. What they did not deliver by then is counted in the last lines of `run`; the spans are in its file."""
+its own. The last lines of `run` count the spans that they did not deliver by then; the file contains these spans."""
 
 TORCHSPAN_RUN = "TORCHSPAN_RUN"
-"""Set by `torchspan run` for the processes below it: what they need to know of the run, as JSON."""
+"""Set by `torchspan run` for the processes that it starts: what they need to know about the run, as JSON."""

@@ -105,13 +105,13 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     types. A misspelled argument raises TypeError. Any other unknown argument is ignored with one warning, since a
     distro may pass the same arguments to every instrumentor. ``uninstrument()`` puts every replaced name back.
 
-    A call of the program's wins over the one that `torchspan run` or `opentelemetry-instrument` has made: its providers
-    and settings hold from there on. Of two calls of the program's the second changes nothing.
+    A call in the program wins over the call that `torchspan run` or `opentelemetry-instrument` made: its providers and
+    settings apply from then on. A second call in the program changes nothing.
 
     Attributes:
         configuration: The type with which OpenTelemetry's declarative configuration checks the options of a file. The
-            options hold for the process, and arguments of a call win over them. `enabled: false` in the file holds until
-            the program calls `instrument()` itself.
+            options apply to the process, and arguments of a call win over them. `enabled: false` in the file disables
+            torchspan until the program calls `instrument()` itself.
     """
 
     configuration = _Configuration()
@@ -251,52 +251,52 @@ def instrument(
     inputs: str | None = None,
     inputs_every: int | None = None,
 ) -> None:
-    """Trace what Torch-TensorRT and TensorRT do from now on.
+    """Start tracing what Torch-TensorRT and TensorRT do.
 
-    May be called before or after these libraries are imported; it imports none of them, nor torch. While torchspan is
-    instrumented, another call does nothing, and logs a warning if it asks for different settings. A program's first call
-    under `torchspan run` or `opentelemetry-instrument` is no other call: its arguments hold from there on.
+    May be called before or after these libraries are imported; it imports neither them nor torch. While torchspan is
+    instrumented, another call does nothing, and logs a warning if it asks for different settings. The exception is a program's
+    first call under `torchspan run` or `opentelemetry-instrument`: its arguments apply from then on.
 
-    Each argument is optional. Without it the environment variable `TORCHSPAN_` and its name in capitals holds, then
+    Each argument is optional. Without it, the environment variable `TORCHSPAN_` plus its name in capitals applies, or else
     the default.
 
     Args:
         tracer_provider: where spans go. Default: the global tracer provider.
         meter_provider: where metrics go. Default: the global meter provider.
-        logger_provider: where exceptions go as log records, if `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` asks for them. Default:
+        logger_provider: where exceptions go as log records, if `OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN` enables them. Default:
             the global logger provider.
-        detail: `stages` (default), or `passes`: each lowering pass is a span, too.
-        build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): under `torchspan run`
-            and `torchspan demo`, on TensorRT-RTX.
+        detail: `stages` (default): a span for each stage of a compilation. `passes`: a span for each lowering pass, too.
+        build_phases: `on` or `off`: whether TensorRT's build phases are spans. `auto` (default): only under `torchspan run`
+            and `torchspan demo`, with TensorRT-RTX.
         heartbeat: seconds between the `torchspan.progress` spans of a long compilation, 0.1 to 86400; 0: none.
             The first comes after 2 s at the latest. Default: 2, 7, 17, 37 and 77 s after its start, then every 60 s.
-        capture: `text`: exception messages and lines of TensorRT's log are recorded whole. `none` (default): their
-            first line, with `?` for every literal.
+        capture: `text`: exception messages and lines of TensorRT's log are recorded in full. `none` (default): only
+            their first line, with `?` for every literal.
         log_correlation: add the ids of the current trace and span to log records of Torch-TensorRT and TensorRT.
-        propagation: `on` (default): the context follows the work into threads, pools and processes. `links`: the span
-            that started this process is linked to, and is not a parent. `off`: the context stays where it is.
+        propagation: `on` (default): the context is propagated into threads, pools and processes. `links`: the same, but the
+            span that started this process becomes a link instead of a parent. `off`: the context is not propagated.
         without_gpu: run Torch-TensorRT's pipeline on a machine without a GPU (`torchspan.testing.without_gpu`).
-        engine_dir: the folder in which engines that were built without a GPU are kept for other processes.
-        ready_after: `module:function`: the program serves once this function has returned, as if it called
-            `torchspan.mark_ready()` then. Default: it calls that itself.
+        engine_dir: the folder in which engines that were built without a GPU are stored for other processes.
+        ready_after: `module:function`: the program is ready to serve once this function has returned, as if it called
+            `torchspan.mark_ready()` then. Default: the program calls that itself.
         sample_other: with torchspan's sampler, the share of traces in which the program's own spans are kept. Default: 1.
-        sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. Another sampler than
-            torchspan's is asked about such runs where this is more than 0, and decides alone.
-        sample_execute_per_second: how many runs of one engine are spans within a second, besides its first run and failed
-            ones. Default: 10, and no limit where there is a target.
-        sample_execute_target: with torchspan's sampler, how many engine runs a second are spans in a process, whatever their
-            number. It takes the place of `sample_execute`.
-        ranks: the ranks of a distributed job that have torchspan's spans, such as `0`, `0-7` or `0,4-6`; `all` (default). A
-            process without a rank has them. Metrics come from every rank.
-        graph_runs: runs of graphs that `torch.compile` compiles from then on are spans, within the limits and rules of engine
+        sample_execute: the share of engine runs outside every span that begin a trace. Default: 0. With another
+            sampler than torchspan's, a value above 0 leaves the decision to that sampler.
+        sample_execute_per_second: how many runs of one engine may be spans within a second, in addition to its first run and
+            failed runs. Default: 10, or no limit if there is a target.
+        sample_execute_target: with torchspan's sampler, how many engine runs per second are spans in a process, however many
+            runs there are. It replaces `sample_execute`.
+        ranks: the ranks of a distributed job that record torchspan's spans, such as `0`, `0-7` or `0,4-6`; `all` (default). A
+            process without a rank records them. Every rank records metrics.
+        graph_runs: runs of graphs that `torch.compile` compiles after this call are spans, within the limits and rules of engine
             runs.
-        disabled_calls: calls of functions that the program puts under `torch.compiler.disable` from then on are spans, within
+        disabled_calls: calls of functions that the program puts under `torch.compiler.disable` after this call are spans, within
             the limits and rules of engine runs.
         inputs: the modules whose calls are counted by the shapes of their arguments. `off` (default); or a list, separated by
-            commas, of `compiled` (what Torch-TensorRT compiles from then on) and `module:Class` (objects of a class that are
-            made from then on).
-        inputs_every: of the calls that `inputs` counts, one in so many is an event on the current span, besides the first of
-            each shape. Default: 100.
+            commas, of `compiled` (what Torch-TensorRT compiles after this call) and `module:Class` (objects of a class that are
+            created after this call).
+        inputs_every: of the calls that `inputs` counts, one in this many is an event on the current span, and so is the first
+            of each shape. Default: 100.
 
     Raises:
         TypeError: for an argument that does not exist.

@@ -211,7 +211,10 @@ LOWER_PRE_EXPORT = Phase("torch_tensorrt.lower.pre_export", "Lowering passes tha
 DECOMPOSE = Phase("torch_tensorrt.decompose", "The decomposition of the graph into operators that converters know.")
 LOWER = Phase("torch_tensorrt.lower", "Lowering passes that run after decomposition.")
 PASS = Phase(
-    "torch_tensorrt.pass", "One lowering pass. Emitted only at detail `passes`.", has_target=True, room=_DETAIL
+    "torch_tensorrt.pass",
+    "One lowering pass. It is a span only at detail `passes`; callbacks and observers receive it at every detail.",
+    has_target=True,
+    room=_DETAIL,
 )
 PARTITION = Phase(
     "torch_tensorrt.partition",
@@ -239,7 +242,8 @@ BUILD_ENGINE = Phase(
 )
 BUILD_PHASE = Phase(
     "tensorrt.build_phase",
-    "One phase of a build, as TensorRT's progress monitor reports it; the target is TensorRT's name of the phase.",
+    "One phase of a build, as TensorRT's progress monitor reports it; the target is TensorRT's name of the phase. "
+    "Emitted only if `TORCHSPAN_BUILD_PHASES` enables build phases.",
     has_target=True,
     room=_DETAIL,
 )
@@ -282,16 +286,17 @@ BATCH = Phase(
 IMPORT = Phase(
     "torchspan.import",
     "The first import of torch, Torch-TensorRT or TensorRT, if torchspan was instrumented before it. The span has the "
-    "times of the import, and is emitted afterwards: at once if the program has a tracer provider, else before "
+    "times of the import. It is emitted afterwards: at once if the program has a tracer provider, else before "
     "torchspan's next span or at the end of the process. A process that imports only torch has no such span, unless "
     "that import fails.",
 )
 PROGRESS = Phase(
     "torchspan.progress",
     "A heartbeat (`TORCHSPAN_HEARTBEAT`) of work that may take minutes: what is running, and for how long. Its parent "
-    "is the span of that work, which is exported only when the work ends. torchspan's own files also contain one such "
-    "span of zero length for the start of the work: a file of `torchspan_file` for work that may take minutes, the "
-    "file of `torchspan run` for each span with `torchspan.keep` and for the first run of each engine.",
+    "is the span of that work, which is exported only when the work ends. In torchspan's own files, one more such "
+    "span, of zero length, marks the start of work. A file of `torchspan_file` contains it for work that may take "
+    "minutes; the file of `torchspan run` contains it for each span with `torchspan.keep` and for the first run of "
+    "each engine.",
 )
 
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)

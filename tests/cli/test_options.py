@@ -44,7 +44,7 @@ def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(com
         cli.main([command, "--help"])
     text = " ".join(capsys.readouterr().out.split())
     assert (
-        "--detail {stages,passes} stages: the stages of a compilation. passes: each lowering pass is a span, too "
+        "--detail {stages,passes} stages: a span for each stage of a compilation. passes: a span for each lowering pass, too "
         "(default: TORCHSPAN_DETAIL, else stages) --without-gpu Run Torch-TensorRT's pipeline on a machine without a GPU"
     ) in text
 

@@ -685,7 +685,7 @@ torch_tensorrt.compile                                ████████�
 Own time  compile 50.0 ms 50 %, partition 50.0 ms 50 %
 Fallback  aten.op0 ×8: no converter; register one, or replace the op
 Fallback  aten.op1 ×7: refused by its converter; other dtype, shape or argument
-Fallback  aten.op2 ×6: excluded by you; take it out of torch_executed_ops
+Fallback  aten.op2 ×6: excluded by you; remove it from torch_executed_ops
 Fallback  5 further reasons; see the lines above
 """
     )

@@ -184,7 +184,7 @@ def test_a_frame_that_fell_back_is_said_with_the_failure(said):
             {s.DECLARED_API: "torch.compiler.disable", s.DECLARED_FUNCTION: "lookup"},
             "disabled by torch.compiler.disable of lookup",
         ),
-        ("builtin", {}, "builtin; call it outside of what is compiled"),
+        ("builtin", {}, "builtin; call it outside the compiled code"),
         ("other", {}, "other"),
         ("operator", {s.GRAPH_BREAK_SKIPS: True}, "operator, so all of forward runs eagerly"),
     ],

@@ -47,20 +47,20 @@ def drift(calls, size_calls, *, size=3, opt=8, path="x", axis=0, module="Net"):
 # --- drift -----------------------------------------------------------------------------------------------------------
 def test_a_usual_size_that_is_not_opt_is_said_with_the_opt_to_rebuild_with(said):
     assert said("Drift", drift(1_240, 1_141)) == [
-        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3"
+        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, but the engine was built for 8: rebuild with opt 3"
     ]
 
 
 def test_the_last_of_several_events_counts(said):
     lines = said("Drift", drift(100, 90), drift(1_240, 1_141), drift(200, 150))
     assert lines == [
-        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3"
+        "92 % of 1,240 calls of Net have 3 in dimension 0 of x, but the engine was built for 8: rebuild with opt 3"
     ]
 
 
 def test_a_usual_size_of_one_wants_an_engine_of_its_own(said):
     (line,) = said("Drift", drift(100, 90, size=1))
-    assert line.endswith("the engine was built for 8: build an engine for 1 of its own")
+    assert line.endswith("but the engine was built for 8: build a separate engine for 1")
 
 
 def test_each_module_and_each_dimension_has_its_line_the_most_calls_first(said):
@@ -84,32 +84,30 @@ def test_a_file_in_which_numbers_are_missing_or_texts_has_no_such_answer(said):
 # --- outside ---------------------------------------------------------------------------------------------------------
 def test_a_call_outside_is_said_with_the_range_and_what_to_do(said):
     assert said("Outside", outside(("past[0][1]", 2, 4_097, 1, 4_096))) == [
-        "1 call has 4097 in dimension 2 of past[0][1], the engine was built for 1 to 4096: rebuild for it, or split the call"
+        "1 call has 4097 in dimension 2 of past[0][1], but the engine was built for 1 to 4096: rebuild for it, or split the call"
     ]
 
 
 def test_calls_outside_in_one_dimension_are_one_line_with_the_range_of_their_sizes(said):
     lines = said("Outside", outside(("x", 0, 9, 1, 8)), outside(("x", 0, 17, 1, 8), ("x", 1, 5, 4, 4)))
     assert [line.partition(":")[0] for line in lines] == [
-        "2 calls have 9 to 17 in dimension 0 of x, the engine was built for 1 to 8",
-        "1 call has 5 in dimension 1 of x, the engine was built for 4 alone",
+        "2 calls have 9 to 17 in dimension 0 of x, but the engine was built for 1 to 8",
+        "1 call has 5 in dimension 1 of x, but the engine was built for 4 only",
     ]
 
 
 def test_another_number_of_dimensions_and_a_range_without_an_end_are_said_as_such(said):
     lines = said("Outside", outside(("x", -1, 3, 2, 2), ("y", 0, 1, 2, -1)))
     assert [line.partition(":")[0] for line in lines] == [
-        "1 call has 3 in the number of dimensions of x, the engine was built for 2 alone",
-        "1 call has 1 in dimension 0 of y, the engine was built for 2 and more",
+        "1 call has 3 in the number of dimensions of x, but the engine was built for 2 only",
+        "1 call has 1 in dimension 0 of y, but the engine was built for 2 and more",
     ]
 
 
 def test_a_module_that_compiled_itself_again_is_said_with_how_to_give_it_a_range(said):
     facts = outside_facts(("x", 0, 5, 3, 3))
     (line,) = said("Outside", compilation=facts)
-    assert line.startswith(
-        "compiled again: dimension 0 of x is 5, and the engine was built for 3 alone; give the range"
-    )
+    assert line.startswith("compiled again: dimension 0 of x is 5, but the engine was built for 3 only; give the range")
     assert line.endswith("with set_expected_dynamic_shape_range")
 
 

@@ -126,7 +126,7 @@ def test_bad_options_of_a_file_are_named_and_the_good_ones_hold(started):
         ),
         "Invalid detail='all' in the configuration file, using variable 'passes' (expected one of stages, passes)",
         (
-            "Invalid heartbeat=[5] in the configuration file, using default gaps of 5 to 60 s "
+            "Invalid heartbeat=[5] in the configuration file, using the default (gaps of 5 to 60 s) "
             "(expected 0 for none, or 0.1 to 86400 seconds)"
         ),
     ]

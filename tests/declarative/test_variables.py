@@ -63,7 +63,10 @@ def test_the_program_runs_and_each_bad_value_is_one_line_whatever_reads_it(ran, 
         word.rstrip(",").partition("=")[0] for line in lines for word in line.split()[:3] if "TORCHSPAN_" in word
     ) == (expected)
     assert "Invalid TORCHSPAN_CAPTURE='neither of them', using default 'none' (expected one of none, text)" in lines
-    assert "Invalid TORCHSPAN_SAMPLE_OTHER='neither of them', using default `1` (expected 0 to 1)" in lines
+    assert (
+        "Invalid TORCHSPAN_SAMPLE_OTHER='neither of them', using the default (`1`) (expected a number from 0 to 1)"
+        in lines
+    )
     assert "Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)" in lines
     assert "Invalid TORCHSPAN_RUN, ignored (only torchspan run sets it: unset it)" in lines
     assert (tmp_path / VALUE).stat().st_mode & 0o777 == 0o600

@@ -129,8 +129,8 @@ def test_outside_the_profile(start, tmp_path):
     }
     shown = start("torchspan", "show", file, COLUMNS="200").splitlines()
     assert shown[-2:] == [
-        "Outside   1 call has 12 in dimension 0 of x, the engine was built for 1 to 8: rebuild for it, or split the call",
-        "Drift     100 % of 20 calls of Classifier have 3 in dimension 0 of x, the engine was built for 8: rebuild with opt 3",
+        "Outside   1 call has 12 in dimension 0 of x, but the engine was built for 1 to 8: rebuild for it, or split the call",
+        "Drift     100 % of 20 calls of Classifier have 3 in dimension 0 of x, but the engine was built for 8: rebuild with opt 3",
     ]
     page = (EXAMPLES.parent / "docs" / "how-to" / "observing-inputs.md").read_text(encoding="utf-8")
     assert "\n".join(shown[-2:]) in page

@@ -48,7 +48,7 @@ def test_probes_without_any_of_the_libraries_says_what_to_install(tmp_path):
     (tmp_path / "missing").write_text("torch_tensorrt tensorrt tensorrt_rtx torch")
     result = run(probes, folder=tmp_path).value
     assert (result["status"], result["out"]) == (1, "")
-    assert "neither torch_tensorrt nor tensorrt or tensorrt_rtx is installed here" in result["err"]
+    assert "none of torch_tensorrt, tensorrt and tensorrt_rtx is installed in this Python" in result["err"]
 
 
 @pytest.mark.parametrize(

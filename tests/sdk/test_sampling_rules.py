@@ -50,13 +50,13 @@ def test_a_limit_of_ten_a_second_holds_unless_there_is_a_limit_or_a_target():
 
 
 BAD = {
-    "execute=2": "expected 0 to 1",
-    "execute=": "expected 0 to 1",
-    "other=-1": "expected 0 to 1",
-    "other=nan": "expected 0 to 1",
-    "half": "expected 0 to 1",
-    "execute_per_second=0": "expected more than 0, at most 1000000",
-    "execute_target=1e7": "expected more than 0, at most 1000000",
+    "execute=2": "expected a number from 0 to 1",
+    "execute=": "expected a number from 0 to 1",
+    "other=-1": "expected a number from 0 to 1",
+    "other=nan": "expected a number from 0 to 1",
+    "half": "expected a number from 0 to 1",
+    "execute_per_second=0": "expected a number above 0, at most 1000000",
+    "execute_target=1e7": "expected a number above 0, at most 1000000",
     "exceute=0.1": "there is no rule 'exceute' (did you mean 'execute'?)",
     "=1": "there is no rule '' (expected one of execute, execute_per_second, execute_target, other)",
     "compile=1": "there is no rule 'compile' (expected one of execute, execute_per_second, execute_target, other)",
@@ -76,7 +76,7 @@ def test_a_bad_rule_is_one_warning_that_names_it_and_the_others_hold(rule, caplo
 def test_a_bad_rule_alone_is_named_as_well(caplog):
     assert rules("execute_per_second=0") == SamplingRules()
     (message,) = caplog.messages
-    assert message.endswith(": expected more than 0, at most 1000000.")
+    assert message.endswith(": expected a number above 0, at most 1000000.")
 
 
 def test_of_two_rules_of_one_name_the_first_holds(caplog):
@@ -114,7 +114,9 @@ def test_a_bad_variable_is_one_warning_where_torchspan_is_not_instrumented(monke
     monkeypatch.setenv("TORCHSPAN_SAMPLE_OTHER", "most")
     for _ in range(3):
         assert rules(None) == SamplingRules()
-    assert caplog.messages == ["Invalid TORCHSPAN_SAMPLE_OTHER='most', using default `1` (expected 0 to 1)"]
+    assert caplog.messages == [
+        "Invalid TORCHSPAN_SAMPLE_OTHER='most', using the default (`1`) (expected a number from 0 to 1)"
+    ]
 
 
 def test_the_sampler_imports_neither_torch_nor_the_table_of_attributes():

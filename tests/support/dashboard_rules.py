@@ -10,7 +10,7 @@ from torchspan import phase, semconv
 SOURCES = {
     "Source: torchspan's metrics, which count everything, sampled or not.": "torchspan",
     "Source: the Collector's span metrics (metrics.yaml), counted before tail sampling.": "span metrics",
-    "Source: TraceQL, over the traces that Tempo has; what was sampled away is not in them.": "traces",
+    "Source: TraceQL over the traces in Tempo, without those that were sampled away.": "traces",
     "Source: the Collector's own metrics.": "collector",
 }
 """The last line of a description, and what its queries then read."""

@@ -95,8 +95,8 @@ def test_the_page_of_the_command_line_has_every_command_with_its_options():
     text = generate_cli_page.document()
     assert re.findall(r"^## torchspan (.*)", text, re.MULTILINE) == list(cli.COMMANDS)
     assert "torchspan show [options] FILE..." in text
-    assert "| `--detail {stages,passes}` | stages: the stages of a compilation." in text
-    assert "else torchspan-&lt;time&gt;-&lt;pid&gt;.jsonl here" in text
+    assert "| `--detail {stages,passes}` | stages: a span for each stage of a compilation." in text
+    assert "else torchspan-&lt;time&gt;-&lt;pid&gt;.jsonl in the current folder" in text
     assert generate_cli_page.cell("a | b\n  c") == "a \\| b c"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bridge health: whether what torchspan emits arrives, from the program to the backend."""
+"""Bridge health: whether torchspan's spans arrive, from the program to the backend."""
 
 from dashboards import collector
 from dashboards.frame import collectors, framed, services
@@ -17,7 +17,7 @@ def made():
     return framed(
         "torchspan-bridge-health",
         "Bridge health",
-        "Whether what torchspan emits arrives: in the program, in the Collector, and at its tail sampling.",
+        "Whether torchspan's spans arrive: in the program, in the Collector, and at its tail sampling.",
         services(_EMITTED.name),
         collectors(collector.UPTIME),
         since="now-6h",
@@ -28,15 +28,14 @@ def made():
 def _programs():
     yield bars(
         "Spans emitted",
-        "Spans of torchspan's that were sampled and ended in each interval, by the kind of work.",
+        "Spans of torchspan that were sampled and ended in each interval, by the kind of work.",
         Source.TORCHSPAN,
         Query(_EMITTED.counted(INTERVAL, by=[semconv.PHASE]), f"{{{{{label(semconv.PHASE)}}}}}"),
         width=8,
     )
     yield in_all(
         "Spans dropped",
-        "Spans of torchspan's that were not started, or that the SDK lost, by the reason. `docs/reference/semantic-conventions.md` says what each "
-        "means and what to do.",
+        "Spans of torchspan that were not started, or that the SDK lost, by reason. `docs/how-to/runbook.md` explains each reason and what to do about it.",
         Source.TORCHSPAN,
         COUNT,
         Query(_DROPPED.counted(RANGE, by=[semconv.DROPPED_REASON]), f"{{{{{label(semconv.DROPPED_REASON)}}}}}"),
@@ -44,7 +43,7 @@ def _programs():
     )
     yield figure(
         "Callback failures",
-        "Exceptions of torchspan or of a callback that were caught without effect on the program. The program's log has the details.",
+        "Exceptions that torchspan or a callback raised, and that were caught without effect on the program. The program's log has the details.",
         Source.TORCHSPAN,
         COUNT,
         Query(measured(semconv.METRIC_CALLBACK_FAILURES).counted(RANGE), "failures"),
@@ -53,8 +52,8 @@ def _programs():
     )
     yield bars(
         "Spans that reached the Collector",
-        "Spans of torchspan's that arrived in each interval, by name. A span that torchspan's sampler picked counts for those it "
-        "did not pick.",
+        "Spans of torchspan that arrived in each interval, by name. A span that torchspan's sampler picked also counts for the spans "
+        "that the sampler did not pick.",
         Source.SPAN_METRICS,
         Query(
             collector.SPANS.counted(
@@ -71,8 +70,8 @@ def _programs():
 def _collector():
     yield bars(
         "Spans received",
-        "Spans that the receivers took, and that the memory limiter refused, in each interval. A program keeps a refused span and "
-        "tries again.",
+        "Spans that the receivers accepted, and spans that the memory limiter refused, in each interval. A program keeps a refused span "
+        "and tries again.",
         Source.COLLECTOR,
         Query(collector.ACCEPTED.counted(INTERVAL, by=[collector.INSTANCE]), f"accepted {_BY_INSTANCE}"),
         Query(collector.REFUSED.counted(INTERVAL, by=[collector.INSTANCE]), f"refused {_BY_INSTANCE}"),
@@ -81,7 +80,7 @@ def _collector():
     exporter = f"{{{{{collector.EXPORTER}}}}}"
     yield bars(
         "Spans sent",
-        "Spans that exporters sent, gave up, and could not queue, in each interval. The last two are lost.",
+        "Spans that exporters sent, gave up on, and could not queue, in each interval. The last two kinds are lost.",
         Source.COLLECTOR,
         Query(collector.SENT.counted(INTERVAL, by=[collector.EXPORTER]), f"sent {exporter}"),
         Query(collector.SEND_FAILED.counted(INTERVAL, by=[collector.EXPORTER]), f"given up {exporter}"),
@@ -91,7 +90,7 @@ def _collector():
     each_queue = [collector.INSTANCE, collector.EXPORTER]
     yield lines(
         "Queues",
-        "How full the queues of the exporters are. At 100 % what arrives is lost.",
+        "Fill level of the exporters' queues. At 100 %, new spans are lost.",
         Source.COLLECTOR,
         SHARE,
         Query(
@@ -131,7 +130,7 @@ def _tail_sampling():
     )
     yield figure(
         "Lost decisions",
-        "Traces that were dropped before their decision, because more were waiting than `num_traces`, and votes that failed.",
+        "Traces that were dropped before their decision because more than `num_traces` were waiting, and votes that failed.",
         Source.COLLECTOR,
         COUNT,
         Query(collector.DROPPED_TOO_EARLY.counted(RANGE), "dropped too early"),
@@ -141,7 +140,7 @@ def _tail_sampling():
     )
     yield lines(
         "Traces waiting for their decision",
-        "Traces in the memory of each Collector. They are lost if it is killed.",
+        "Traces in the memory of each Collector. They are lost if the Collector is killed.",
         Source.COLLECTOR,
         COUNT,
         Query(collector.UNDECIDED.now(by=[collector.INSTANCE]), _BY_INSTANCE),
@@ -149,13 +148,13 @@ def _tail_sampling():
     )
     yield bars(
         "Late spans",
-        "Spans that arrived after the decision on their trace and followed it at once, in each interval: those of long compilations do.",
+        "Spans that arrived after the decision about their trace and followed it immediately, in each interval. Spans of long compilations do so.",
         Source.COLLECTOR,
         Query(collector.LATE_SPANS.counted(INTERVAL), "late spans"),
     )
     yield lines(
         "Time of decisions",
-        "Percentiles of how long a round of decisions took, in each interval. A round begins every second.",
+        "Percentiles of the duration of a round of decisions, in each interval. A round begins every second.",
         Source.COLLECTOR,
         MILLISECONDS,
         *(

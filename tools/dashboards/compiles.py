@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles: what compilations did, where their time went, and why work runs in PyTorch."""
+"""Compiles: the outcome and the duration of compilations, and the reasons why work runs in PyTorch."""
 
 from dashboards import traceql
 from dashboards.frame import at_least, framed, percentile, services
@@ -36,7 +36,7 @@ def made():
     return framed(
         "torchspan-compiles",
         "Compiles",
-        "What Torch-TensorRT compiled, how long it took, and what runs in PyTorch and why.",
+        "What Torch-TensorRT compiled, how long it took, and which work runs in PyTorch, with the reasons.",
         services(f"{_COMPILATIONS.name}_count"),
         percentile(),
         at_least(),
@@ -73,7 +73,7 @@ def _outcomes():
     yield figure(
         "Compiled while serving",
         "Compilations for which a request may have waited: they began below a SERVER span, or after `torchspan.mark_ready()`. "
-        "A recompilation is one of a frame that Dynamo had compiled before.",
+        "A recompilation is the compilation of a frame that Dynamo had compiled before.",
         Source.TORCHSPAN,
         COUNT,
         Query(
@@ -85,8 +85,8 @@ def _outcomes():
     )
     yield lines(
         "Builds in progress",
-        "Compilations, and engine builds outside of one, that are running. Those of a process that was killed stay for five minutes, "
-        "until the Collector drops its series.",
+        "Compilations, and engine builds outside a compilation, that are running. If a process is killed, its builds are shown for five "
+        "more minutes, until the Collector drops its series.",
         Source.TORCHSPAN,
         COUNT,
         Query(measured(semconv.METRIC_BUILD_ACTIVE).now(), "in progress"),
@@ -97,7 +97,7 @@ def _outcomes():
 def _durations():
     yield lines(
         "Duration of compilations",
-        "Percentiles of how long compilations took, failed ones included, in each interval. A dot is an exemplar: it leads to its "
+        "Percentiles of the duration of compilations in each interval, including failed ones. A dot is an exemplar, which links to its "
         "trace.",
         Source.TORCHSPAN,
         SECONDS,
@@ -106,7 +106,7 @@ def _durations():
     of_phase = f"{{{{{label(semconv.PHASE)}}}}}"
     yield lines(
         "Duration by phase",
-        "The chosen percentile of how long each phase took, in each interval. Phases lie inside each other, as spans do. Imports are "
+        "The chosen percentile of the duration of each phase in each interval. Phases are nested, as spans are. Imports are "
         "left out.",
         Source.TORCHSPAN,
         SECONDS,
@@ -114,7 +114,7 @@ def _durations():
     )
     yield in_all(
         "Time by phase",
-        "Seconds that each phase took in all. Phases lie inside each other, so they do not add up to the time of compilations. Imports "
+        "Total duration of each phase, in seconds. Phases are nested, so they do not add up to the duration of compilations. Imports "
         "are left out.",
         Source.TORCHSPAN,
         SECONDS,
@@ -123,7 +123,7 @@ def _durations():
     )
     yield lines(
         "Longest build in progress",
-        "How long the longest of the compilations and engine builds that are running has been running.",
+        "Time for which the longest-running compilation or engine build in progress has been running.",
         Source.TORCHSPAN,
         SECONDS,
         Query(measured(semconv.METRIC_BUILD_LONGEST).now(function="max"), "longest"),
@@ -142,7 +142,7 @@ def _engines():
     )
     yield figure(
         "Bytes of engines",
-        "Bytes of all engines that were built or taken from the engine cache.",
+        "Total size of all engines that were built or taken from the engine cache.",
         Source.TORCHSPAN,
         BYTES,
         Query(_SIZES.added_up(RANGE), "bytes"),
@@ -160,7 +160,7 @@ def _engines():
     used = _LOOKUPS.counted(RANGE, where={semconv.CACHE_RESULT: _USED})
     yield figure(
         "Cache hit ratio",
-        "Share of the engines looked for in the engine cache that were taken from it. Rejected entries count as not found; "
+        "Share of the engines looked up in the engine cache that were taken from it. Rejected entries count as not found; "
         "conversions for which the cache was disabled do not count.",
         Source.TORCHSPAN,
         SHARE,
@@ -171,7 +171,7 @@ def _engines():
     result, reason = (f"{{{{{label(each)}}}}}" for each in (semconv.CACHE_RESULT, semconv.CACHE_REASON))
     yield in_all(
         "Cache lookups",
-        "Engines looked for in the engine cache, by result and, where there is one, its reason.",
+        "Engines looked up in the engine cache, by result and, if the result has one, by reason.",
         Source.TORCHSPAN,
         COUNT,
         Query(_LOOKUPS.counted(RANGE, by=[semconv.CACHE_RESULT, semconv.CACHE_REASON]), f"{result} {reason}"),
@@ -180,7 +180,7 @@ def _engines():
     of_lookups = {semconv.PHASE: phase.CACHE_LOOKUP.name}
     yield in_all(
         "Cost of cache lookups",
-        "Mean seconds of an engine-cache lookup, by result. A hit includes giving the engine this model's weights.",
+        "Mean duration of an engine-cache lookup, by result. A hit includes the refit of the engine with this model's weights.",
         Source.TORCHSPAN,
         SECONDS,
         Query(
@@ -192,8 +192,8 @@ def _engines():
     )
     yield lines(
         "Duration of conversions by cache result",
-        "The chosen percentile of how long one subgraph took on its way to an engine, in each interval: what hits save, alongside what "
-        "they cost.",
+        "The chosen percentile of the duration of the conversion of one subgraph to an engine, in each interval: it shows the time that "
+        "hits save, and the time that they take.",
         Source.TORCHSPAN,
         SECONDS,
         Query(
@@ -214,7 +214,7 @@ def _fallback():
     reason = f"{{{{{label(semconv.FALLBACK_REASON_CLASS)}}}}}"
     yield in_all(
         "Operators in PyTorch",
-        "Operators that were to run in TensorRT and run in PyTorch, by the class of the reason.",
+        "Operators that were to run in TensorRT but run in PyTorch, by the class of the reason.",
         Source.TORCHSPAN,
         COUNT,
         Query(
@@ -227,7 +227,7 @@ def _fallback():
     )
     yield in_all(
         "Subgraphs in PyTorch",
-        "Pieces of graphs that run in PyTorch, by the class of the reason of most of their operators.",
+        "Subgraphs that run in PyTorch, by the class of the reason of most of their operators.",
         Source.TORCHSPAN,
         COUNT,
         Query(measured(semconv.METRIC_FALLBACK_SUBGRAPHS).counted(RANGE, by=[semconv.FALLBACK_REASON_CLASS]), reason),
@@ -238,8 +238,8 @@ def _fallback():
 def _traces():
     yield found(
         "Slowest compilations",
-        "Compilations, the longest first; the span's id leads to the trace. Tempo finds at most 100 of those that took as long as is "
-        "chosen above, and not always the longest: raise the time until it finds fewer.",
+        "Compilations, longest first; the span's id links to the trace. Tempo finds at most 100 of the compilations that took at least "
+        "the time chosen above, and not always the longest: raise the time until it finds fewer.",
         f"{traceql.spans(phase.COMPILE, 'duration >= $at_least')} "
         f"{traceql.shown(semconv.MODEL_CLASS, semconv.ENTRY_POINT, semconv.ENGINE_COUNT, semconv.COVERAGE)}",
         shares=[semconv.COVERAGE],

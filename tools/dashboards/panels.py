@@ -20,17 +20,17 @@ _REFERENCES = "ABCDEFGH"
 
 
 class Source(Enum):
-    """Where the figures of a panel come from; the value is the last line of its description."""
+    """The source of a panel's figures. The value is the last line of the panel's description."""
 
     TORCHSPAN = "Source: torchspan's metrics, which count everything, sampled or not."
     SPAN_METRICS = "Source: the Collector's span metrics (metrics.yaml), counted before tail sampling."
-    TRACES = "Source: TraceQL, over the traces that Tempo has; what was sampled away is not in them."
+    TRACES = "Source: TraceQL over the traces in Tempo, without those that were sampled away."
     COLLECTOR = "Source: the Collector's own metrics."
 
 
 @dataclass(frozen=True)
 class Query:
-    """PromQL, and what its series are called: `{{label}}` stands for the value of a label."""
+    """A PromQL query, and the name of its series: `{{label}}` is replaced by the value of a label."""
 
     expression: str
     legend: str
@@ -49,7 +49,7 @@ def lines(title, description, source, unit, *queries, width=12):
 
 
 def bars(title, description, source, *queries, colors=None, width=12):
-    """Counts over time: bars that stand on each other, for a minute or more each. colors: of series by their names."""
+    """Counts over time: stacked bars of a minute or more each. colors: of series by their names."""
     panel = _colored(_over_time(title, description, source, COUNT, width).interval("1m"), colors)
     panel.draw_style(shapes.GraphDrawStyle.BARS).fill_opacity(80).line_width(0)
     panel.stacking(common.StackingConfig().mode(shapes.StackingMode.NORMAL))

@@ -42,7 +42,7 @@ def made():
 def _runs():
     yield bars(
         "Runs",
-        "Runs that ended in each interval: of Torch-TensorRT's engines, and of execution contexts that programs use themselves.",
+        "Runs that ended in each interval: of Torch-TensorRT's engines, and of execution contexts that programs use directly.",
         Source.TORCHSPAN,
         Query(_RUNS.counted(INTERVAL), "engines"),
         Query(_CONTEXT_RUNS.counted(INTERVAL), "execution contexts"),
@@ -50,7 +50,7 @@ def _runs():
     )
     yield lines(
         "Latency of engines",
-        "Percentiles of how long runs of Torch-TensorRT's engines took as the host sees it, in each interval. The device works on.",
+        "Percentiles of the duration of runs of Torch-TensorRT's engines in each interval, as the host sees it. The device may still be working at the end of a run.",
         Source.TORCHSPAN,
         SECONDS,
         *percentiles(_RUNS, INTERVAL),
@@ -58,8 +58,8 @@ def _runs():
     )
     yield lines(
         "Latency of execution contexts",
-        "Percentiles of how long runs of execution contexts that programs use themselves took as the host sees it, in each interval. "
-        "The device works on.",
+        "Percentiles of the duration of runs of execution contexts that programs use directly, in each interval, as the host sees it. "
+        "The device may still be working at the end of a run.",
         Source.TORCHSPAN,
         SECONDS,
         *percentiles(_CONTEXT_RUNS, INTERVAL),
@@ -70,16 +70,16 @@ def _runs():
 def _by_engine():
     yield lines_of_spans(
         "Latency by engine",
-        "The chosen percentile of how long runs with a span took, by service and engine. Tempo's percentiles are powers of two of a "
-        "nanosecond, or lie between two of them.",
+        "The chosen percentile of the duration of runs with a span, by service and engine. Tempo's percentiles are powers of two of a "
+        "nanosecond, or lie between two such powers.",
         SECONDS,
         f"{traceql.spans(phase.EXECUTE)} {traceql.quantile('$percentile', _NAMED)}",
     )
     changed = f"{traceql.key(semconv.EXECUTE_SHAPES_CHANGED)} = true"
     yield lines_of_spans(
         "Shape changes",
-        "Runs with a span whose inputs had other shapes than those of the engine's last run with a span, by service and engine. An "
-        "engine with dynamic shapes may be slower at such a run.",
+        "Runs with a span whose inputs had other shapes than the engine's previous run with a span, by service and engine. Such a run "
+        "of an engine with dynamic shapes may be slower.",
         COUNT,
         f"{traceql.spans(phase.EXECUTE, changed)} {traceql.counted(_NAMED)}",
     )
@@ -89,7 +89,7 @@ def _errors():
     error = f"{{{{{label(semconv.ERROR_TYPE)}}}}}"
     yield figure(
         "Failed runs",
-        "Runs that raised or that TensorRT reported as failed.",
+        "Runs that raised an exception, or that TensorRT reported as failed.",
         Source.TORCHSPAN,
         COUNT,
         Query(_RUNS.counted(RANGE, where=_FAILED), "engines"),
@@ -99,7 +99,7 @@ def _errors():
     )
     yield in_all(
         "Failed runs by error",
-        "Failed runs, by `error.type`: engines and execution contexts together.",
+        "Failed runs of engines and of execution contexts, by `error.type`.",
         Source.TORCHSPAN,
         COUNT,
         Query(_RUNS.counted(RANGE, by=[semconv.ERROR_TYPE], where=_FAILED), f"engines: {error}"),
@@ -108,7 +108,7 @@ def _errors():
     )
     yield found(
         "Traces of failed runs",
-        "Runs of engines that failed; the span's id leads to the trace.",
+        "Runs of engines that failed; the span's id links to the trace.",
         f"{traceql.spans(phase.EXECUTE, traceql.FAILED)} {traceql.shown(semconv.ENGINE_NAME, semconv.ERROR_TYPE)}",
         sort_by="Start time",
         width=12,
@@ -119,8 +119,8 @@ def _sampling():
     emitted = measured(semconv.METRIC_SPAN_EMITTED)
     yield lines(
         "Sampled share",
-        "Share of the runs that have a span, in each interval. The others are counted on the span around them, and all are in the "
-        "figures above.",
+        "Share of the runs that have a span, in each interval. Runs without a span are counted on the span around them. The figures "
+        "above include all runs.",
         Source.TORCHSPAN,
         SHARE,
         *(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile: frames, why they were compiled again, where their graphs broke, and where their time went."""
+"""torch.compile: frames, the reasons of recompilations and graph breaks, and the durations."""
 
 from dashboards import traceql
 from dashboards.frame import at_least, framed, percentile, services
@@ -40,8 +40,8 @@ def made():
     return framed(
         "torchspan-torch-compile",
         "torch.compile",
-        "Frames that torch.compile compiled, whatever the backend: how they ended, why they were compiled again, why their graphs "
-        "broke, whether calls find compiled code, and how long it took.",
+        "Frames that torch.compile compiled, with any backend: how the compilations ended, why frames were compiled again, why graphs "
+        "broke, whether calls find compiled code, and how long compilations took.",
         services(f"{_FRAMES.name}_count"),
         percentile(),
         at_least(),
@@ -61,8 +61,9 @@ def _outcomes():
     outcome = _legend(semconv.FRAME_OUTCOME)
     yield in_all(
         "Frames",
-        "Frames whose compilation ended within the time range, by outcome: `compiled`; `skipped` (Dynamo gave it up, and it runs "
-        "eagerly); `limit` (the recompile limit was reached); `fallen_back` (a failure was caught, and it runs eagerly); `failed` (the call raised).",
+        "Frames whose compilation ended within the time range, by outcome: `compiled`; `skipped` (Dynamo gave up on the frame, which runs "
+        "eagerly); `limit` (the recompile limit was reached); `fallen_back` (a failure was caught, and the frame runs eagerly); `failed` "
+        "(the call raised an exception).",
         Source.TORCHSPAN,
         COUNT,
         Query(_FRAMES.counted(RANGE, by=[semconv.FRAME_OUTCOME]), outcome),
@@ -93,8 +94,8 @@ def _reasons():
     guard, reason = _legend(semconv.RECOMPILE_CLASS), _legend(semconv.GRAPH_BREAK_CLASS)
     yield in_all(
         "Recompilations",
-        "Frames that were to be compiled again because a guard failed, by what the guard concerns. Those that had reached the recompile "
-        "limit are in it.",
+        "Frames that were to be compiled again because a guard failed, by what the guard concerns. Frames that had reached the recompile "
+        "limit are included.",
         Source.TORCHSPAN,
         COUNT,
         Query(_RECOMPILES.counted(RANGE, by=[semconv.RECOMPILE_CLASS]), guard),
@@ -102,15 +103,15 @@ def _reasons():
     )
     yield bars(
         "Recompilations over time",
-        "Frames that were to be compiled again in each interval, by what the guard concerns that failed.",
+        "Frames that were to be compiled again in each interval, by what the failed guard concerns.",
         Source.TORCHSPAN,
         Query(_RECOMPILES.counted(INTERVAL, by=[semconv.RECOMPILE_CLASS]), guard),
         width=16,
     )
     yield in_all(
         "Graph breaks",
-        "Graph breaks by their class, those that leave a whole frame to Python included. `requested` and `disabled` are what the program "
-        "asked for.",
+        "Graph breaks by class, including those that leave a whole frame to Python. `requested` and `disabled` mean that the program "
+        "asked for the graph break.",
         Source.TORCHSPAN,
         COUNT,
         Query(_BREAKS.counted(RANGE, by=[semconv.GRAPH_BREAK_CLASS]), reason),
@@ -118,7 +119,7 @@ def _reasons():
     )
     yield bars(
         "Graph breaks over time",
-        "Graph breaks in each interval, by their class.",
+        "Graph breaks in each interval, by class.",
         Source.TORCHSPAN,
         Query(_BREAKS.counted(INTERVAL, by=[semconv.GRAPH_BREAK_CLASS]), reason),
         width=16,
@@ -128,8 +129,8 @@ def _reasons():
 def _calls():
     yield bars(
         "Calls of compiled frames",
-        "Calls in each interval of frames that had been compiled, by whether compiled code fitted: `hit`, or `miss`, after which the frame "
-        "is compiled again or runs eagerly.",
+        "Calls of compiled frames in each interval, by whether compiled code fitted: `hit`, or `miss`, after which the frame is compiled "
+        "again or runs eagerly.",
         Source.TORCHSPAN,
         Query(
             measured(semconv.METRIC_GUARD_CHECKS).counted(INTERVAL, by=[semconv.GUARD_CHECK_RESULT]),
@@ -140,7 +141,7 @@ def _calls():
     )
     yield figure(
         "Calls that ran eagerly",
-        "Calls of frames that had been compiled, for which no compiled code fitted and none was compiled: after a recompile limit, or "
+        "Calls of compiled frames that no compiled code fitted and for which none was compiled: after a recompile limit, or "
         "under the stance `eager_on_recompile`.",
         Source.TORCHSPAN,
         COUNT,
@@ -153,15 +154,15 @@ def _calls():
 def _durations():
     yield lines(
         "Duration of frames",
-        "Percentiles of how long frames took, from tracing to the compiled code, in each interval. A dot is an exemplar: it leads to "
-        "its trace.",
+        "Percentiles of the duration of the compilation of frames, from tracing to the compiled code, in each interval. A dot is an "
+        "exemplar, which links to its trace.",
         Source.TORCHSPAN,
         SECONDS,
         *percentiles(_FRAMES, INTERVAL),
     )
     yield lines(
         "Duration of backward graphs",
-        "Percentiles of how long backward graphs took that were compiled when they first ran, in each interval.",
+        "Percentiles, in each interval, of the duration of the compilation of backward graphs that were compiled when they first ran.",
         Source.TORCHSPAN,
         SECONDS,
         *percentiles(_BACKWARDS, INTERVAL),
@@ -169,16 +170,16 @@ def _durations():
     of_phase = _legend(semconv.COMPILE_PHASE_NAME)
     yield lines(
         "Duration by phase",
-        "The chosen percentile of how long each phase of Dynamo, AOTAutograd and Inductor took, in each interval: phases of at least 1 ms. "
-        "Phases lie inside each other, as spans do.",
+        "The chosen percentile of the duration of each phase of Dynamo, AOTAutograd and Inductor in each interval. Only phases of at least "
+        "1 ms count. Phases are nested, as spans are.",
         Source.TORCHSPAN,
         SECONDS,
         Query(_PHASES.quantile("$percentile", INTERVAL, by=[semconv.COMPILE_PHASE_NAME]), of_phase, exemplars=True),
     )
     yield in_all(
         "Time by phase",
-        "Seconds that each phase of Dynamo, AOTAutograd and Inductor took in all: phases of at least 1 ms. Phases lie inside each other, so "
-        "they do not add up to the time of frames.",
+        "Total duration of each phase of Dynamo, AOTAutograd and Inductor, in seconds. Only phases of at least 1 ms count. Phases are "
+        "nested, so they do not add up to the duration of frames.",
         Source.TORCHSPAN,
         SECONDS,
         Query(_PHASES.added_up(RANGE, by=[semconv.COMPILE_PHASE_NAME]), of_phase),
@@ -189,8 +190,8 @@ def _durations():
 def _caches():
     yield figure(
         "Cache hit ratio",
-        "Share of the graphs looked for in the caches of AOTAutograd and Inductor that were taken from them. Graphs that a cache does not "
-        "take do not count.",
+        "Share of the graphs looked up in the caches of AOTAutograd and Inductor that were taken from them. Graphs that a cache does not "
+        "accept do not count.",
         Source.TORCHSPAN,
         SHARE,
         *(Query(_hit_ratio(*each), name) for name, each in _CACHES.items()),
@@ -200,7 +201,7 @@ def _caches():
     for name, (lookups, result) in _CACHES.items():
         yield in_all(
             f"Lookups in {name}'s cache",
-            f"Graphs looked for in {name}'s cache, by what it answered: `bypass` stands for a graph that it does not take.",
+            f"Graphs looked up in {name}'s cache, by result: `bypass` means that the cache does not accept the graph.",
             Source.TORCHSPAN,
             COUNT,
             Query(lookups.counted(RANGE, by=[result]), _legend(result)),
@@ -216,21 +217,21 @@ def _hit_ratio(lookups, result):
 def _traces():
     yield found(
         "Frames that were compiled again",
-        "Frames that were to be compiled again, with the guard that failed; the span's id leads to the trace. Tempo finds at most 100.",
+        "Frames that were to be compiled again, with the guard that failed; the span's id links to the trace. Tempo finds at most 100.",
         _frames(f"{traceql.key(semconv.RECOMPILE_CLASS)} != nil")
         + traceql.shown(*_OF_CODE, semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME),
     )
     yield found(
         "Frames whose graph broke",
-        "Frames with a graph break; the span's id leads to the trace, where each break is an event with its reason and its line. Tempo "
+        "Frames with a graph break; the span's id links to the trace, where each break is an event with its reason and its line. Tempo "
         "finds at most 100.",
         _frames(f"{traceql.key(semconv.GRAPH_BREAK_CLASSES)} != nil")
         + traceql.shown(*_OF_CODE, semconv.GRAPH_BREAK_CLASSES, semconv.FRAME_OUTCOME),
     )
     yield found(
         "Slowest frames",
-        "Frames, the longest first; the span's id leads to the trace. Tempo finds at most 100 of those that took as long as is chosen "
-        "above, and not always the longest: raise the time until it finds fewer.",
+        "Frames, longest first; the span's id links to the trace. Tempo finds at most 100 of the frames that took at least the time "
+        "chosen above, and not always the longest: raise the time until it finds fewer.",
         _frames("duration >= $at_least") + traceql.shown(*_OF_CODE, semconv.COMPILE_ID, semconv.FRAME_OUTCOME),
     )
 

@@ -177,7 +177,7 @@ FOLLOW_NONE, FOLLOW_COMPILED = "off", "compiled"
 class Followed(Kind):
     """The modules whose calls are followed: none, those that Torch-TensorRT compiled, and the objects of classes."""
 
-    expected = "off, or compiled and module:Class of modules that the program imports, separated by commas"
+    expected = "off, or compiled and module:Class, separated by commas, of modules that the program imports"
 
     def parse(self, value: object) -> str:
         """The text without spaces, each part once. Raises ValueError if a part cannot be followed."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How each observed library is hooked: one file a source, each with `install(engine, ...) -> undo`.
+"""The hooks into each observed library: one adapter per library, each with `install(engine, ...) -> undo`.
 
-No library is ever imported here; an adapter is installed once the program has imported its library.
+Adapters never import a library. An adapter is installed once the program has imported its library.
 """
 
 import sys
@@ -16,7 +16,7 @@ from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:
-    """Every row of every library and what happened to it with what is loaded now; imports and changes nothing."""
+    """Every probe of every library, resolved against the modules that are loaded now. Imports and changes nothing."""
     found = (dynamo, torch_tensorrt, export, tensorrt)
     return [row for each in found for row in each.resolve_probes()]
 

@@ -3,13 +3,14 @@
 
 A run passes, is counted, is timed, or is recorded:
 
-- *pass*: no recording span is around it, or the policy decides it. It costs one read of the context.
-- *count*: it adds to the count on the span around it.
-- *time*: its duration goes to the metric. That is so for every run but recorded ones, whose event has it, while a reader wants it.
-- *record*: it is an event.
+- *pass*: no recording span is around the run, or the policy decides so. This costs one read of the context.
+- *count*: the run adds to the count on the span around it.
+- *time*: the duration of the run goes to the metric. This applies to every run while a reader collects, except recorded runs, whose
+  event has the duration.
+- *record*: the run is an event.
 
-`torchspan.engine.runs` has the decision and its seams. The closures below read one flag and one context before they build
-anything; what would have to be asked at each run is exchanged in them when it changes.
+`torchspan.engine.runs` contains the decision and its interfaces. The closures below read one flag and one context before they build
+anything. Instead of checking a condition at each run, they are replaced when the condition changes.
 """
 
 from __future__ import annotations
@@ -38,18 +39,19 @@ from torchspan.probes import Arguments, Call, Record, Run, Target
 TwoArguments = Callable[[Any, Any], Any]
 
 _ENOUGH = (None,)
-"""Lets one run pass, where no callback is registered any more."""
+"""Lets one run pass if no callback is registered any more."""
 
 _OTHERS = 64
-"""Engines and threads that take turns below recording spans without being decided about again at each turn."""
+"""Maximum number of engines and threads that alternate below recording spans without a new decision at each run."""
 
 _Counted = tuple[Callable[[], Any], float, Any, Any, Any]
-"""What runs of one object below one span need to be counted: the object, weakly; until which `time.perf_counter` nothing is asked
-again; the type of tensors with data; the span's `RunTally`; and what holds durations for the metric, or None."""
+"""The values needed to count runs of one object below one span: a weak reference to the object; the `time.perf_counter` until which
+the decision stands; the type of tensors with data; the span's `RunTally`; and the function that stores durations for the metric, or
+None."""
 
 
 def wrap_run(factory: WrapperFactory, ports: Ports, target: Target, action: Run, original: Any) -> Any:
-    """What replaces a function each of whose calls is one run."""
+    """The replacement for a function of which each call is one run."""
     runs = EngineRuns(factory, ports, target, action, original)
     return runs.of_module() if action.arguments is None else runs.of_function(action.arguments)
 
@@ -70,11 +72,11 @@ class EngineRuns:
         self._sampling = ports.sampling
         self._callbacks = factory.engine.registry.interest(action.phase)
         self._shapes = ByIdentity[list[str]]()
-        """Engine -> the shapes of the inputs of its last recorded run."""
+        """Engine -> the input shapes of its last recorded run."""
 
-    # --- what replaces it -------------------------------------------------------------------------------------
+    # --- replacements ----------------------------------------------------------------------------------------
     def of_function(self, arguments: Arguments) -> Any:
-        """A function of two arguments, one of them the engine: an operator, or a method of an execution context."""
+        """The replacement for a function of two arguments, one of which is the engine: an operator, or a method of an execution context."""
         original, excluded, sampling = self._original, self._action.excluded_callers, self._sampling
         engine_first, checks_inputs = arguments.engine == 0, arguments.inputs is not None
         context_of, look, fresh = self._ports.parents.context, self._ports.parents.look, self._fresh.held
@@ -87,27 +89,26 @@ class EngineRuns:
         passed: TwoArguments = original
         unmeasured: TwoArguments = original
         idle: Any = _NO_RUN
-        """The context of a program that has set none, once it is known that nothing is recorded or picked there. It lives as long
-        as the process, so that no weak reference has to be asked. Not it while an engine waits for its first run, which is
-        recorded anywhere."""
+        """The root context, once it is known that nothing is recorded or picked there. It lives as long as the process, so no weak
+        reference is needed. It is not set while an engine waits for its first run, which is always recorded."""
         tried_in: Any = _NO_RUN
-        """The same context where runs may be picked."""
+        """The root context, if runs may be picked there."""
         quiet: Callable[[], Any] = _no_context
-        """Of other contexts the last one in which nothing is recorded, weakly: contexts do not change, so the verdict on one stands.
-        There is none while an engine waits."""
+        """A weak reference to the last other context in which nothing is recorded. Contexts do not change, so the decision about one
+        stands. It is not set while an engine waits."""
         is_known, known_quiet = False, quiet
-        """Whether the first context is known, and the last other one, whatever waits."""
+        """Whether the root context is known, and the last other known context, even while an engine waits."""
         quiet_run: TwoArguments = original
-        """What happens to a run in `quiet`."""
+        """The function for runs in `quiet`."""
         last: tuple[Any, _Counted] | None = _NO_RUN
-        """Of the last counted run, the context and what it needed; None: there are no more. The context is kept alive until its span
-        ends, because asking a weak reference at each run costs 25 ns. The object that runs holds the device's memory and is not."""
+        """The context of the last counted run, and the values it needed; None after `close`. The context is kept alive until its span
+        ends, because a weak reference costs 25 ns at each run. The object that runs holds device memory and is not kept alive."""
         others: dict[tuple[int, Any], tuple[Callable[[], Any], _Counted]] = {}
-        """The same of other objects and contexts, which take turns with the last ones; the contexts weakly."""
+        """The same for other objects and contexts, which alternate with the last ones. The contexts are weak references."""
 
-        # Two named parameters, not *args: a call through *args and **kwargs costs more than all the rest. And few names, of
-        # its own and of the functions around it: each costs a nanosecond or two at each call. A run that is only counted,
-        # where that has been decided already, is counted here: nothing is called that it could do without.
+        # Two named parameters, not *args: a call through *args and **kwargs costs more than everything else here. The function
+        # uses few names, its own and those of enclosing functions: each costs a nanosecond or two per call. A run that is only
+        # counted, because that has been decided already, is counted here without any unnecessary call.
         def observed_run(first: Any, second: Any) -> Any:
             known = last
             if known is None:
@@ -115,7 +116,7 @@ class EngineRuns:
             context = context_of()
             if context is known[0]:
                 runner, until_s, tensor, tally, hold = known[1]
-                # Stand-ins for data come together: the first of them tells.
+                # If one input is a stand-in for data, all are: the first one is enough.
                 try:
                     kind = type(first[0]) if first else tensor
                 except Exception:  # no list: the call fails in its own way
@@ -161,9 +162,9 @@ class EngineRuns:
             return elsewhere(first, second, context)
 
         def elsewhere(first: Any, second: Any, context: Any) -> Any:
-            """A run that the last one says nothing about: below another span, of another engine, or later."""
+            """A run for which the last decision does not apply: below another span, of another engine, or later."""
             nonlocal last
-            if not is_open:  # another thread has restored what `close` took away
+            if not is_open:  # another thread has restored the state that `close` removed
                 return original(first, second)
             is_quiet = is_known if context is root else context is known_quiet()
             if is_quiet and id(first if engine_first else second) not in fresh:
@@ -175,7 +176,7 @@ class EngineRuns:
                     before = others.get((id(context), reference(second)))
                 except TypeError:  # without weak references
                     before = None
-                # Where that is what the last run needed, there is another reason.
+                # If these are the values of the last run, something else has changed, and a new decision is needed.
                 if before is not None and before[0]() is context and not (last and last[1] is before[1]):
                     last = context, before[1]
                     return observed_run(first, second)
@@ -188,7 +189,7 @@ class EngineRuns:
             elif counts_at_once:
                 try:
                     runs_here = reference(runner)
-                except TypeError:  # without weak references it is decided about each time
+                except TypeError:  # without weak references, each run is decided again
                     return
                 needed = runs_here, until_s, tensor, tally, times.held.append if is_timed else None
                 last = context, needed
@@ -207,7 +208,7 @@ class EngineRuns:
                 is_known, tried_in = True, root
             else:
                 is_known, idle = True, root
-            if fresh:  # asked last: an engine may be made meanwhile
+            if fresh:  # checked last: an engine may be made meanwhile
                 idle = tried_in = _NO_RUN
                 quiet = _no_context
 
@@ -245,7 +246,7 @@ class EngineRuns:
             return result
 
         def tried(first: Any, second: Any) -> Any:
-            """A run that nothing surrounds: it passes, unless it is picked."""
+            """A run without surroundings. It passes, unless it is picked."""
             nonlocal passes
             for moment_s in passes:
                 if moment_s is None or clock() < moment_s:
@@ -269,10 +270,10 @@ class EngineRuns:
             second: Any,
             error: BaseException | None = None,
         ) -> None:
-            """A run has ended that was not an event; one that failed may become one.
+            """Record the end of a run that was not an event. A failed run may become an event.
 
-            duration_s: None for whatever `passed` has raised. That may not be a failure of the run, and one that is may be
-                known already. How long such a run took is not known: reading the clock would cost each run as much as all the rest.
+            duration_s: None for an exception that `passed` has raised. Such an exception may not be a failure of the run, or may be
+                recorded already. The duration of the run is not known: reading the clock would cost as much as everything else.
             """
             if error is not None and sampling.keeps_failed and (duration_s is not None or _is_news(error)):
                 runner, inputs = (first, second) if engine_first else (second, first)
@@ -285,14 +286,14 @@ class EngineRuns:
                 self._counted(tally, duration_s, None if error is None else type(error))
 
         def picked(first: Any, second: Any) -> Any:
-            """A run that is to begin a trace, if nothing surrounds it."""
+            """A run that begins a trace, if it has no surroundings."""
             if excluded and is_called_by(excluded, outside(sys._getframe(1))):
                 return original(first, second)
             runner, inputs = (first, second) if engine_first else (second, first)
             return self._root(passed, (first, second), {}, runner, inputs if checks_inputs else ())
 
         def heard(run: TwoArguments) -> TwoArguments:
-            """`run` with user callbacks, as far as the next one is not still some runs away."""
+            """`run` with user callbacks, unless sampling skips this run."""
 
             def heard_run(first: Any, second: Any) -> Any:
                 countdown = callbacks.countdown
@@ -320,7 +321,7 @@ class EngineRuns:
                 return unmeasured(first, second)
             return self._decide((first, second), {}, runner, inputs if checks_inputs else (), context, remember)
 
-        # What is called where nothing is recorded is exchanged: while nothing is asked for, that costs nothing.
+        # The functions for unrecorded runs are replaced here. While nothing is enabled, this costs nothing.
         def choose(*_changed: Any) -> None:
             nonlocal passed, passes, unmeasured, is_timed, counts_at_once, is_known, known_quiet
             if not is_open:
@@ -330,7 +331,7 @@ class EngineRuns:
             passes = sampling.roots.passes
             is_timed = times.wanted
             passed, unmeasured = timed_run if is_timed else original, original
-            # Runs of execution contexts are decided about one by one: who calls has to be looked at.
+            # Runs of execution contexts are decided one by one, because the decision depends on the caller.
             counts_at_once = callbacks.countdown is None and checks_inputs
             if callbacks.countdown is not None:
                 passed, unmeasured = heard(passed), heard(unmeasured)
@@ -351,7 +352,7 @@ class EngineRuns:
     def of_module(self) -> Any:
         """`forward(self, *inputs)` of a module that runs its engine itself.
 
-        Dynamo looks inside, and must find the original there: it folds `is_tracing()` to True while it traces.
+        Dynamo traces into the replacement and must reach the original: it evaluates `is_tracing()` to True while it traces.
         """
         original, parents = self._original, self._ports.parents
 
@@ -386,10 +387,10 @@ class EngineRuns:
         context: Any,
         remember: Callable[[Any, Any, float, RunTally | None], None],
     ) -> Any:
-        """Make the call, as what the policy decides.
+        """Make the call, according to the policy's decision.
 
-        remember: receives a context on which the verdict stands, the object that runs, until when, and the tally in which
-            runs are counted until then without asking again; None where nothing is recorded.
+        remember: receives the context and the object for which the decision stands, the time until which it stands, and the tally
+            that counts runs until then. The tally is None if nothing is recorded.
         """
         original = self._original
         if _dynamo_safety.is_symbolic(_values(inputs)):
@@ -398,7 +399,7 @@ class EngineRuns:
         if surroundings is Surroundings.SUPPRESSED:
             return self._for_callbacks(original, args, kwargs, runner, inputs)
         parent = None if isinstance(surroundings, Surroundings) else surroundings
-        if parent is None:  # also where the span that was known of this context has ended
+        if parent is None:  # also if the known span of this context has ended
             remember(context, runner, 0.0, None)
         decision = self._engine.guard.call("deciding about a run", self._decision, runner, parent)
         verdict = Verdict.PASS if decision is None else decision.verdict
@@ -417,7 +418,7 @@ class EngineRuns:
         return self._ports.run_policy.decide(runner, parent, is_first=self._fresh.take(runner))
 
     def _root(self, otherwise: Callable[..., Any], args: Any, kwargs: Any, runner: Any, inputs: Any) -> Any:
-        """Make the call, as an event of its own if nothing surrounds it and a rate limit allows it; else as `otherwise`."""
+        """Make the call, as a root event if it has no surroundings and the rate limit permits; otherwise call `otherwise`."""
         if _dynamo_safety.is_symbolic(_values(inputs)):
             return self._original(*args, **kwargs)
         parents, context = self._ports.parents, self._ports.parents.context()
@@ -431,7 +432,7 @@ class EngineRuns:
     def _failed(
         self, args: Any, kwargs: Any, runner: Any, inputs: Any, duration_s: float, error: BaseException
     ) -> bool:
-        """Whether a run that has failed becomes an event, now that it is over."""
+        """Record a failed run as an event after its end. Returns whether it became an event."""
         if not self._sampling.keeps_failed or not issubclass(type(error), Exception):
             return False
         name = "recording a failed run"
@@ -478,7 +479,7 @@ class EngineRuns:
         return run
 
     def _for_callbacks(self, run: Any, args: Any, kwargs: Any, runner: Any, inputs: Any) -> Any:
-        """What `run` returns, which stands for the original: an event for user callbacks alone, if they want one."""
+        """Call `run`, which replaces the original, with an event for user callbacks only, if any is registered."""
         if self._callbacks.countdown is None or _dynamo_safety.is_symbolic(_values(inputs)):
             return run(*args, **kwargs)
         event = self._open(args, kwargs, runner, inputs, is_first=False, audience=Audience.SUBSCRIBERS)
@@ -487,7 +488,7 @@ class EngineRuns:
         return self._factory.run(self._target, self._record, run, Call(None, args, kwargs), event)
 
     def _timed(self, tally: RunTally | None, runner: Any, inputs: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """What the original returns; the run is timed where a reader wants it, and counted in `tally`."""
+        """Call the original. The run is timed if a reader collects, and counted in `tally`."""
         start = perf_counter()
         try:
             result = self._original(*args, **kwargs)
@@ -541,7 +542,7 @@ class EngineRuns:
         return facts
 
     def _changes_shapes(self, runner: Any, shapes: list[str] | None) -> bool:
-        """Whether `runner` ran with other shapes before; these are its last ones from now on."""
+        """Whether `runner` ran with other shapes last time. Stores these shapes as its last ones."""
         if shapes is None:
             return False
         before = self._shapes.get(runner)
@@ -551,12 +552,12 @@ class EngineRuns:
 
 
 def _values(inputs: Any) -> tuple[Any, ...]:
-    """The inputs of a list or tuple; others are not looked at: iterating them may run code, or use them up."""
+    """The inputs of a list or tuple. Other objects are not read: iterating over them may run code, or exhaust them."""
     return tuple(entries(inputs) or ())
 
 
 def _root(context_of: Callable[[], Any]) -> Any:
-    """The context of whatever has set none; where it cannot be known, one that is never current."""
+    """The root context; if it cannot be determined, an object that is never current."""
     try:
         return contextvars.Context().run(context_of)
     except Exception:
@@ -564,7 +565,7 @@ def _root(context_of: Callable[[], Any]) -> Any:
 
 
 def _tensor_type() -> Any:
-    """The type of inputs that hold data; other types are looked at more closely."""
+    """The type of inputs that contain data. Other types need a closer check."""
     return getattr(sys.modules.get("torch"), "Tensor", None)
 
 
@@ -579,13 +580,13 @@ _PASSED_BY = ("torchspan.adapters.engine_runs", "torchspan.engine.run_sampling",
 """The modules that a run passes through on its way to the original."""
 
 _ENDED_BY = ("timed_run", "_recorded")
-"""The functions of this module that take note of what a run raises."""
+"""The functions of this module that record the exception of a run."""
 
 
 def _is_news(error: BaseException) -> bool:
-    """Whether `error`, which has just passed a function of this module, came out of a run and has not been noted.
+    """Whether `error`, which has just passed a function of this module, came from a run and has not been recorded.
 
-    A callback's policy may have raised it.
+    The policy of a callback may also have raised it.
     """
     entry = error.__traceback__
     while entry is not None:
@@ -599,11 +600,11 @@ def _is_news(error: BaseException) -> bool:
 
 
 def _forget(_context: Any, _runner: Any, _until_s: float, _tally: RunTally | None) -> None:
-    """A module's runs are asked about one by one."""
+    """Remember nothing: a module's runs are decided one by one."""
 
 
 class _Gone:
-    """Nothing refers to its one object."""
+    """Nothing refers to its only instance."""
 
 
 _no_context = weakref.ref(_Gone())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The companion of engine runs that puts the event of a followed call on the span of a run, too.
+"""The companion of engine runs that also puts the event of a followed call on the span of a run.
 
-The span around a call has its event whether or not a run becomes a span. A run that does has it as well, so that it says which call
-of the model it belongs to.
+The span around a call has the call's event, whether or not a run becomes a span. A run that does has the event as well, which shows
+the call of the model that the run belongs to.
 """
 
 from __future__ import annotations
@@ -16,24 +16,23 @@ from torchspan._base.reading import instance_dict
 from torchspan.engine import Occurrence, RecordedRun
 
 MODULES_LIMIT = 1_000
-"""Modules below a followed one in which its engines are looked for."""
-
+"""Maximum number of modules below a followed module that are searched for engines."""
 
 THREADS_LIMIT = 1_000
-"""Threads whose last sampled call may wait for a run."""
+"""Maximum number of threads whose last sampled call waits for a run."""
 
 _Sampled = tuple["FollowedModule", Mapping[str, Any], dict[str, Any]]
 
 
 class FollowedModule:
-    """The engines of a module whose calls are followed. They are looked for when one of its calls has the first recorded run."""
+    """The engines of a module whose calls are followed. They are searched for at the first recorded run in one of its calls."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
         self._engines: frozenset[int] | None = None
 
     def has(self, runner: Any) -> bool:
-        """Whether the module, or one below it, is `runner` or holds it."""
+        """Whether `runner` is the module or one below it, or an attribute of one of these."""
         if self._engines is None:
             self._engines = frozenset(map(id, held_by(self._module())))
         return id(runner) in self._engines
@@ -49,8 +48,8 @@ class FollowedRuns:
         self.waiting: dict[int, _Sampled] = {}
 
     def called(self, module: FollowedModule, described: Mapping[str, Any], counted: dict[str, Any]) -> None:
-        """A sampled call of `module` begins in this thread; `described` and `counted` are the attributes of its event."""
-        if len(self.waiting) >= THREADS_LIMIT:  # threads that have ended leave theirs
+        """Record that a sampled call of `module` begins in this thread. described, counted: the attributes of its event."""
+        if len(self.waiting) >= THREADS_LIMIT:  # threads that have ended leave their entries
             self.waiting.clear()
         self.waiting[get_ident()] = (module, described, counted)
 
@@ -70,7 +69,7 @@ class FollowedRuns:
 
 
 def held_by(module: Any) -> Iterator[Any]:
-    """`module`, the modules below it, and what each of them holds: engines are among that."""
+    """`module`, the modules below it, and the attributes of each, which include the engines."""
     below = [] if module is None else [module]
     for each in below:
         held = instance_dict(each)

@@ -25,10 +25,10 @@ def _report_all() -> None:
 
 
 def _report_at_exit() -> None:
-    """Have imports that wait reported when the main thread has ended, and once more when the last thread has.
+    """Report waiting imports when the main thread has ended, and again when the last thread has ended.
 
-    In functions of `atexit` Python refuses new threads, and with them the SDK that has not been imported yet. Where the main
-    thread has ended already, nothing can be registered with `threading`.
+    In `atexit` functions Python refuses to start threads, so an SDK that has not been imported yet does not work there. If the
+    main thread has already ended, nothing can be registered with `threading`.
     """
     atexit.register(_report_all)
     with contextlib.suppress(AttributeError, RuntimeError):
@@ -41,10 +41,10 @@ _report_at_exit()
 class Imports:
     """Makes events of imports that have ended, each in the context in which it began.
 
-    Libraries are imported before most programs set their tracer provider. Until there is one, imports wait: for the next
-    event of anything else, or for the end of the process.
+    Most programs import the libraries before they set their tracer provider. Until a provider is set, imports wait for the
+    next event of other work, or for the end of the process.
 
-    has_destination: whether an event of the current context has somewhere to go.
+    has_destination: whether an event of the current context would be recorded.
     """
 
     def __init__(self, engine: Engine, has_destination: Callable[[], bool]) -> None:
@@ -55,7 +55,7 @@ class Imports:
         _LIVING.add(self)
 
     def add(self, ended: Import) -> None:
-        """Report an import that is not inside another one, now or later. One that failed is not kept waiting."""
+        """Report an outermost import, now or later. A failed import is reported immediately."""
         self._waiting.append(ended)
         if ended.has_failed or ended.context.run(self._has_destination):
             self.report()
@@ -63,10 +63,10 @@ class Imports:
             self._engine.before_next_event(self.report)
 
     def report(self) -> None:
-        """Make events of all that wait."""
+        """Make events of all waiting imports."""
         while self._waiting:
             ended = self._waiting.popleft()
-            if ended.pid == os.getpid():  # a forked child is not the one that imported
+            if ended.pid == os.getpid():  # a forked child did not import it
                 self._engine.guard.call("reporting an import", ended.context.run, self._emit, ended, None)
 
     def _emit(self, ended: Import, around: Event | None) -> None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of compiled modules against what their engines were built for: as events, as metrics, and as facts of a
+"""Compares calls of compiled modules with what their engines were built for: as events, as metrics, and as facts of a
 compilation.
 
-Each call outside is an event on the span around it. How far usual sizes are from opt is one now and then, and a metric.
+Each call outside the built sizes is an event on the span around it. The distance of usual sizes from opt is an occasional
+event, and a metric.
 """
 
 from __future__ import annotations
@@ -27,20 +28,20 @@ from torchspan.inputs.limits import Drift, EngineLimits, Outside
 from torchspan.inputs.traffic import Action, CallShape, Follower
 
 DIMENSIONS_LIMIT = 20
-"""Dimensions outside that one call names."""
+"""Maximum number of dimensions that the event of one call lists."""
 
 CALLS_AT_LEAST = 20
-"""Calls of a module from which on something is said of its usual sizes."""
+"""Number of calls of a module from which on its usual sizes are reported."""
 
 _ENDED_LIMIT = 256
-"""Modules that are gone and whose calls are kept until a reader collects."""
+"""Maximum number of deleted modules whose calls are kept until a metric reader collects."""
 
 _NONE = -1
-"""In place of an axis, or of a largest size, where there is none."""
+"""The value for an axis or a largest size that does not exist."""
 
 
 def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
-    """The dimensions of one call that lie outside; nothing where there is none."""
+    """The attributes for the dimensions of one call that lie outside; empty if none does."""
     if not outside:
         return {}
     named = outside[:DIMENSIONS_LIMIT]
@@ -55,7 +56,7 @@ def outside_facts(outside: Sequence[Outside]) -> dict[str, Any]:
 
 # --- modules that are followed ---------------------------------------------------------------------------------------
 class LimitFollowers:
-    """Compares the calls of each module that is followed with what its engines were built for, where that is known."""
+    """Compares the calls of each followed module with what its engines were built for, if that is known."""
 
     def __init__(self, engine: Engine, ports: Ports, ids: EngineIds) -> None:
         self._notes = Notes(engine, ports)
@@ -77,7 +78,7 @@ class LimitFollowers:
         return made
 
     def measurements(self) -> Iterator[Measurement]:
-        """What has been counted since the last time, and how far from opt calls are now."""
+        """The calls counted since the last time, and the current distance of the calls from opt."""
         distances: dict[tuple[str, str | None], float] = {}
         with self._lock:
             for each in self._all:
@@ -95,13 +96,13 @@ class LimitFollowers:
 
 
 def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
-    """The id of the module's engine; nothing where it has several, or one whose id is not known."""
+    """The id of the module's engine; empty if the module has several engines, or one whose id is not known."""
     found = {found for each in held_by(module) if (found := ids.get(each)) is not None}
     return {semconv.ENGINE_ID: found.pop()} if len(found) == 1 else {}
 
 
 class _Limited:
-    """One module that is followed, and how much of it has been measured. engine: the id of its engine, if it has one."""
+    """One followed module, and the counts that have been measured. engine: the id of its engine, if it has one engine."""
 
     def __init__(self, followed: Followed, engine: dict[str, str], limits: EngineLimits, notes: Notes) -> None:
         self.name = followed.name
@@ -125,7 +126,7 @@ class _Limited:
         self._notes.add(semconv.OUTSIDE_EVENT, {semconv.CALL_MODULE: self.name, **outside_facts(outside)})
 
     def sampled(self, shape: CallShape, *, is_new: bool) -> None:  # noqa: ARG002 - see `Follower`
-        """Say how the calls are distributed, each time when they have doubled: a span has few events."""
+        """Report the distribution of the calls each time that their number has doubled, because a span has few events."""
         if is_new:
             return
         self._samples += 1
@@ -153,7 +154,7 @@ class _Limited:
 
 
 def drift_facts(drift: Drift) -> dict[str, Any]:
-    """The usual size that is not opt and that at least half of the calls have; nothing where there is none."""
+    """The attributes for a size other than opt that at least half of the calls have; empty if there is no such size."""
     usual = drift.most_usual_elsewhere
     if usual is None or 2 * usual.calls < drift.calls:
         return {}

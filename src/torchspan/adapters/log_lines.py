@@ -15,17 +15,17 @@ from torchspan.probes import Target
 from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, skipped_tactic, tensorrt_line
 
 LINES_LIMIT = 20
-"""Different lines an event; the others are counted."""
+"""Maximum number of different lines on one event. Further lines are counted."""
 
 _KEPT: Key[dict[tuple[str, str], dict[str, Any]]] = Key("log")
 _SKIPPED: Key[dict[str, int]] = Key("skipped")
 
 
 def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Target, original: Any) -> Any:
-    """A method that a library calls for each line of its log, thousands of times a build and mostly for nothing.
+    """Wrap a method that a library calls for each line of its log: thousands of times in a build, mostly with lines not kept.
 
-    What is to be kept is kept before the original runs, because it raises for an internal error. A line outside any
-    event is not recorded; a line on a thread of the library's own is outside.
+    Lines are kept before the original runs, because the original raises for an internal error. A line outside every event
+    is not recorded. A line on one of the library's own threads is outside every event.
     """
     engine, peek, read = factory.engine, factory.engine.peek, tensorrt_line
     guard, name = engine.guard, f"keeping lines of {target}"
@@ -47,10 +47,10 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
 
 
 def keep_line(event: Event, line: Line, redacted: str) -> None:
-    """Add one line to what occurred in `event`, as `redacted`: nothing else of its text is kept.
+    """Add one line to the occurrences of `event`. Only `redacted` is kept of its text.
 
-    The same severity and message is one occurrence with a count, at the time of its first. What a line says about
-    memory is read from the text, so that it is known whatever may be recorded.
+    Lines with the same severity and message are one occurrence, with a count and the time of the first line. Whether a line
+    reports a lack of memory is read from the whole text, so it is known whatever may be recorded.
     """
     out_of_memory, skipped = is_out_of_memory(line.text), skipped_tactic(line.text)
     if line.is_error:

@@ -31,16 +31,16 @@ from torchspan.subscribers.recording import RECORDING
 LIBRARY = "torchspan.observers"
 
 NAMES_LIMIT = 500
-"""Functions whose events are called after them; what comes later is called by the phase alone."""
+"""Number of functions whose names are targets of events. The events of further functions have no target."""
 
 POINTS_LIMIT = 20
-"""Different observers an event keeps; the others are counted."""
+"""Maximum number of different observers on one event. Further ones are counted."""
 
 _KEPT: Key[dict[str, dict[str, Any]]] = Key("observers")
 
 
 class Begun(NamedTuple):
-    """A call that has begun. event: its event. tally: where a call without one is counted, which began at `start_s`."""
+    """A call that has begun. event: its event. tally: counts a call without an event, which began at `start_s`."""
 
     event: Event | None
     tally: RunTally | None = None
@@ -48,10 +48,10 @@ class Begun(NamedTuple):
 
 
 class Observations:
-    """Decides what a call of an observed function becomes, and keeps what observers say.
+    """Decides whether a call of an observed function is an event or is counted, and records observers that fire.
 
-    Inside a compilation, an export or a build each call is an event, up to the trace's limit of spans; elsewhere a function has ten a second
-    and fifty a trace, because it may run often: what exceeds that is counted on the span around it.
+    Inside a compilation, an export or a build, each call is an event, up to the trace's limit of spans. Elsewhere a function
+    may run often, so it has at most ten events a second and fifty in a trace. Further calls are counted on the span around them.
     """
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
@@ -61,7 +61,7 @@ class Observations:
 
     # --- calls ------------------------------------------------------------------------------------------------
     def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> Begun | None:
-        """A call begins. name, module: of the function; placement: where its event lies."""
+        """Begin a call. name, module: of the function. placement: the position of its event."""
         engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None
@@ -78,12 +78,12 @@ class Observations:
         name = semconv.identifier(name)
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
         if type(code := attribute(call.function, "__code__")) is CodeType:
-            engine.wraps_with(code)  # its frame in a traceback says that what was raised has passed the call
+            engine.wraps_with(code)  # its frame in a traceback shows that the exception passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
         return None if event is None else Begun(event)
 
     def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
-        """The call that `begin` began has ended."""
+        """End the call that `begin` began."""
         if begun is None:
             return
         if begun.event is not None:
@@ -98,7 +98,7 @@ class Observations:
 
     # --- points in time ---------------------------------------------------------------------------------------
     def mark(self, name: Any, event: Event | None) -> None:
-        """An observer called `name` fired: an occurrence in `event`, once, with a count; without one on the user's span."""
+        """Record that the observer `name` fired: one occurrence in `event` with a count, or without an event on the user's span."""
         name = semconv.identifier(name)
         if event is None:
             self._ports.annotate_current(
@@ -116,14 +116,14 @@ class Observations:
 
 
 def _is_rare(event: Event | None) -> bool:
-    """Whether `event` is, or lies in, work that is worth keeping whatever the sampling rate."""
+    """Whether `event` is, or is inside, work that is worth keeping at any sampling rate."""
     while event is not None and not event.phase.keep:
         event = event.parent
     return event is not None
 
 
 class CallRecorder:
-    """Has each call of an observed function be an event, and each observer that fires an occurrence.
+    """Records each call of an observed function as an event, and each observer that fires as an occurrence.
 
     See `torchspan.subscribers.recording.Recorder`.
     """
@@ -135,11 +135,11 @@ class CallRecorder:
         self._observations = observations
 
     def begin(self, call: Any) -> Any:
-        """A call begins; `FAILED` for a call that has no end."""
+        """Begin a call. Returns `FAILED` for a call whose end is not to be recorded."""
         return self.engine.guard.begin(self._CALLS, self._begin, call)
 
     def end(self, call: Any, begun: Any) -> None:
-        """It has ended."""
+        """End the call."""
         if begun is not FAILED:
             observed = call.observed
             self.engine.guard.finish(
@@ -147,7 +147,7 @@ class CallRecorder:
             )
 
     def fired(self, observer: Any) -> None:
-        """An observer fired."""
+        """Record that an observer fired."""
         self.engine.guard.begin(self._POINTS, self._mark, observer)
 
     def _begin(self, call: Any) -> Begun | None:
@@ -161,5 +161,5 @@ class CallRecorder:
 
 
 def install(engine: Engine, observations: Observations) -> Undo:
-    """Record the calls of observed functions, and observers that fire, with `engine`. Returns what ends that."""
+    """Record the calls of observed functions, and observers that fire, with `engine`. Returns a function that ends this."""
     return RECORDING.install(CallRecorder(engine, observations))

@@ -91,7 +91,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     """The parser of the command line, and the one of each command."""
     parser = argparse.ArgumentParser(
         prog="torchspan",
-        description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back and why.",
+        description="Traces of Torch-TensorRT: where a compilation spends its time, what fell back to PyTorch, and why.",
     )
     parser.add_argument("--version", action="version", version=f"torchspan {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

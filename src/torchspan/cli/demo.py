@@ -22,12 +22,12 @@ class DemoCommand:
     """Compile two small models and show the trace.
 
     A small transformer, and a convolutional net with one operator that has no converter, so that a fallback shows.
-    Uses the GPU if there is one; without one, the pipeline is real up to the finished engines, and running them is
-    left to a stand-in.
+    Uses the GPU if there is one. Without a GPU, the pipeline is real up to the finished engines, and a stand-in runs
+    them.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--output", metavar="FILE", help="keep the traces in FILE (default: they are not kept)")
+        parser.add_argument("--output", metavar="FILE", help="write the traces to FILE (default: they are not kept)")
         add_options(parser)
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -22,11 +22,12 @@ class InputsCommand:
 
     torchspan inputs FILE...
 
-    Reads what `torchspan run --observe-inputs` and `InputObserver.to_json` write. The calls of one method in several files
-    are merged: they are shown as if one process had observed them all. A row of the table is a dimension of a tensor: its
-    smallest, its most frequent and its largest size, the number of distinct sizes, and how the calls are spread over them.
+    Reads files that `torchspan run --observe-inputs` and `InputObserver.to_json` write. Calls of one method in several files
+    are merged, as if one process had observed them all. A row of the table is a dimension of a tensor: its smallest, its most
+    frequent and its largest size, the number of distinct sizes, and how the calls are spread over them.
 
-    Exit status 1: --torch-tensorrt has no text for one of the methods, for a reason on stderr; 2: a file cannot be read.
+    Exit status 1: --torch-tensorrt cannot print the text for one of the methods, and stderr has the reason; 2: a file cannot
+    be read.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -34,7 +35,7 @@ class InputsCommand:
         parser.add_argument(
             "--torch-tensorrt",
             action="store_true",
-            help="print Python text to paste instead: the torch_tensorrt.Input objects with the ranges of the calls",
+            help="print Python code instead: torch_tensorrt.Input objects with the ranges of the calls",
         )
         parser.add_argument("--output", metavar="FILE", help="also write the merged calls to FILE")
 

@@ -28,11 +28,11 @@ _OF_TORCH = ("torch._dynamo", "torch._inductor.async_compile", "torch.export._tr
 
 
 class ProbesCommand:
-    """Show the hook points, what resolved here and what not, and why each is there.
+    """Show the hook points, whether each resolves here, and why it exists.
 
-    Imports what is installed here of torch_tensorrt, tensorrt, tensorrt_rtx and torch; torch_tensorrt, where there is no
-    GPU, as torchspan.testing.without_gpu() does.
-    Exit status 1: a hook point that this version should have is absent, or nothing of these is installed.
+    Imports those of torch_tensorrt, tensorrt, tensorrt_rtx and torch that are installed. On a machine without a GPU, it
+    calls torchspan.testing.without_gpu() before it imports torch_tensorrt.
+    Exit status 1: a hook point that this version should have is absent, or none of these libraries is installed.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

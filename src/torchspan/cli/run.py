@@ -30,9 +30,9 @@ class RunCommand:
 
     torchspan run [options] -- python app.py arguments...
 
-    The program runs as it would alone: its output, its exit status and its signals pass through. Its traces go to a
-    file (and to what OTEL_TRACES_EXPORTER names), and at the end to stderr as a waterfall. Python processes that it
-    starts are traced too.
+    The program runs as it would alone: its output, its exit status and its signals pass through. Its traces are
+    written to a file, and sent to the exporters that OTEL_TRACES_EXPORTER names. At the end, they are drawn on stderr
+    as a waterfall. Python processes that the program starts are traced too.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,8 @@ class RunCommand:
             "--output",
             metavar="FILE",
             help="append the traces to FILE (%%p: process id, %%t: time); "
-            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl here, or in the temporary folder where "
-            "this one cannot be written",
+            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl in the current folder, or in the temporary "
+            "folder if the current one cannot be written",
         )
         parser.add_argument(
             "--observe-inputs",
@@ -50,11 +50,11 @@ class RunCommand:
             action="append",
             default=[],
             type=_class,
-            help="write what every object of this class is called with alongside the traces; may be given several times; "
-            "to read it: torchspan inputs FILE",
+            help="observe what every object of this class is called with, and write that to a file next to the traces; may be "
+            "given several times; to read the file: torchspan inputs FILE",
         )
         add_options(parser)
-        parser.add_argument("--quiet", action="store_true", help="write the file, draw no waterfall")
+        parser.add_argument("--quiet", action="store_true", help="write the file, but draw no waterfall")
         parser.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -27,21 +27,23 @@ _Content = TypeVar("_Content", bound=FileContent)
 class ShowCommand:
     """Show files of traces as a waterfall.
 
-    Reads OTLP JSON: what `torchspan run` and the exporter torchspan_file write, and what the Collector's file exporter
-    writes, packed with gzip or not. Several files are shown as one; `-` is the standard input. Exit status 1: part of
-    a file could not be read; 2: none of it.
+    Reads OTLP JSON, plain or packed with gzip: files of `torchspan run`, of the exporter torchspan_file, and of the
+    Collector's file exporter. Several files are shown as one; `-` is the standard input. Exit status 1: part of a file
+    could not be read; 2: none of it.
 
-    With --what-leaves, every distinct string of the files is listed instead, with its type, metrics and logs included.
-    `!` stands before what its type does not let through, `*` before what is not torchspan's. Exit status 1 then also
-    means that there is one with `!`.
+    With --what-leaves, every distinct string of the files is listed instead with its type, including strings in
+    metrics and logs. `!` marks a string that its type does not allow, `*` one that is not torchspan's. Exit status 1
+    then also means that a string is marked with `!`.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("files", metavar="FILE", nargs="+")
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--trace", metavar="ID", help="only the trace whose id starts with this")
+        which.add_argument("--trace", metavar="ID", help="show only the trace whose id starts with this")
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
-        parser.add_argument("--svg", metavar="FILE", help="draw into this SVG file, as wide as the terminal or COLUMNS")
+        parser.add_argument(
+            "--svg", metavar="FILE", help="draw to this SVG file instead, as wide as the terminal or COLUMNS"
+        )
 
     def run(self, arguments: argparse.Namespace) -> int:
         paths: list[str] = arguments.files
@@ -187,4 +189,6 @@ def _nothing(paths: Sequence[str], file: FileContent, what: str) -> str:
         reason = f"{name} {'are' if len(paths) > 1 else 'is'} empty"
     else:
         return f"{name} {'contain' if len(paths) > 1 else 'contains'} no {what}; name another file"
+    if file.problems and file.problems[0].what.startswith("cut off"):
+        return f"{reason}; try again when the program has ended"
     return f"{reason}; expected OTLP JSON, as `torchspan run` writes it"

@@ -36,9 +36,8 @@ class ExportedModel:
     def to_torch_tensorrt(self) -> dict[str, Any]:
         """Arguments for `torch_tensorrt.dynamo.compile(exported.program, ...)`.
 
-        Without them Torch-TensorRT takes the ranges of single dimensions from the program, and makes 1 of a lower limit of 2.
-        Making a `torch_tensorrt.Input` allocates a tensor of its
-        `opt_shape` in the memory of the CPU.
+        Without them, Torch-TensorRT takes the ranges of single dimensions from the program, and turns a lower limit of 2 into 1.
+        Creating a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
 
         Returns:
             A dictionary with `arg_inputs`: a `torch_tensorrt.Input` for each tensor that the program takes, in its order,

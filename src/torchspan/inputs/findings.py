@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What in the observed calls stands in the way of a compilation, or changes from call to call."""
+"""What in the observed calls hinders a compilation, or changes from call to call."""
 
 from __future__ import annotations
 

@@ -324,7 +324,7 @@ class InputObserver:
             program = torch_tensorrt.dynamo.trace(model, **inputs)
             compiled = torch_tensorrt.dynamo.compile(program, **inputs)
 
-        Making a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
+        Creating a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
 
         Args:
             profile: The ranges. Default: those of `infer_profile()`.

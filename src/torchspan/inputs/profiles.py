@@ -167,7 +167,9 @@ class InputProfile:
         for each in self.tensors:
             if each.path == path:
                 return each
-        raise KeyError(path)
+        raise KeyError(
+            f"there is no tensor at {path!r}; the profile has {', '.join(repr(each.path) for each in self.tensors)}"
+        )
 
     def to_python(self) -> str:
         """Write a program that makes what `InputObserver.to_torch_tensorrt` returns, and compiles `model` with it.

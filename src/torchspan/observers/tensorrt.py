@@ -25,7 +25,7 @@ build_engine: CallableObservers = official("tensorrt.build_engine", phase.BUILD_
 """The build of one network by TensorRT's builder."""
 
 build_phase: CallableObservers = official("tensorrt.build_phase", phase.BUILD_PHASE)
-"""One phase of a build, as TensorRT's progress monitor reports it."""
+"""One phase of a build, as TensorRT's progress monitor reports it. Only if `TORCHSPAN_BUILD_PHASES` enables build phases."""
 
 deserialize_engine: CallableObservers = official("tensorrt.deserialize_engine", phase.DESERIALIZE_ENGINE)
 """The deserialization of an engine by TensorRT."""

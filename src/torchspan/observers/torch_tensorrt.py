@@ -57,7 +57,7 @@ lower: CallableObservers = official("torch_tensorrt.lower", phase.LOWER)
 """Lowering passes that run after decomposition."""
 
 pass_: CallableObservers = official("torch_tensorrt.pass_", phase.PASS)
-"""One lowering pass. Only at detail `passes`."""
+"""One lowering pass, at every detail."""
 
 partition: CallableObservers = official("torch_tensorrt.partition", phase.PARTITION)
 """The partitioning of the graph into the parts that run in TensorRT and the parts that run in PyTorch."""

@@ -42,26 +42,26 @@ class FileSpanExporter(SpanExporter):
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
 
-    It only writes to a regular file of this user with one name. A link is not followed, and a file of another user is
-    left alone. If `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a descriptor such as
-    `/dev/stdout`. These never block. If another process holds the lock of the file for more than 0.1 s, this process
-    writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
+    The file must be a regular file of this user with a single name. A link is not followed, and a file of another user
+    is left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
+    descriptor such as `/dev/stdout`, for which the exporter never waits. Where another process holds the lock of the file for
+    more than 0.1 s, this process writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
 
     Nothing is raised into the program. A file that cannot be written and a file that has reached its limit cause one
     warning each, with the consequence. Every batch that is not written is a FAILURE.
 
     If torchspan traces a compilation, the file shows a crash in it, and a crash after it loses none of its spans:
 
-    - When the compilation begins, a span `torchspan.progress`, number 0, of no length is written. No other exporter gets it.
-    - At each heartbeat (`TORCHSPAN_HEARTBEAT`) and when it ends, the spans in the SDK's `BatchSpanProcessor` are written.
+    - When it begins, a span `torchspan.progress` with the number 0 and no duration is written. No other exporter gets it.
+    - At each heartbeat (`TORCHSPAN_HEARTBEAT`) and when it ends, what the SDK's `BatchSpanProcessor` holds is written.
 
     Args:
-        path: The file. `%p` is the process id (a forked child has its own file), `%t` the time at which this exporter was
-            made, `%%` a percent sign. A relative path is resolved against the current folder when the exporter is made.
-            Default: TORCHSPAN_FILE, otherwise `torchspan-%t-%p.jsonl`.
-        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, otherwise 256 MiB.
-        mode: Permissions of a file that is made, such as 0o640. Default: TORCHSPAN_FILE_MODE, otherwise 0o600: only for its
-            owner.
+        path: The file. `%p` is the process id (a forked child has a file of its own), `%t` the time at which this exporter
+            was created, `%%` a percent sign. A relative path is resolved then, against the current folder.
+            Default: TORCHSPAN_FILE, else `torchspan-%t-%p.jsonl`.
+        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+        mode: Permissions of a new file, such as 0o640. Default: TORCHSPAN_FILE_MODE, else 0o600: for its owner
+            alone.
 
     Raises:
         TypeError: `path` is not a path, or `max_size` or `mode` is not an int.

@@ -52,15 +52,16 @@ class RunFileProcessor(SpanProcessor):
     - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
     - on torchspan's spans `torchspan.open_ancestors.ids`, `.names` and `.starts`: the spans around them that are open;
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
-      `torchspan.progress`, number 0, of no length.
+      `torchspan.progress` with the number 0 and no duration.
 
     It may be added alongside other processors, to any number of providers, and while spans are open. It raises nothing
     into the program. A file that cannot be written and a file that has reached its limit cause one warning each. `errors`
-    and `lost` contain the details. The rules for files, permissions and locks are those of `FileSpanExporter`.
+    and `lost` report the spans that the file does not contain. The rules for files, permissions and locks are those of
+    `FileSpanExporter`.
 
     Args:
-        path: The file, absolute. `%p` is the process id (a forked child has its own file), `%t` the time at which this
-            processor was made, `%%` a percent sign.
+        path: The file, absolute. `%p` is the process id (a forked child has a file of its own), `%t` the time at which this
+            processor was created, `%%` a percent sign.
         run_id: The resource attribute `torchspan.run.id` of each line.
         max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, otherwise 256 MiB.
         failed: Called after the first span that could not be written, on the thread that ended it.

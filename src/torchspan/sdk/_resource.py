@@ -34,7 +34,7 @@ class TorchspanResourceDetector(ResourceDetector):
     """Adds the rank of the process, its host, and the versions of the libraries to the resource.
 
     Enable it with ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads only the environment and the metadata of installed
-    packages. It imports neither torch nor TensorRT, and calls neither CUDA nor NVML. Unknown values are left out.
+    packages: it imports neither torch nor TensorRT, and queries neither CUDA nor NVML. What is not known is left out.
 
     - ``torch.distributed.rank``, ``.local_rank``, ``.world_size``: from torchrun's variables, otherwise from those of Open MPI,
       MVAPICH2, MPICH or Intel MPI, Slurm; otherwise the index of a pod in an Indexed Job of Kubernetes.
@@ -43,7 +43,7 @@ class TorchspanResourceDetector(ResourceDetector):
     - ``torch.version``, ``torch_tensorrt.version``, ``tensorrt.version``, ``tensorrt.package``: of the installed packages. If
       both TensorRT and TensorRT-RTX are installed, the one for which the installed Torch-TensorRT is made.
 
-    OTEL_RESOURCE_ATTRIBUTES wins. A forked child has its own process id. Nothing is raised.
+    Attributes of OTEL_RESOURCE_ATTRIBUTES win. A forked child has its own process id. Nothing is raised.
 
     Args:
         raise_on_error: Not used; OpenTelemetry's SDK passes it to every detector.

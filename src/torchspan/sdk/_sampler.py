@@ -27,11 +27,11 @@ _logger = logging.getLogger("torchspan.sdk")
 class TorchspanSampler(Sampler):
     """Keeps what torchspan has decided to keep, and decides every other span by its trace id.
 
-    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept. Below a span that is not kept, they carry
-      `torchspan.parent_sampled=false`.
-    - Engine runs that torchspan picked are kept, and no second decision is made about them. torchspan picks by the rules that
-      begin with `execute`, and in addition the first run of an engine and failed runs.
-    - Every other span, including the program's, is kept with the probability `other`, by its trace id, as the SDK's
+    - Spans with `torchspan.keep` (compilations and what belongs to them) are kept, even below a span that is not; then they
+      carry `torchspan.parent_sampled=false`.
+    - Runs of engines that torchspan picked are kept, and no second decision is made about them. It picks by the rules that begin
+      with `execute`, and also picks the first run of each engine and failed runs.
+    - Every other span, mainly those of the program, is kept with the probability `other`, by its trace id, as the SDK's
       `TraceIdRatioBased` does.
 
     A span about which the sampler fails to decide is kept.

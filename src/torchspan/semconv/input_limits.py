@@ -70,8 +70,8 @@ DRIFT_AT_OPT = Attribute(
 DRIFT_PATH = Attribute(
     "torchspan.input.drift.path",
     "string",
-    "Path in the arguments of the tensor with a dimension that deviates: in at least half of the calls it has the "
-    "same size, which is not the one for which the engine was optimized.",
+    "Path in the arguments of the tensor with a dimension that deviates. In at least half of the calls, this "
+    "dimension has the same size, which is not the size for which the engine was optimized.",
     event=DRIFT_EVENT,
     kind=ArgumentPath(),
 )

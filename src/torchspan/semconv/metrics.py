@@ -259,9 +259,9 @@ METRIC_PROFILE_CALLS = Metric(
 METRIC_PROFILE_DISTANCE = Metric(
     "torchspan.input.profile.distance",
     "1",
-    "Distance between the most frequent size of a dimension that may vary and the size for which the engine was "
-    "optimized, as a share of the latter: 0.5 for size 4 or 12 if the engine was optimized for 8. The largest "
-    "distance of all dimensions, over all calls so far.",
+    "Distance of the most frequent size of a dimension from the size for which the engine was optimized, as a share "
+    "of the latter. For example, 0.5 for size 4 or 12 if the engine was optimized for 8. Only dimensions that may "
+    "vary count. The value is the largest distance of all dimensions, over all calls so far.",
     torchspan.CALL_MODULE,
     ENGINE_ID,
     measure=Level(),

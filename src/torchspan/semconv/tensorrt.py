@@ -65,8 +65,8 @@ ENGINE_ID = Attribute(
     "the blocks (a refit of few weights may). Different ids mean different bytes, which may still compute the same. "
     "On a run, the id is that of the engine's bytes when the engine was set up or last refitted through "
     "Torch-TensorRT; absent while those bytes are unknown. On metrics of the calls of a compiled module, the id is "
-    "the one that the module's engine had when torchspan began to follow the module; absent if the module has several "
-    "engines.",
+    "the one that the module's engine had when torchspan began to follow the module. It is absent there if the module "
+    "has several engines.",
     *phase.CONVERSIONS,
     phase.CACHE_LOOKUP,
     phase.CACHE_INSERT,
@@ -260,8 +260,8 @@ LOG_SEVERITY = Attribute(
 LOG_MESSAGE = Attribute(
     "tensorrt.log.message",
     "string",
-    "First line of the logged text, as a template: every word that is not one of TensorRT's is `?`, so no name of a "
-    "layer, node or tensor is kept (at most 256 characters). The text itself with `TORCHSPAN_CAPTURE=text`.",
+    "First line of the logged text, as a template (at most 256 characters). Every word that is not one of TensorRT's "
+    "is `?`, so no name of a layer, node or tensor is kept. The text itself with `TORCHSPAN_CAPTURE=text`.",
     event=LOG_EVENT,
     kind=Text(),
 )

@@ -76,7 +76,7 @@ COMPILE_ATTEMPTS = Attribute(
 RESTART_REASONS = Attribute(
     "torch.compile.restart.reasons",
     "string[]",
-    "Reasons why Dynamo traced the frame again, the first line of each.",
+    "Reasons why Dynamo traced the frame again, the first line of each (at most 20).",
     phase.COMPILE_FRAME,
     kind=Text(),
 )
@@ -390,7 +390,7 @@ EXPORT_ISSUE_COUNTS = Attribute(
 RANGE_CONSTRAINTS = Attribute(
     "torch.export.range_constraints",
     "string[]",
-    "Range of each dynamic dimension of the exported program, such as `s77: [1, 8]`.",
+    "Range of each dynamic dimension of the exported program, such as `s77: [1, 8]` (at most 20).",
     phase.TRACE,
     phase.EXPORT,
     kind=Shape(),
@@ -437,8 +437,8 @@ EXPORT_FAILED_REASON = Attribute(
 EXPORT_FAILED_OPERATOR = Attribute(
     "torch.export.failed.operator",
     "string",
-    "Operator because of which the export failed, if the exception names it: an operator without a kernel for fake "
-    "tensors, or one whose result depends on data and decides a condition in the model.",
+    "Operator because of which the export failed. Either it has no kernel for fake tensors, or its result depends on "
+    "data and decides a condition in the model. Absent if the exception names no operator.",
     phase.EXPORT,
     kind=Operator(),
 )

@@ -162,7 +162,7 @@ _SETTINGS: tuple[tuple[str, AttributeType, str], ...] = (
     ("optimization_level", "int", "Optimization level of TensorRT's builder."),
     ("workspace_size", "int", "Workspace that the builder may use, in bytes; 0 means that TensorRT decides."),
     ("num_avg_timing_iters", "int", "Number of timing iterations for each tactic."),
-    ("torch_executed_ops", "string[]", "Operators that the user keeps in PyTorch."),
+    ("torch_executed_ops", "string[]", "Operators that the user keeps in PyTorch (at most 20)."),
     ("require_full_compilation", "boolean", "Whether the whole graph must run in TensorRT."),
     (
         "use_fast_partitioner",

@@ -60,7 +60,7 @@ INCOMPLETE = Attribute(
 STEP_NAMES = Attribute(
     "torchspan.steps.names",
     "string[]",
-    "Names of the short steps inside this span that have no span of their own, longest first.",
+    "Names of the short steps inside this span that have no span of their own, longest first (at most 20).",
     kind=SpanName(),
 )
 STEP_COUNTS = Attribute("torchspan.steps.counts", "int[]", "Number of times that each of `torchspan.steps.names` ran.")

@@ -52,19 +52,19 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
     subgraph from which an engine was built, so its numbers are right. Programs that use "cuda" run as written. CUDA is not
     initialised.
 
-    Call it before torch_tensorrt or TensorRT is imported. torch may be imported already. This call does not import it, but the
-    import of TensorRT that follows does, if torch is installed. A second call changes only `engine_dir`.
+    Call it before torch_tensorrt or TensorRT is imported; torch may be imported already. The call itself does not import torch.
+    The import of TensorRT that follows does, if torch is installed. A second call changes only `engine_dir`.
 
     A call for which there is no replacement raises `NeedsGpuError` from then on. For an engine that was not built here,
     `deserialize_cuda_engine` returns None and logs an error, as TensorRT does for an engine that it cannot read.
 
     Args:
         engine_dir: The folder in which engines are kept with the graphs they were built from, so that they run in other
-            processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's folder for caches (XDG_CACHE_HOME,
+            processes, too. Default: TORCHSPAN_ENGINE_DIR, else `torchspan` in the user's cache folder (XDG_CACHE_HOME,
             `~/.cache`). It holds at most 500 engines and 2 GiB; the least recently used engines are removed. Its files are
             pickles, which run code when read. A folder that belongs to another user, or that others may write to, is
             therefore not used. In the folder torchspan reads only files that it wrote for this user: each file has a
-            digest under a key, `engines.key` in the user's folder for caches.
+            digest under a key, `engines.key` in the user's cache folder.
 
     Raises:
         TooLateError: torch_tensorrt is imported already, or CUDA is initialised.

@@ -57,9 +57,10 @@ def capture(
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
         assert trace.one("torch_tensorrt.compile").attributes["torch_tensorrt.compile.outcome"] == "complete"
 
-    If torchspan is not instrumented, it is instrumented for the length of the block. If it is, it stays instrumented, and spans
-    are exported as before as well as captured. Spans of the program are captured if they come from the same tracer provider.
-    Blocks may be nested, and may run in several threads. Each captures the spans that end in the process while it runs.
+    If torchspan is not instrumented, it is instrumented for the length of the block. If it is, it stays instrumented, and the
+    spans still go to its provider, as well as into the captured trace. Spans of the program are captured if they come from the
+    same tracer provider. Blocks may be nested, and may run in several threads. Each captures the spans that end in the process
+    while it runs.
 
     Args:
         tracer_provider: Which provider's spans are captured. Default: the one that torchspan is instrumented with, else the

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Attributes = dict[str, Any]
-"""Keys to values: `str`, `bool`, `int`, `float`, lists and dictionaries of these; `bytes` read `"20 bytes"`.
+"""Keys to values: `str`, `bool`, `int`, `float`, lists and dictionaries of these; `bytes` become the text `"20 bytes"`.
 
-An `int` has at most 64 bits. What OTLP has no value for, a larger integer among it, is None.
+An `int` has at most 64 bits. A value that OTLP cannot represent, such as a larger integer, is None.
 """
 
 

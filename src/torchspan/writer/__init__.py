@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans and metrics: what the engine's events become. Knows OpenTelemetry's API and the tables, and no torch."""
+"""Writes the engine's events as spans and metrics. It uses OpenTelemetry's API and the tables, and not torch."""
 
 from torchspan.writer._enrich import enrich_callback
 from torchspan.writer._exception_signals import OPT_IN, exception_signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on another thread that is waited for."""
+"""Runs work on another thread and waits for it."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import threading
 from collections.abc import Callable
 
 NAME = "torchspan-file"
-"""Of the thread."""
+"""The thread's name."""
 
 
 def aside(function: Callable[[], object]) -> None:
-    """Call `function` on a thread of its own and wait for it.
+    """Call `function` on a new thread and wait for it.
 
-    A signal handler of the program's runs on the main thread, between any two steps there. Where it shuts the SDK down, it
-    waits for locks of the SDK and of exporters, so that no frame below it may hold one. Where Python refuses new threads the
-    function is called here.
+    A signal handler of the program may run on the main thread between any two steps. If it shuts the SDK down, it waits for
+    locks of the SDK and of exporters, so no frame below it may hold one. If Python refuses to start a thread, the function is
+    called on the current thread.
     """
     thread = threading.Thread(target=function, name=NAME, daemon=True)
     try:
-        # Without the caller's context: instrumentation that hands contexts down would hand down its span.
+        # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
         contextvars.Context().run(thread.start)
     except RuntimeError:
         function()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who wrote an exception's message: a library or the program.
+"""Determines whether a library or the program wrote an exception's message.
 
-The frame that raised does not answer this. `torch._check` raises a text that its caller wrote, and an operator of the
-program's, written in C++, raises from the frame in PyTorch that called it.
+The frame that raised the exception is not enough. `torch._check` raises a text that its caller wrote, and the exception of a C++
+operator of the program comes from the frame in PyTorch that called the operator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from torchspan._base.reading import traceback_of
 
 LIBRARIES = frozenset(("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx"))
-"""Whose messages are templates with values in them. Other messages may consist of a value alone."""
+"""Libraries whose messages are templates filled with values. Other messages may consist only of a value."""
 
 _OWN = """
     aten prim prims inductor_prims rngprims debugprims quantized _quantized quantization quantized_decomposed sparse
@@ -29,14 +29,14 @@ _PRIMS_CHECK = ("torch._prims_common", "check")
 _TESTING = "torch.testing"
 
 _MODULE_OF: Any = vars(type)["__module__"]
-"""Reads the module of a class without its metaclass."""
+"""Reads the module of a class without calling its metaclass."""
 
 _MESSAGES = ("assert_msg", "msg", "message")
-"""Arguments of operators that are a text for an exception."""
+"""Arguments of operators that contain the text of an exception."""
 
 
 def is_written_by_library(error: BaseException) -> bool:
-    """Whether the text of `error` is that of a library: one of its frames raised it, and its code chose the words."""
+    """Whether a library wrote the text of `error`: one of its frames raised the exception, and its code chose the words."""
     frames = _frames(error)
     while frames and _is_handed_text(frames[-1]):
         frames.pop()
@@ -52,7 +52,7 @@ def _frames(error: BaseException) -> list[FrameType]:
 
 
 def _is_handed_text(frame: FrameType) -> bool:
-    """Whether the frame raises the words of its caller: `torch._check_value`, `torch._assert`, `torch.testing`."""
+    """Whether the frame raises a text that its caller passed: `torch._check_value`, `torch._assert`, `torch.testing`."""
     module, name = _module(frame), frame.f_code.co_name
     if module == _TESTING or module.startswith(f"{_TESTING}."):
         return True
@@ -60,15 +60,13 @@ def _is_handed_text(frame: FrameType) -> bool:
 
 
 def _is_programs_operator(frame: FrameType) -> bool:
-    """Whether PyTorch was calling an operator whose words are the program's, or one that is handed them."""
+    """Whether PyTorch was calling an operator of the program, or an operator that receives its text as an argument."""
     ops: Any = sys.modules.get("torch._ops")
     if ops is None or frame.f_globals is not vars(ops):
         return False
     operator = frame.f_locals.get("self")
     if type(operator) not in (ops.OpOverload, ops.OpOverloadPacket):
-        return not _MODULE_OF.__get__(type(operator)).startswith(
-            "torch."
-        )  # one written in Python, or a namespace of them
+        return not _MODULE_OF.__get__(type(operator)).startswith("torch.")  # written in Python, or a namespace
     variables = vars(operator)
     name = str(variables.get("_qualified_op_name") or variables.get("_name")).partition(".")[0]
     if name.partition("::")[0] not in OWN_NAMESPACES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A thread of torchspan's own, which sleeps until there is work."""
+"""A thread of torchspan that sleeps until there is work."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Protocol
 
 
 class Wake(Protocol):
-    """What the thread sleeps on: `queue.SimpleQueue`, whose `put` waits for nothing and may be called anywhere."""
+    """The queue on which the thread sleeps: `queue.SimpleQueue`, whose `put` never blocks and may be called anywhere."""
 
     def put(self, item: bool, /) -> None:
         """Wake the thread: True to continue, False to end."""
 
     def get(self, *, timeout: float | None) -> bool:
-        """Wait for that. Raises queue.Empty when `timeout` seconds have passed."""
+        """Wait for `put`. Raises queue.Empty when `timeout` seconds have passed."""
 
 
 @dataclass(eq=False, slots=True)
 class _Sleeper:
-    """The thread of one process, by what it sleeps on."""
+    """The thread of one process, by the queue on which it sleeps."""
 
     wake: Wake
     pid: int = field(default_factory=os.getpid)
 
 
 class Background:
-    """One daemon thread a process, started by the first `wake`; a forked child gets one of its own with its first.
+    """One daemon thread per process, started by the first `wake`. In a forked child, the child's first `wake` starts another one.
 
-    Starting a thread waits until it runs, which takes milliseconds where others hold the interpreter. So the thread stays when
-    its work is done, and sleeps. The program's threads only put a word into a queue, which waits for no lock that the thread
-    holds while it works. No exit waits for it.
+    Starting a thread blocks until the thread runs, which takes milliseconds while other threads hold the interpreter. So the
+    thread is kept when its work is done, and sleeps. The program's threads only put an item into a queue, which takes no lock
+    that the thread holds while it works. The exit of the process does not wait for the thread.
 
-    name: of the thread. run: what it does, given what it sleeps on; it returns when `get` answers False.
-    new_wake: makes what it sleeps on.
+    name: the name of the thread. run: the function of the thread, which receives the queue and returns when `get` returns False.
+    new_wake: makes the queue.
     """
 
     def __init__(
@@ -50,20 +50,20 @@ class Background:
         self._sleepers: dict[int, _Sleeper] = {}
 
     def wake(self) -> None:
-        """Start the thread if this process has none, and wake it. Raises RuntimeError where none can be started.
+        """Start the thread if this process has none, and wake it. Raises RuntimeError if no thread can be started.
 
-        Python starts none when it is ending: then nothing happens.
+        Python starts no threads while it exits. Nothing happens then.
         """
         pid = os.getpid()
         sleeper = self._sleepers.get(pid)
         if sleeper is None:
-            # Of two threads that come here at once one wins. A lock could be held elsewhere during a fork.
+            # If two threads arrive here at once, one wins. A lock could be held by another thread during a fork.
             mine = _Sleeper(self._new_wake(), pid)
             sleeper = self._sleepers.setdefault(pid, mine)
             if sleeper is mine:
                 thread = threading.Thread(target=self._run, args=(mine.wake,), name=self._name, daemon=True)
                 try:
-                    # Without the caller's context: instrumentation that hands contexts down would hand down its span.
+                    # Without the caller's context: instrumentation that propagates contexts would propagate the caller's span.
                     contextvars.Context().run(thread.start)
                 except RuntimeError:
                     self._sleepers.pop(pid, None)
@@ -78,7 +78,7 @@ class Background:
             sleeper.wake.put(True)
 
     def stop(self) -> None:
-        """Have the thread end, after what it is doing just now."""
+        """End the thread after its current work."""
         sleeper = self._sleepers.pop(os.getpid(), None)
         if sleeper is not None:
             sleeper.wake.put(False)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many spans a trace may have.
+"""The limit of spans in a trace.
 
-Below `torchspan run` all that a program does may be one trace, the run's. What is outermost in a process there counts as a
-trace: request 100 of a server is recorded as request 1 was.
+Below `torchspan run`, everything that a program does may be one trace: that of the run. There, each outermost span of a process
+counts as a trace of its own, so request 100 of a server is recorded like request 1.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from opentelemetry.trace import SpanContext
 from torchspan._base.forks import renewed
 
 SPANS_PER_TRACE = 2000
-"""Spans of torchspan's in one trace."""
+"""Maximum number of torchspan's spans in one trace."""
 
 TRACES = 1024
-"""Traces whose spans are counted; the one that has had none for longest is forgotten, and would start again from zero."""
+"""Number of traces whose spans are counted. The trace without a new span for longest is forgotten, and would start from zero."""
 
 
 def limited_by(context: SpanContext) -> Hashable:
-    """By what the limits of a trace count for a span: its trace; below `torchspan run` its outermost span in this process."""
-    # An attribute of the contexts of run's own provider (torchspan/_run/spans.py).
+    """The key under which a span counts for a limit: its trace, or below `torchspan run` its outermost span in this process."""
+    # An attribute of contexts of `torchspan run`'s own provider (torchspan/_run/spans.py).
     return getattr(context, "local_root", None) or context.trace_id
 
 
 class Budget:
     """Counts spans by trace, in this process.
 
-    What is a detail stops early, so that spans are left for what matters: a phase has spans while fewer than its share
-    (`Phase.room`) of the trace's are used.
+    A phase has spans until its share (`Phase.room`) of the trace's budget is used. Details have a small share, which leaves
+    spans for more important work.
     """
 
     def __init__(self, spans: int = SPANS_PER_TRACE) -> None:
@@ -40,10 +40,10 @@ class Budget:
         self._used: OrderedDict[Hashable, int] = OrderedDict()
         self._lock = renewed(self, "_lock", threading.Lock)
         self.refused = 0
-        """Spans over the limit."""
+        """Number of spans over the limit."""
 
     def take(self, trace: Hashable, room: float) -> bool:
-        """Whether the trace may have one more span, of a phase that may use this share of it; then it is counted."""
+        """Count one more span of the trace, if a phase with this share may have it. Returns whether it may."""
         with self._lock:
             used = self._used.get(trace, 0)
             if used >= int(self._spans * room):
@@ -56,7 +56,7 @@ class Budget:
             return True
 
     def give_back(self, trace: Hashable) -> None:
-        """The span that was counted records nothing."""
+        """Subtract a counted span that records nothing."""
         with self._lock:
             if self._used.get(trace):
                 self._used[trace] -= 1

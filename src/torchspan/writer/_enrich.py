@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of an event's surroundings where it starts: facts for all other members of the pipeline."""
+"""Adds facts about an event's surroundings at its start, for all other members of the pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torchspan.engine import Callback, Event
 
 
 def enrich_callback() -> Callback:
-    """The callback that is to be the first of a pipeline: spans, their sampler and metrics have the same facts then."""
+    """The callback that must be first in a pipeline, so that spans, their sampler and metrics have the same facts."""
     return Callback("adding what is known of an event", _start, _end, frozenset({phase.COMPILE}))
 
 
@@ -21,11 +21,11 @@ def _start(event: Event) -> None:
 
 
 def _is_recompilation(event: Event) -> bool:
-    """Whether Dynamo marks it as one: `0/2` is the second recompilation of its frame 0, `0/2_1` the next attempt at it."""
+    """Whether the compile id is that of a recompilation: `0/2` is the second one of frame 0, `0/2_1` the next attempt at it."""
     compile_id = event.attributes.get(semconv.COMPILE_ID, "")
     number = compile_id.rpartition("/")[2].partition("_")[0]
     return number.isdecimal() and int(number) > 0
 
 
 def _end(_event: Event, _context: None) -> None:
-    """All of it is known at the start."""
+    """Nothing to do: all facts are known at the start."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where exceptions are recorded: as events of spans, as log records, or as both.
+"""Records exceptions as events of spans, as log records, or as both.
 
-OpenTelemetry's conventions deprecate the span event and name the variable that chooses:
+OpenTelemetry's conventions deprecate the span event, and define the variable that selects the signal:
 https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
 """
 
@@ -23,7 +23,7 @@ from torchspan.writer._otel_private import LogsApi, has_log_processors, logs_api
 logger = logging.getLogger("torchspan")
 
 OPT_IN = "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN"
-"""The variable. Other words than those two belong to other conventions, and are ignored as there."""
+"""The variable. Words other than `logs` and `logs/dup` belong to other conventions, and are ignored."""
 _LOGS, _BOTH = "logs", "logs/dup"
 
 
@@ -31,29 +31,29 @@ Exports = Callable[[], object]
 
 
 class LoggedException(Occurrence):
-    """An exception that a log record has: no event of a span, except in the file of `torchspan run`."""
+    """An exception in a log record. It is not an event of a span, except in the file of `torchspan run`."""
 
     __slots__ = ()
 
 
 class ExceptionSignal(Protocol):
-    """Records the exception of an event that failed, and in which no other failed of it.
+    """Records the exception of the innermost event that it passed.
 
-    context: that of the event's span; where it has none, of the nearest one around it.
+    context: that of the event's span, or of the nearest span around the event if it has none.
     """
 
     def on_span(self, event: Event, context: Context) -> Occurrence:
-        """Of an event whose span records, or that is folded into one that may. Returns what its span is to have."""
+        """Record the exception of an event whose span records, or that is folded into another event. Returns the span's occurrence."""
 
     def without_span(self, event: Event, context: Context) -> None:
-        """Of an event whose span the sampler has refused."""
+        """Record the exception of an event whose span the sampler has refused."""
 
     def exports(self) -> list[Exports]:
-        """What exports the records that have been emitted; nothing where there are none."""
+        """Functions that export the emitted records; empty if there are none."""
 
 
 class SpanEvents:
-    """Exceptions are events of spans.
+    """Records exceptions as events of spans.
 
     capture_text: whether messages are recorded whole.
     """
@@ -67,15 +67,15 @@ class SpanEvents:
         return Occurrence("exception", event.end_ns or 0, exception_attributes(error, capture_text=self._capture_text))
 
     def without_span(self, event: Event, context: Context) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def exports(self) -> list[Exports]:
-        """Nothing."""
+        """See `ExceptionSignal`."""
         return []
 
 
 class Both:
-    """Exceptions are log records, and events of spans as well."""
+    """Records exceptions as log records and as events of spans."""
 
     def __init__(self, events: SpanEvents, records: LogRecords) -> None:
         self._events = events
@@ -97,7 +97,7 @@ class Both:
 
 
 class Logs(Both):
-    """Exceptions are log records. While no logger provider takes any they stay events of spans, so that none is lost."""
+    """Records exceptions as log records. They stay events of spans if no logger provider accepts them, so none is lost."""
 
     def on_span(self, event: Event, context: Context) -> Occurrence:
         """See `ExceptionSignal`."""
@@ -108,9 +108,9 @@ class Logs(Both):
 
 
 class LogRecords:
-    """Emits log records with the attributes that the span event has, through the same gate.
+    """Emits log records with the attributes of the span event, through the same gate.
 
-    provider: the logger provider to use instead of the global one. Programs set theirs late, so it is looked for each time.
+    provider: the logger provider to use instead of the global one. Programs set the global one late, so it is read each time.
     """
 
     def __init__(self, provider: Any, *, capture_text: bool) -> None:
@@ -125,7 +125,7 @@ class LogRecords:
         )
 
     def emit(self, event: Event, occurrence: Occurrence, context: Context) -> bool:
-        """Emit the record of an exception. Returns False, and warns once, where no provider takes it."""
+        """Emit the record of an exception. Returns False, and warns once, if no provider accepts it."""
         is_taken = self._boundary.attempt(self._emit, event, occurrence, context) or False
         if not is_taken and not self._has_warned:
             self._has_warned = True
@@ -160,7 +160,7 @@ class LogRecords:
         return True
 
     def _target(self, name: str, context: Context) -> tuple[LogsApi, Any] | None:
-        """The API and the logger, where there is one that takes the record."""
+        """The API and the logger, if there is a logger that accepts the record."""
         api = self._api = self._api or logs_api()
         if api is None:
             return None
@@ -179,9 +179,9 @@ class LogRecords:
 
 
 def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -> ExceptionSignal:
-    """Where exceptions go.
+    """The signal for exceptions.
 
-    opt_in: the value of the variable, a list with commas. Of `logs` and `logs/dup` the latter holds.
+    opt_in: the value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
     """
     events = SpanEvents(capture_text=capture_text)
     words = {each.strip() for each in opt_in.split(",")}

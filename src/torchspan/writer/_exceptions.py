@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exception as a span event."""
+"""The attributes of an exception event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchspan.writer._authors import is_written_by_library
 
 
 def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[str, Any]:
-    """What the `exception` event holds: the class, where it was raised, and the message as far as it may be recorded."""
+    """The attributes of the `exception` event: the class, the place, and the part of the message that may be recorded."""
     attributes: dict[str, Any] = {semconv.EXCEPTION_TYPE: semconv.class_name(type(error))}
     origin = _innermost(traceback_of(error))
     if origin is not None:
@@ -30,29 +30,29 @@ def exception_attributes(error: BaseException, *, capture_text: bool) -> dict[st
 
 
 def _message(error: BaseException, *, capture_text: bool) -> str:
-    """The template of a message that libraries alone had a part in; with `capture_text` any message, whole."""
+    """The template of a message that only libraries contributed to; with `capture_text`, the whole of any message."""
     if capture_text:
         return text_of(error)
     return template(text_of(error)) if all(map(is_written_by_library, _chain(error))) else ""
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The exception and all that were being handled when it was raised.
+    """The exception, and all exceptions that were being handled when it was raised.
 
-    Libraries quote the text of what they caught in what they raise (torch/fx/interpreter.py does so for a KeyError).
+    Libraries quote the text of exceptions that they caught in those they raise (torch/fx/interpreter.py quotes a KeyError).
     """
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
         each = waiting.pop()
-        if each is not None and id(each) not in seen:  # a chain may be a ring
+        if each is not None and id(each) not in seen:  # a chain may be circular
             seen.add(id(each))
             waiting += causes_of(each)
             yield each
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
-    """Code, line and module of the frame that raised."""
+    """Code, line and module of the frame that raised the exception."""
     if entry is None:
         return None
     while entry.tb_next is not None:
@@ -66,4 +66,4 @@ def _module(frame: FrameType) -> str:
 
 
 def _qualified_name(code: CodeType) -> str:
-    return getattr(code, "co_qualname", code.co_name)  # 3.11 knows the class, 3.10 the function alone
+    return getattr(code, "co_qualname", code.co_name)  # Python 3.11 includes the class, 3.10 has only the function

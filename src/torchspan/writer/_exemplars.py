@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which random numbers choose the exemplars of torchspan's measurements.
+"""The random numbers that choose the exemplars of torchspan's measurements.
 
-The SDK draws them from Python's global generator (`SimpleFixedSizeExemplarReservoir`, which counters have). That one belongs to the
-program: where it has seeded it, each measurement of torchspan's would change what it draws next.
+The SDK uses Python's global random generator (`SimpleFixedSizeExemplarReservoir`, which counters have). That generator belongs to the
+program: if the program has seeded it, each measurement of torchspan would change the numbers that the program gets next.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MODULE, _NAME = "opentelemetry.sdk.metrics._internal.exemplar.exemplar_reservoi
 
 
 class _Here(threading.local):
-    """Whether this thread records a measurement of torchspan's."""
+    """Whether this thread records a measurement of torchspan."""
 
     is_recording = False
 
 
 class OwnRandomNumbers:
-    """A context manager around measurements of torchspan's: in it the SDK draws from a generator that no other code seeds.
+    """A context manager around measurements of torchspan. Inside, the SDK uses a random generator that no other code seeds.
 
-    The SDK's function is replaced when the first one is recorded, until `give_back`. For measurements of the program's it is called
-    as before.
+    The SDK's function is replaced when the first measurement is recorded, until `give_back`. For measurements of the program, the
+    original function is called.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class OwnRandomNumbers:
         self._here.is_recording = False
 
     def give_back(self) -> None:
-        """Put the SDK's function back."""
+        """Restore the SDK's function."""
         with self._lock:
             if self._patches is not None:
                 self._patches.undo()
@@ -69,4 +69,4 @@ class OwnRandomNumbers:
 
 
 OWN_RANDOM_NUMBERS = OwnRandomNumbers()
-"""That of the process."""
+"""The one instance of the process."""

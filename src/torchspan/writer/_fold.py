@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to an event for which its trace had reached its limit of spans."""
+"""Folds events without a span, because their trace had reached its limit, into the event around them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torchspan.engine import Event, Occurrence, Surroundings
 from torchspan.writer._parents import SpanParents
 
 OCCURRENCES = 128
-"""Occurrences that one event takes over from those folded into it: what the SDK keeps on a span."""
+"""Maximum number of occurrences on an event that others are folded into: the SDK keeps as many on a span."""
 
 
 class Folding:
-    """Folds events into the event around them, step by step outwards until one has a span."""
+    """Folds each event into the event around it, outwards until an event has a span."""
 
     def __init__(self, parents: SpanParents) -> None:
         self._parents = parents
@@ -32,7 +32,7 @@ class Folding:
             self._count_on_the_users_span()
 
     def _fold_into(self, outer: Event, event: Event, raised: Occurrence | None) -> None:
-        """Its own time is a step; steps in it are steps alongside that one, so that all add up to no more than the span."""
+        """Add the event's own time as a step, and its steps alongside, so that the steps add up to no more than the span."""
         outer.steps.merge(event.steps)
         outer.steps.add(event.name, max(_seconds(event) - event.steps.seconds(), 0.0))
         outer.additions[semconv.FOLDED] = (
@@ -41,11 +41,11 @@ class Folding:
         taken_over = [each for each in event.occurrences if each.name != semconv.OBSERVER_EVENT]
         fired = sum(each.attributes[semconv.OBSERVER_COUNT] for each in event.occurrences if each not in taken_over)
         omitted = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + fired
-        if omitted:  # an engine's official observer fires for each: as events they would displace all others
+        if omitted:  # an official observer fires for each run of an engine: as events these would displace all others
             outer.additions[semconv.OBSERVERS_OMITTED] = outer.additions.get(semconv.OBSERVERS_OMITTED, 0) + omitted
         if raised is not None:
             taken_over.append(raised)
-        elif event.error is None and semconv.ERROR_TYPE in event.additions:  # it failed without an exception
+        elif event.error is None and semconv.ERROR_TYPE in event.additions:  # a failure without an exception
             outer.additions.setdefault(semconv.ERROR_TYPE, event.additions[semconv.ERROR_TYPE])
         outer.occurrences += taken_over
         del outer.occurrences[: max(len(outer.occurrences) - OCCURRENCES, 0)]
@@ -56,7 +56,7 @@ class Folding:
             surroundings.tally(event.phase).add(_seconds(event))
 
     def _count_on_the_users_span(self) -> None:
-        """No event is around it: the user's span at least says that there was something."""
+        """Count the event on the user's span, because no event is around it."""
         span = get_current_span()
         if span.is_recording():
             self._outside[span] = self._outside.get(span, 0) + 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports long work while it runs, from a thread of torchspan's."""
+"""Reports long work while it runs, from a thread of torchspan."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from torchspan.writer._background import Background, Wake
 from torchspan.writer._schedule import NS, next_beat_ns
 
 NAME = "torchspan-heartbeats"
-"""Of the thread."""
+"""The thread's name."""
 
 
 class ProgressReporter(Protocol):
     """Receives heartbeats: the start of a piece of work on the program's thread, all others on torchspan's thread."""
 
     def begin(self, event: Event) -> None:
-        """Record that `event` began. It waits for no network."""
+        """Record that `event` began. Must not wait for a network."""
 
     def report(self, event: Event, number: int) -> bool:
-        """Report what `event` is doing, for the `number`-th time from 1. Returns False if there is nothing to report."""
+        """Report the progress of `event`, for the `number`-th time, starting from 1. Returns False if there is nothing to report."""
 
     def flush(self) -> None:
-        """Write what was reported, where that waits for no network."""
+        """Write the reports, if that does not wait for a network."""
 
 
 @dataclass(slots=True)
 class _Schedule:
-    """When a piece of work is due to be reported, in nanoseconds since its start, and for which time."""
+    """The time of the next report of a piece of work, in nanoseconds since its start, and the number of that report."""
 
     due_ns: int
     number: int = 1
 
 
 class Heartbeats:
-    """Reports each long piece of work at intervals, from a thread of its own.
+    """Reports each long piece of work at intervals, from a separate thread.
 
-    The thread begins with the first long work and sleeps without a timeout while there is none; see `Background`.
+    The thread starts with the first long work, and sleeps without a timeout while there is none; see `Background`.
 
-    reporter: receives the heartbeats. interval_s: see `next_beat_ns`. guard: catches what the reporter raises.
-    is_exported: whether what is reported of work goes anywhere; for other work no thread is started.
-    new_wake: what the thread sleeps on.
+    reporter: receives the heartbeats. interval_s: see `next_beat_ns`. guard: catches exceptions of the reporter.
+    is_exported: whether reports of an event are exported. No thread is started for other events.
+    new_wake: makes the queue on which the thread sleeps.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class Heartbeats:
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
         self.callback = Callback("starting heartbeats", self._start, self._end, active.callback.phases)
-        """In a pipeline it comes after that of `active`."""
+        """In a pipeline, it follows the callback of `active`."""
 
     # --- on the program's threads -----------------------------------------------------------------------------
     def stop(self) -> None:
-        """Have the thread end; what it is exporting just now it still does."""
+        """End the thread after its current export."""
         self._thread.stop()
 
     def _start(self, event: Event) -> bool:
@@ -89,7 +89,7 @@ class Heartbeats:
     # --- on torchspan's thread ----------------------------------------------------------------------------------------------
     def _run(self, wake: Wake) -> None:
         with suppress_instrumentation():
-            self._schedules = {}  # of the parent process, if there was one
+            self._schedules = {}  # discards the entries of the parent process, if any
             timeout: float | None = None
             while True:
                 try:
@@ -100,7 +100,7 @@ class Heartbeats:
                 timeout = self._beat()
 
     def _beat(self) -> float | None:
-        """Report all that is due. Returns the seconds until the next is due, None while there is no work."""
+        """Report all work that is due. Returns the seconds until the next report, or None without work."""
         schedules = {
             event: self._schedules.get(event) or _Schedule(next_beat_ns(0, self._interval_ns))
             for event in self._active.events()
@@ -115,7 +115,7 @@ class Heartbeats:
                 is_new = True
         if is_new:
             self._guard.call("writing progress", self._reporter.flush)
-        for event in due:  # counted from here: heartbeats missed while a processor took long are left out
+        for event in due:  # scheduled from now: heartbeats missed because of a slow processor are left out
             schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
         waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]
         return max(min(waits), 0) / NS if waits else None

@@ -28,28 +28,28 @@ from torchspan.writer._otel_private import (
 )
 
 VALUES_LIMIT = 50
-"""Values that one attribute of a metric may have, where the program can make them: classes of exceptions above all."""
+"""Maximum number of values of a metric attribute whose values the program can choose: mainly classes of exceptions."""
 
 
 class Source(Protocol):
-    """An object that records."""
+    """An object that records measurements."""
 
     def collect(self) -> None:
-        """Called when a reader collects: record what is still held."""
+        """Called when a reader collects: record the values that are still held."""
 
     def running(self) -> list[float]:
-        """For how many seconds each piece of long work has been running."""
+        """The seconds for which each piece of long work has been running."""
 
     def start_process(self) -> None:
-        """In a forked child: what has been counted so far is the parent's."""
+        """Called in a forked child: the counts so far belong to the parent."""
 
 
 class Instruments:
     """The instruments of one provider.
 
-    A provider keeps the first callback of an observable instrument, accepts no other for the same name and cannot
-    remove one. So the instruments are made once for each process and provider and ask the sources that are attached:
-    after `detach` they observe nothing, and instrumenting a second time doubles nothing.
+    A provider keeps the first callback of an observable instrument, accepts no other callback for the same name, and cannot
+    remove one. So the instruments are made once per process and provider, and read the attached sources. After `detach` they
+    observe nothing, and instrumenting a second time does not count anything twice.
     """
 
     def __init__(self, provider: MeterProvider) -> None:
@@ -83,9 +83,9 @@ class Instruments:
         return is_read(self._meter)
 
     def write(self, metric: Metric, number: float, facts: Mapping[str, Any], context: Context = OUTSIDE) -> None:
-        """One value of a histogram or a gauge, or `number` more of a counter, with those of `facts` that are the metric's.
+        """Record a value of a histogram or a gauge, or add `number` to a counter, with the metric's attributes from `facts`.
 
-        context: whose span an exemplar refers to, if it is sampled.
+        context: contains the span that an exemplar refers to, if the span is sampled.
         """
         made = self._made[metric]
         attributes = self._bounded(
@@ -96,7 +96,7 @@ class Instruments:
             getattr(made, record)(number, attributes, context)
 
     def _bounded(self, metric: Metric, attributes: dict[str, Any]) -> dict[str, Any]:
-        """The attributes; of each that the program can make values of, the first `VALUES_LIMIT` values, then `other`.
+        """The attributes. If the program can choose an attribute's values, the first `VALUES_LIMIT` are kept; others are `other`.
 
         A backend keeps a series for each value.
         """
@@ -109,39 +109,39 @@ class Instruments:
         values = self._values.setdefault((metric, key), set())
         if value in values:
             return True
-        with self._lock:  # threads must not exceed the limit together
+        with self._lock:  # several threads together must not exceed the limit
             if len(values) < VALUES_LIMIT:
                 values.add(value)
             return value in values
 
     def record_all(self, metric: Metric, values: list[float]) -> bool:
-        """Many values of a histogram, without attributes, at once; False where the provider cannot, and none is recorded."""
+        """Record many values of a histogram at once, without attributes. Returns False, and records none, if the provider cannot."""
         return merge_into_histogram(self._meter, self._made[metric], values)
 
     def export(self) -> None:
-        """Export what has been measured, now and without what the program has measured."""
+        """Export torchspan's measurements now, without those of the program."""
         for each in self._sources:
             each.collect()
         export_scope(self._provider, semconv.SCOPE_NAME)
 
     def start_process(self) -> None:
-        """In a forked child: begin at zero."""
+        """Called in a forked child: start from zero."""
         start_process(self._provider, semconv.SCOPE_NAME)
         for each in self._sources:
             each.start_process()
 
     def attach(self, source: Source) -> None:
-        """Ask `source` when a reader collects."""
+        """Read `source` when a reader collects."""
         self._sources.append(source)
 
     def detach(self, source: Source) -> None:
-        """Stop asking `source`."""
+        """Stop reading `source`."""
         self._sources = [each for each in self._sources if each is not source]
         if not self._sources:
             OWN_RANDOM_NUMBERS.give_back()
 
     def _observe_running(self, _options: CallbackOptions) -> Iterable[Observation]:
-        # The SDK asks observable instruments first and collects the others afterwards, so this is in time.
+        # The SDK calls observable instruments first and collects the others afterwards, so this is early enough.
         for each in self._sources:
             each.collect()
         return [Observation(len(self._running()))] if self._sources else []
@@ -154,11 +154,11 @@ class Instruments:
 
 
 _MADE: weakref.WeakSet[Instruments] = weakref.WeakSet()
-"""Weak: a provider keeps its instruments alive through their callback, and they are freed with it."""
+"""Weak references: a provider keeps its instruments alive through their callback, and they are freed with it."""
 
 
 class _Locks:
-    """One for the process, renewed in a forked child, where the thread that held it may not be."""
+    """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans of a provider with torchspan's sampler: what torchspan has decided about them goes along to it."""
+"""Starts spans of a provider with torchspan's sampler, and passes torchspan's decisions to that sampler."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from torchspan._base.sampling_rules import SamplingRules
 from torchspan.engine import Event
 
 _RANDOM = 2
-"""The flag of a trace id that is random; the API has a name for it since 1.39."""
+"""The flag of a random trace id. The API has a name for it since 1.39."""
 
 
 def rules_of(tracer: Tracer) -> Callable[[], SamplingRules] | None:
-    """What returns the rules of torchspan's sampler, where `tracer` has it; None for another sampler."""
+    """A function that returns the rules of torchspan's sampler, if `tracer` has it; None for any other sampler."""
     rules: Callable[[], SamplingRules] | None = getattr(getattr(tracer, "sampler", None), "execution_rules", None)
     return rules
 
@@ -33,9 +33,9 @@ def start(tracer: Tracer, event: Event, context: Context, around: SpanContext, a
 
     around: the span around it. arguments: those of `Tracer.start_span` except for the context.
 
-    What is kept whatever surrounds it is a root below a span that is not sampled: in the same trace, since that span will
-    not arrive. What would follow that span is left to the sampler, as is what begins a trace by its own choice. Where a run
-    was picked with a known probability, its trace id is one that is kept with this probability, and it records this.
+    Work that is kept at any sampling rate is a root in the same trace if the span around it is not sampled, because that span
+    will not be exported. The sampler decides about work that would follow that span, and about work that begins a trace. A run
+    that was picked with a known probability gets a trace id that is kept with this probability, and records the probability.
     """
     follows = around.is_valid and around.trace_flags.sampled
     if not (event.phase.keep or event.pick is not None or follows):
@@ -55,5 +55,5 @@ def start(tracer: Tracer, event: Event, context: Context, around: SpanContext, a
 
 
 def hands_out_wanted(tracer: Tracer) -> bool:
-    """Whether the ids of `tracer` are torchspan's, which can be a certain one."""
+    """Whether `tracer` uses torchspan's id generator, which can return a requested id."""
     return getattr(getattr(tracer, "id_generator", None), "hands_out_wanted", False) is True

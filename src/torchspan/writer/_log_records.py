@@ -13,16 +13,16 @@ SERVICE_NAME = "service.name"
 
 
 class RecordMarker:
-    """Writes the attributes that opentelemetry-instrumentation-logging writes, under its names and in its form.
+    """Writes the same attributes as opentelemetry-instrumentation-logging, with the same names and formats.
 
-    A record that has them already, from that package or from the program, is left as it is.
+    A record that has these attributes already, from that package or from the program, is not changed.
     """
 
     def __init__(self, provider: Callable[[], TracerProvider]) -> None:
         self._provider = provider
 
     def mark(self, record: logging.LogRecord) -> None:
-        """Trace and span id as 32 and 16 hexadecimal digits, both `0` without a span; whether sampled; the service."""
+        """Add trace id and span id (32 and 16 hexadecimal digits, both `0` without a span), the sampled flag, and the service."""
         attributes = vars(record)
         if "otelTraceID" in attributes or "otelSpanID" in attributes:
             return
@@ -33,6 +33,6 @@ class RecordMarker:
         attributes.setdefault("otelServiceName", self._service_name())
 
     def _service_name(self) -> str:
-        """From the provider's resource, which the API does not know; empty without an SDK."""
+        """The name from the provider's resource, which only the SDK has; empty without an SDK."""
         resource: Any = getattr(self._provider(), "resource", None)
         return "" if resource is None else str(resource.attributes.get(SERVICE_NAME) or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the SDK loses of torchspan's spans once they have ended."""
+"""Counts torchspan's spans that the SDK loses after their end."""
 
 from __future__ import annotations
 
@@ -20,31 +20,32 @@ _UNCOUNTED = ErrorBoundary("Counting spans that were lost failed; the program co
 
 
 class Losses:
-    """Counts, for the processors of the SDK that a tracer's spans go to, torchspan's spans that did not arrive.
+    """Counts torchspan's spans that were lost in the SDK's processors of a tracer.
 
-    The SDK reports neither: a batch processor whose queue is full drops the oldest span in it, which may be another tracer's
-    than the newest, and it ignores what an exporter answers. So the method that a batch processor calls for each span that it
-    drops, and the method `export` of each exporter, are replaced on these objects, until `close`. Both continue as before.
+    The SDK does not report such losses. A batch processor with a full queue drops the oldest span, which may belong to another
+    tracer than the newest, and it ignores the result of an exporter. So two methods are replaced on these objects until `close`:
+    the method that a batch processor calls for each dropped span, and the method `export` of each exporter. The replacements
+    call the originals.
     """
 
     def __init__(self) -> None:
         self.queue = 0
-        """Spans that were dropped from full queues."""
+        """Number of spans that were dropped from full queues."""
         self.exporter = 0
-        """Spans that exporters reported as failed, or raised for."""
+        """Number of spans for which exporters reported a failure or raised an exception."""
         self._known: Any = None
         self._undo: list[Callable[[], None]] = []
         self._is_closed = False
         self._lock = renewed(self, "_lock", threading.RLock)  # a finalizer or a signal handler may end a span in here
 
     def look_at(self, tracer: Tracer) -> None:
-        """Count what is lost of the spans of `tracer`. Processors that were added since the last call are taken in."""
+        """Count lost spans of `tracer`, including those in processors that were added since the last call."""
         processors = _otel_private.processors(tracer)
         if processors is not self._known and not self._is_closed:
             _UNCOUNTED.attempt(self._watch, processors)
 
     def close(self) -> None:
-        """Put the methods back."""
+        """Restore the methods."""
         self._is_closed = True
         self._forget()
 
@@ -112,7 +113,7 @@ def _counting_failures(count: Callable[[Any], None]) -> Callable[[Any], Any]:
 
 
 def _replace(thing: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], None]:
-    """Give one object another method, until the returned function is called. Nothing happens where it takes no attribute."""
+    """Replace a method of one object until the returned function is called. Does nothing if the object has no `__dict__`."""
     replacement = wrap(getattr(thing, name))
     held = vars(thing) if hasattr(thing, "__dict__") else None
     if held is None:
@@ -121,7 +122,7 @@ def _replace(thing: Any, name: str, wrap: Callable[[Any], Any]) -> Callable[[], 
     held[name] = replacement
 
     def undo() -> None:
-        if held.get(name) is not replacement:  # others have replaced it since
+        if held.get(name) is not replacement:  # other code has replaced it since
             return
         if before is None:
             del held[name]

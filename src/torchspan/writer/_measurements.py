@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a metric reads from an event."""
+"""Reads the measurements of metrics from events."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def metrics_of(phase: Phase) -> tuple[Metric, ...]:
 
 
 def measurements(measure: Measure, event: Event, facts: Facts) -> Iterator[tuple[float, Facts]]:
-    """What `measure` reads from an event that has ended: numbers, each with the facts that describe it.
+    """The measurements of an event that has ended: numbers, each with the facts that describe it.
 
-    facts: everything known about the event.
+    facts: all facts about the event.
     """
     if isinstance(measure, (Duration, RunDuration)):
         if event.end_ns is not None:

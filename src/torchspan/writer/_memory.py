@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the process, and of a device that the program has initialised, around work that may need much of it."""
+"""Memory of the process, and of a device that the program has initialised, around work that may need much memory."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from torchspan.phase import BUILD_ENGINE
 from torchspan.writer._background import Background, Wake
 
 NAME = "torchspan memory"
-"""Of the thread."""
+"""The thread's name."""
 
 INTERVAL_S = 0.25
-"""Between two samples: a sample takes some ten microseconds."""
+"""Seconds between two samples. A sample takes some ten microseconds."""
 
 IsExported = Callable[[Event], bool]
 
@@ -29,7 +29,7 @@ STATM, STATUS = Path("/proc/self/statm"), Path("/proc/self/status")  # proc(5); 
 
 
 def resident_bytes() -> int | None:
-    """Physical memory of this process now; None where it cannot be read."""
+    """Current physical memory of this process; None if it cannot be read."""
     try:
         return int(STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -37,9 +37,9 @@ def resident_bytes() -> int | None:
 
 
 def peak_resident_bytes() -> int | None:
-    """The most physical memory that this process ever had (`VmHWM`); None where it cannot be read.
+    """The peak of the physical memory of this process so far (`VmHWM`); None if it cannot be read.
 
-    Not `ru_maxrss`, which a process inherits from the one that started it.
+    `ru_maxrss` is not used, because a process inherits it from the process that started it.
     """
     try:
         found = re.search(rb"^VmHWM:\s*(\d+) kB", STATUS.read_bytes(), re.MULTILINE)
@@ -50,7 +50,7 @@ def peak_resident_bytes() -> int | None:
 
 @dataclass(eq=False, slots=True)
 class _Running:
-    """One piece of work: the process's mark before it, and the most that was seen since."""
+    """One piece of work. mark: the process's peak before it. most: the largest value sampled since."""
 
     mark: int | None
     most: int
@@ -58,9 +58,9 @@ class _Running:
 
 
 class Sampler:
-    """Looks at the process's memory at intervals, from one thread, while there is work to look at.
+    """Samples the process's memory at intervals, from one thread, while there is work.
 
-    The thread begins with the first work and sleeps without a timeout while there is none; see `Background`.
+    The thread starts with the first work and sleeps without a timeout while there is none; see `Background`.
     """
 
     def __init__(self, read: Callable[[], int | None] = resident_bytes, interval_s: float = INTERVAL_S) -> None:
@@ -70,7 +70,7 @@ class Sampler:
         self._thread = Background(NAME, self._sample)
 
     def start(self, work: _Running) -> None:
-        """Look at the memory until `stop`. Raises RuntimeError where no thread can be started."""
+        """Sample the memory until `stop`. Raises RuntimeError if no thread can be started."""
         self._running[id(work)] = work
         try:
             self._thread.wake()
@@ -79,18 +79,16 @@ class Sampler:
             raise
 
     def stop(self, work: _Running) -> None:
-        """No longer."""
-        self._running.pop(
-            id(work), None
-        )  # the thread finds out at its next look: to wake it would cost a switch of threads
+        """Stop sampling for `work`."""
+        self._running.pop(id(work), None)  # the thread notices at its next sample: waking it would cost a thread switch
 
     def close(self) -> None:
-        """Have the thread end."""
+        """End the thread."""
         self._thread.stop()
 
     def _sample(self, wake: Wake) -> None:
         for key, work in list(self._running.items()):
-            if work.pid != os.getpid():  # of the parent process: it does not end here
+            if work.pid != os.getpid():  # work of the parent process, which does not end in this one
                 self._running.pop(key, None)
         while True:
             try:
@@ -103,13 +101,13 @@ class Sampler:
 
 
 class ProcessMemory:
-    """What the process had before a build, and at its peak.
+    """Records the memory of the process before a build, and its peak.
 
-    Linux keeps a mark of the most that a process ever had. If that rose, it rose in the build and is its peak. If not, the build
-    stayed below an earlier peak, and the most that was seen is recorded instead: before, after, and in between by `Sampler`.
-    The mark is never reset, which would take it from others.
+    Linux records the peak of the memory of each process. If this peak rose during the build, it is the build's peak. If not, the
+    build stayed below an earlier peak, and the largest sample is recorded instead: before, after, and in between by `Sampler`.
+    The kernel's peak is never reset, because other code may use it.
 
-    is_exported: whether what is recorded of a build goes anywhere; nothing is read of others.
+    is_exported: whether the attributes of a build are exported. Nothing is read for other builds.
     """
 
     def __init__(self, sampler: Sampler | None = None, is_exported: IsExported | None = None) -> None:
@@ -137,14 +135,14 @@ class ProcessMemory:
 
 
 def loaded_torch() -> Any:
-    """torch, where the program has imported it."""
+    """torch, if the program has imported it."""
     return sys.modules.get("torch")
 
 
 def _free_and_total() -> tuple[int, int] | None:
-    """Bytes of the current device; None unless the program itself has initialised CUDA, and that device.
+    """Free and total bytes of the current device; None unless the program itself has initialised CUDA and that device.
 
-    The second question matters with several devices: asking one that has no context yet would make it one.
+    The second condition matters with several devices: reading the memory of a device without a context would create one.
     """
     torch = loaded_torch()
     cuda = getattr(torch, "cuda", None)
@@ -174,10 +172,10 @@ def _always(_event: Event) -> bool:
 
 
 def memory_callbacks(sampler: Sampler | None = None, is_exported: IsExported | None = None) -> tuple[Callback, ...]:
-    """What a pipeline needs to record the memory of a build; a failure of one leaves the other.
+    """The callbacks that record the memory of a build. If one fails, the other still works.
 
-    sampler: looks at the process's memory during a build; to be closed with the engine.
-    is_exported: whether what is recorded of a build goes anywhere; nothing is read of others. Default: of all.
+    sampler: samples the process's memory during a build. It must be closed with the engine.
+    is_exported: whether the attributes of a build are exported. Nothing is read for other builds. Default: all builds.
     """
     device = Callback("reading the memory of the device", _device_before, _device_after, frozenset({BUILD_ENGINE}))
     return (ProcessMemory(sampler, is_exported).callback, device)

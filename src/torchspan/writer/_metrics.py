@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From events to metrics."""
+"""Writes events as metrics."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ from torchspan.writer._measurements import measurements, metrics_of
 from torchspan.writer._otel_private import OUTSIDE
 
 Counted = tuple[Metric, Mapping[str, Any], Callable[[], int]]
-"""A metric with its attributes, and what returns the number that only rises."""
+"""A metric with its attributes, and a function that returns a number which only increases."""
 
 Gathered = tuple[Metric, float, Mapping[str, Any]]
-"""A measurement of a metric, with what describes it."""
+"""A measurement of a metric, with its attributes."""
 
 _NOTHING: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 AT_ONCE = 16
-"""Durations that one run records at most, where recording each takes microseconds."""
+"""Maximum number of durations that one run records if recording each takes microseconds."""
 
 BATCH = 512
-"""Durations that one run adds up at once, where the provider can take many at a time: less than 0.05 µs each."""
+"""Number of durations that one run records at once if the provider accepts many together: less than 0.05 µs each."""
 
 
 class MetricWriter:
-    """Records the metrics of the table, whatever happens to the spans: a callback of the pipeline.
+    """A callback of the pipeline that records the metrics of the table, whatever happens to the spans.
 
-    It records when events end, and when a reader collects: durations of the runs that are not events, and numbers that
-    other parts of torchspan keep. Runs are timed only while a reader exists. Programs set their provider late, so the
-    writer looks for it at every event; runs before the first event after that, or before the first collection, are not
-    in the metrics.
+    It records events when they end. When a reader collects, it records the durations of runs that are not events, and numbers
+    that other parts of torchspan keep. Runs are timed only while a reader exists. Programs set their provider late, so the
+    writer checks for it at every event. Runs before the first event after that, or before the first collection, are not in
+    the metrics.
 
     meter_provider: the provider to use instead of the global one.
     active: the compilations and builds that are running.
-    dropped: why spans were not started (`semconv.DroppedReason`) -> returns how many so far.
-    emitted: name of a phase -> returns how many of its spans were sampled and have ended so far.
-    totals: further metrics with their attributes -> returns how many so far.
-    gathered: returns the measurements that other parts of torchspan have gathered since it was called last.
-    when_read: called with whether anything is collected, whenever that changes.
-    default: returns the provider that holds where none is given.
+    dropped: reason (`semconv.DroppedReason`) -> function that returns the number of spans not started so far.
+    emitted: name of a phase -> function that returns the number of its spans that were sampled and have ended so far.
+    totals: further metrics, with their attributes and a function that returns the number so far.
+    gathered: returns the measurements that other parts of torchspan have gathered since the last call.
+    when_read: called with whether metrics are collected, whenever that changes.
+    default: returns the provider to use if none is passed.
     """
 
     def __init__(
@@ -96,12 +96,12 @@ class MetricWriter:
         self._counters += [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
         self._gathered = gathered
         self._is_read, self._when_read = False, when_read
-        self._counted = [count() for _, _, count in self._counters]  # callbacks of the user may have failed earlier
+        self._counted = [count() for _, _, count in self._counters]  # user callbacks may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
 
     def close(self) -> None:
-        """Record what is held and stop reading; events that are open are still recorded when they end."""
+        """Record the held values and stop reading. Open events are still recorded when they end."""
         self.collect()
         self._closed = True
         for each in self._engine.run_times.values():
@@ -124,17 +124,17 @@ class MetricWriter:
         tuple(self._gathered())
 
     def is_read(self) -> bool:
-        """Whether anything is ever collected."""
+        """Whether metrics are ever collected."""
         return self._look_for_provider() is not None
 
     def export(self) -> None:
-        """Export what has been measured, and nothing that the program has measured."""
+        """Export torchspan's measurements, without those of the program."""
         if self._look_for_provider() is not None and self._instruments is not None:
             self._instruments.export()
 
-    # --- where it goes ----------------------------------------------------------------------------------------
+    # --- the provider ----------------------------------------------------------------------------------------
     def _look_for_provider(self) -> Instruments | None:
-        """The instruments to record with; None while nothing is read."""
+        """The instruments to record with; None while no reader collects."""
         if not self._closed:
             provider = self._fixed or (self._default or metrics.get_meter_provider)()
             if provider is not self._provider:
@@ -161,17 +161,17 @@ class MetricWriter:
             self._collect_runs()
             self._instruments.detach(self)
         self._instruments = instruments
-        self._adds_up_at_once = True  # until this provider is seen not to
+        self._adds_up_at_once = True  # until this provider turns out not to
         instruments.attach(self)
 
-    # --- what is held -----------------------------------------------------------------------------------------
+    # --- held values ------------------------------------------------------------------------------------------
     def _collect(self) -> None:
         if self._look_for_provider() is not None:
             self._collect_runs()
             self._collect_counts()
 
     def _collect_batch(self, metric: Metric, times: RunTimes) -> None:
-        """For a run that finds a batch held: add it up at once, or only a few where each takes microseconds."""
+        """Called by a run when a batch is held: record the batch at once, or only a few values if each takes microseconds."""
         self._collect_runs_of(metric, times, None if self._adds_up_at_once else AT_ONCE)
 
     def _collect_runs(self) -> None:
@@ -202,7 +202,7 @@ class MetricWriter:
         instruments = self._instruments
         if instruments is None:
             return
-        with self._lock:  # readers collect on threads of their own
+        with self._lock:  # readers collect on separate threads
             for index, (metric, facts, count) in enumerate(self._counters):
                 now = count()
                 if now > self._counted[index]:
@@ -237,7 +237,7 @@ def _outcome(facts: Mapping[str, Any]) -> str:
 
 
 def _inside(event: Event) -> Context:
-    """The context of a measurement of the event: an exemplar refers to its span, where that is sampled."""
+    """The context of a measurement of the event. An exemplar refers to the event's span if the span is sampled."""
     handle = event.handle
     if not isinstance(handle, SpanContext) or not handle.trace_flags.sampled:
         return OUTSIDE
@@ -245,5 +245,5 @@ def _inside(event: Event) -> Context:
 
 
 def _failures(engine: Engine) -> int:
-    """How often callbacks failed: the engine's own, and those of the user in the same registry."""
+    """Number of failures of callbacks: the engine's own, and user callbacks in the same registry."""
     return engine.guard.total + engine.registry.guard.total + PROCESS_GUARD.total

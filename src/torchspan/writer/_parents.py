@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds frequent work: the current span, and the counts of runs on it."""
+"""The surroundings of frequent work: the current span, and the counts of runs on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_read
 
 
 class _Locks:
-    """One for the process, renewed in a forked child, where the thread that held it may not be."""
+    """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
 
@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 class SpanParents:
     """The `ParentProbe` of spans.
 
-    ends: sees spans end, so that counts are exact on every span that has ended.
+    ends: reports when spans end, so that counts are exact on every span that has ended.
     """
 
     def __init__(self, ends: SpanEnds | None = None) -> None:
@@ -55,14 +55,14 @@ class SpanParents:
         return self.of(span)
 
     def is_outside(self, context: Any) -> bool:
-        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended surrounds nothing any more."""
+        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended does not count."""
         span = context.get(SPAN_KEY)
         if not isinstance(span, Span) or not span.get_span_context().is_valid:
             return True
         return getattr(span, "end_time", None) is not None
 
     def of(self, span: Span) -> RecordingSpan:
-        """What is kept for a recording span: the same object while the span lives."""
+        """The object kept for a recording span: the same one while the span lives."""
         known = self._known.get(span)
         if known is None:
             with _Locks.one:
@@ -73,7 +73,7 @@ class SpanParents:
         return known
 
     def close(self) -> None:
-        """Write all counts now, and see no more spans end."""
+        """Write all counts now, and stop watching the ends of spans."""
         for known in list(self._known.values()):
             known.close()
         self._ends.close()
@@ -85,7 +85,7 @@ class SpanParents:
 
 
 class RecordingSpan:
-    """The `Parent` that a recording span is. It does not keep the span alive."""
+    """The `Parent` for a recording span. It does not keep the span alive."""
 
     def __init__(self, span: Span) -> None:
         self._span = weakref.ref(span)
@@ -94,7 +94,7 @@ class RecordingSpan:
 
     @property
     def trace(self) -> Hashable:
-        """By what limits count: see `limited_by`."""
+        """The key for limits: see `limited_by`."""
         return self._trace
 
     def tally(self, phase: Phase) -> RunTally:
@@ -115,6 +115,6 @@ class RecordingSpan:
         return write
 
     def close(self) -> None:
-        """Write all counts: the span ends."""
+        """Write all counts, because the span ends."""
         for tally in list(self._tallies.values()):
             tally.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Progress of long work: short spans below the span that arrives only when the work ends."""
+"""Progress of long work: short spans below a span that is exported only when the work ends."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _NS = 1e9
 
 
 class ProgressWriter:
-    """Writes a `torchspan.progress` span for a heartbeat, and one into torchspan's own files where the work begins.
+    """Writes a `torchspan.progress` span for each heartbeat, and one into torchspan's own files when the work begins.
 
-    Nothing is flushed but these files. Exporters send progress when they send other spans: a flush would have them wait for
-    their collectors, and an exit waits for an export that is under way.
+    Only these files are flushed. Other exporters send progress together with other spans: a flush would make them wait for
+    their collectors, and an exit waits for an export that is in progress.
 
     tracer_provider: the provider to use instead of the global one. route_of: see `TracerSource`.
     """
@@ -31,10 +31,10 @@ class ProgressWriter:
     def __init__(self, tracer_provider: TracerProvider | None = None, *, route_of: RouteOf | None = None) -> None:
         self._tracers = TracerSource(tracer_provider, route_of)
         self.emitted = 0
-        """Spans that were sampled, without those that are in torchspan's own files alone."""
+        """Number of sampled spans, without those that are only in torchspan's own files."""
 
     def begin(self, event: Event) -> None:
-        """Write that the work began into each file of the provider's, and to no other exporter. See `FileSpanExporter`."""
+        """Write the start of the work to each file of the provider, and to no other exporter. See `FileSpanExporter`."""
         above = event.handle
         if not isinstance(above, SpanContext) or not above.trace_flags.sampled:
             return
@@ -51,9 +51,9 @@ class ProgressWriter:
         aside(write)
 
     def report(self, event: Event, number: int) -> bool:
-        """Write the span; False where the work has no span that is sampled, or has ended.
+        """Write the span. Returns False if the work has no sampled span, or has ended.
 
-        Start and end lie inside the work, whatever it does meanwhile: see `Event.is_open`.
+        Start and end lie inside the work, even if it ends meanwhile: see `Event.is_open`.
         """
         above = event.handle
         if not isinstance(above, SpanContext) or not above.is_valid or not above.trace_flags.sampled:
@@ -63,7 +63,7 @@ class ProgressWriter:
         end_ns = event.anchor.now_ns()
         if not event.is_open:
             return False
-        # That of this thread says that nothing is to be traced, which is not for processors of this span.
+        # A new context: that of this thread suppresses tracing, which must not apply to the processors of this span.
         context = trace.set_span_in_context(NonRecordingSpan(above), Context())
         span = self._tracers.get().start_span(
             phase.PROGRESS.name, context, attributes=semconv.emitted(attributes), start_time=start_ns
@@ -74,7 +74,7 @@ class ProgressWriter:
         return is_sampled
 
     def flush(self) -> None:
-        """Write what batch processors hold for torchspan's own files; other exporters are left alone."""
+        """Write the spans that batch processors hold for torchspan's own files. Other exporters are not flushed."""
         flush_files(self._tracers.provider())
 
 
@@ -96,7 +96,7 @@ def _describe(event: Event, number: int, now_ns: int) -> dict[str, Any]:
 
 
 def _known(event: Event, key: Attribute) -> Any:
-    """What the nearest event that knows it says, from the inside outwards."""
+    """The value of `key` on the nearest event that has it, from the inside outwards."""
     nearest: Event | None = event
     while nearest is not None:
         for facts in (nearest.attributes, nearest.additions):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ranks of a distributed job have spans."""
+"""Selects the ranks of a distributed job that have spans."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LEFT_OUT = object()
 
 
 class SelectedRanks:
-    """Ranks that have spans. The others have none of torchspan's, wherever they would go.
+    """The ranks that have spans. Other ranks have no spans of torchspan, whatever the exporter.
 
     The rank is looked up at each event, in the variables that launchers set: programs that start their ranks themselves set
-    them late. A process without a rank has spans.
+    the variables late. A process without a rank has spans.
 
-    text: `all`, or what `torchspan._base.ranks.Selection` takes. Raises ValueError for another text.
+    text: `all`, or an argument of `torchspan._base.ranks.Selection`. Raises ValueError for any other text.
     """
 
     def __init__(self, text: str) -> None:
@@ -34,7 +34,7 @@ class SelectedRanks:
         return number is None or number in self._selection
 
     def only(self, spans: Callback) -> Callback:
-        """`spans` for the events of selected ranks. Those of others are counted."""
+        """`spans`, only for events of selected ranks. Events of other ranks are counted."""
         if self._selection is None:
             return spans
 

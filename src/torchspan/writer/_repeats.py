@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans of the program with ids that another of its spans had."""
+"""Detects spans of the program that have the ids of an earlier span."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 REMEMBERED = 4096
-"""Spans whose ids are compared; the oldest is forgotten."""
+"""Number of spans whose ids are compared. The oldest is forgotten."""
 
 logger = logging.getLogger("torchspan")
 
@@ -18,8 +18,8 @@ logger = logging.getLogger("torchspan")
 class RepeatedIds:
     """Compares the ids of the program's spans around torchspan's, and warns once if two are the same.
 
-    The SDK's generator draws from Python's global one. A program that seeds it at each step, or a compilation by Dynamo, which
-    restores its state, then gives the ids of one span to another.
+    The SDK's id generator uses Python's global random generator. If the program seeds that one repeatedly, or Dynamo restores its
+    state after a compilation, two spans get the same ids.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class RepeatedIds:
         self._has_warned = False
 
     def see(self, span: Span, provider: Any) -> None:
-        """A recording span of the program's is current. provider: the one that is written to."""
+        """Check a recording span of the program that is current. provider: the tracer provider in use."""
         start_ns = getattr(span, "start_time", None)
         if self._has_warned or not isinstance(start_ns, int):
             return
@@ -47,7 +47,7 @@ class RepeatedIds:
 
 
 def _remedy(provider: Any) -> str:
-    # What the configurator adds, which alone reads the variable.
+    # Added by the configurator, the only reader of the variable.
     if "telemetry.auto.version" in getattr(getattr(provider, "resource", None), "attributes", ()):
         return "Set OTEL_PYTHON_ID_GENERATOR=torchspan."
     return "Make the provider with TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())."

@@ -6,19 +6,19 @@ from __future__ import annotations
 NS = 1_000_000_000
 
 FIRST_S = 2
-"""What is shorter has no heartbeat: a program of one short compilation ends as it would without torchspan."""
+"""Shorter work has no heartbeat, so a program with one short compilation ends as it would without torchspan."""
 
 _GAPS_S = (5, 10, 20, 40)
 _LONGEST_GAP_S = 60
 
 
 def next_beat_ns(elapsed_ns: int, interval_ns: int | None) -> int:
-    """When the next heartbeat of a piece of work is due, in nanoseconds since its start; always after `elapsed_ns`.
+    """The time of the next heartbeat of a piece of work, in nanoseconds since its start; always after `elapsed_ns`.
 
-    interval_ns: the gap between two heartbeats; the first comes after two seconds where the gap is longer. None: the gaps
-    are 5, 10, 20, 40 and then 60 s: 2, 7, 17, 37, 77, 137 s after the start, and so on every 60 s.
+    The times are a fixed grid from the start of the work. Missed heartbeats are not made up for.
 
-    The times are a fixed grid from the start of the work. Of those that have passed unused none is made up for.
+    interval_ns: the gap between two heartbeats. The first comes after two seconds if the gap is longer. None: the gaps are
+    5, 10, 20, 40 and then 60 s, so heartbeats are due 2, 7, 17, 37, 77, 137 s after the start, and then every 60 s.
     """
     due_ns = FIRST_S * NS
     if interval_ns is not None:

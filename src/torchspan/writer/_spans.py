@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From events to spans."""
+"""Writes events as spans."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from torchspan.writer._repeats import RepeatedIds
 from torchspan.writer._tracer import Route, RouteOf, TracerSource
 
 STEPS_LIMIT = 20
-"""Kinds of steps listed on a span."""
+"""Maximum number of kinds of steps that are listed on a span."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """The span of an event that is open; None where its trace was at its limit."""
+    """An open event. span: its span; None if its trace had reached its limit."""
 
     span: Span | None
     token: Token[Context] | None
@@ -49,17 +49,16 @@ class _Open:
 
 
 class SpanWriter:
-    """A callback of the pipeline: every event is a span, up to its trace's limit.
+    """A callback of the pipeline that writes every event as a span, up to the limit of its trace.
 
-    The parent is the current
-    OpenTelemetry span, on any thread, unless it has ended: a worker started inside a span that is over begins a trace
-    of its own, with a link to that span. Nothing is exported here, and exporting is never traced.
+    The parent is the current OpenTelemetry span, on any thread, unless that span has ended. A worker that was started inside a
+    span that has ended begins its own trace, with a link to that span. Nothing is exported here, and exporting is never traced.
 
     tracer_provider: the provider to use instead of the global one.
-    parents: counts what is folded outside every event.
+    parents: counts work that is folded outside every event.
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
-    exceptions: where exceptions are recorded; events of spans if it is not given.
-    spans_per_trace: how many spans a trace may have; what exceeds that is folded into the span around it.
+    exceptions: records exceptions. Default: as events of spans.
+    spans_per_trace: the maximum number of spans in a trace. Further work is folded into the span around it.
     route_of, holds: see `TracerSource`.
     """
 
@@ -78,14 +77,14 @@ class SpanWriter:
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
-        """Spans started that record, imports apart: those say nothing of what the libraries did."""
+        """Number of started spans that record, except imports, which do not show any work of the libraries."""
         self.unsampled = 0
-        """Spans started that the sampler refused, imports apart."""
+        """Number of started spans that the sampler refused, except imports."""
         self._emitted_of: Counter[Phase] = Counter()
         self.losses = Losses()
-        """Spans that the SDK lost after their end."""
+        """The spans that the SDK lost after their end."""
         self.refused = 0
-        """Compile-class spans that another sampler than torchspan's refused."""
+        """Number of spans with `torchspan.keep` that a sampler other than torchspan's refused."""
         self._budget = Budget(spans_per_trace)
         self._repeated_ids = RepeatedIds()
         self._folding = Folding(parents)
@@ -95,7 +94,7 @@ class SpanWriter:
         self.callback = Callback("writing spans", self._start, self._end, leave=self._leave)
 
     def look_for_provider(self) -> None:
-        """Take note of the provider that holds now, where there is one."""
+        """Look up the current provider, if one is set."""
         if self._tracers.is_set():
             self._tracers.route()
 
@@ -104,17 +103,17 @@ class SpanWriter:
         return self._tracers.is_set() or trace.get_current_span().is_recording()
 
     def is_exported(self, event: Event) -> bool:
-        """Whether the span of an event that has started, or the one that it is counted on, goes anywhere."""
+        """Whether the span of a started event, or the span on which the event is counted, is processed."""
         handle = event.handle
         return isinstance(handle, SpanContext) and handle.trace_flags.sampled and self._tracers.has_processors()
 
     def emitted_of(self, phase: Phase) -> int:
-        """Spans of the phase that were sampled and have ended."""
+        """Number of spans of the phase that were sampled and have ended."""
         return self._emitted_of[phase]
 
     @property
     def dropped(self) -> int:
-        """Spans that were not started, because their trace was at its limit."""
+        """Number of spans that were not started because their trace had reached its limit."""
         return self._budget.refused
 
     # --- start ------------------------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class SpanWriter:
         context, links = self._parent(event, route)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
-            event.handle = around  # children and links lead to the nearest span
+            event.handle = around  # children and links refer to the nearest span
             return _Open(None, None, route)
         facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
         arguments: dict[str, Any] = {
@@ -163,7 +162,7 @@ class SpanWriter:
             context = trace.set_span_in_context(current, context)
         self._repeated_ids.see(current, self._tracers.provider())
         ended_ns = getattr(current, "end_time", None)
-        if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported later than it was
+        if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported after its end
             links.append(Link(current.get_span_context()))
             context = trace.set_span_in_context(trace.INVALID_SPAN, context)
         elif not current.get_span_context().is_valid:
@@ -174,7 +173,7 @@ class SpanWriter:
 
     @staticmethod
     def _leave(_event: Event, opened: _Open) -> None:
-        # Where start and end share no frame, another span may be current by now: that one stays.
+        # If start and end happen in different frames, another span may be current by now. It stays current.
         if opened.token is not None and opened.route.current(context_api.get_current()) is opened.span:
             context_api.detach(opened.token)
 
@@ -197,20 +196,20 @@ class SpanWriter:
             if ids.trace_flags.sampled and ids.is_valid:
                 self._emitted_of[event.phase] += 1
         if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
-            # A program that crashes afterwards, at the first run most often, would lose what a batch processor holds.
+            # If the program crashes later, most often at the first run, the spans in a batch processor would be lost.
             with contextlib.suppress(Exception):
                 provider = self._tracers.provider()
                 if has_files(provider):
                     aside(partial(flush_files, provider))
 
     def _raised(self, event: Event, opened: _Open) -> Occurrence | None:
-        """The exception that began in the event, recorded as the user wants it; None if none did."""
+        """The occurrence for the exception that began in the event, recorded as configured; None without such an exception."""
         if event.error is None or not event.innermost:
             return None
         return self._exceptions.on_span(event, _inside(event, opened))
 
     def _describe(self, event: Event, span: Span, raised: Occurrence | None) -> list[SpanEvent]:
-        """Returns the events that the span does not get, which log records are."""
+        """Write the attributes, events and status of a span. Returns the events that are log records instead of span events."""
         facts = {**event.additions, **_steps(event)}
         if event.is_incomplete:
             facts[semconv.INCOMPLETE] = True
@@ -234,14 +233,14 @@ class SpanWriter:
 
 
 def _is_refused(made: SpanContext, around: SpanContext, route: Route) -> bool:
-    """Whether a sampler of the SDK has refused a span. What has the ids of the span around is of a tracer that makes none."""
+    """Whether a sampler of the SDK has refused a span. A tracer that makes no spans returns the ids of the span around."""
     if made.trace_flags.sampled or not made.is_valid or made.span_id == around.span_id:
         return False
     return getattr(route.tracer, "sampler", None) is not None
 
 
 def _inside(event: Event, opened: _Open) -> Context:
-    """The context for what belongs to the event: that of its span, or of the nearest one around it."""
+    """The context for the event: that of its span, or of the nearest span around it."""
     span = opened.span
     if span is None:
         handle = event.handle if isinstance(event.handle, SpanContext) else trace.INVALID_SPAN_CONTEXT

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tracer, with ids of its own."""
+"""The tracer of torchspan, which uses torchspan's id generator."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from torchspan.writer._otel_private import has_processors, is_provider_set
 
 
 class Route(Protocol):
-    """Where torchspan's spans go while one provider holds, and which spans they see around them.
+    """The destination of torchspan's spans while one provider is set, and the spans that they see around them.
 
-    tracer: what starts them.
+    tracer: starts the spans.
     """
 
     @property
     def tracer(self) -> Tracer: ...
 
     def current(self, context: Context) -> Span:
-        """The span that one started in `context` would have as its parent; the invalid span if none."""
+        """The parent of a span that is started in `context`; the invalid span if it would have none."""
 
     def inside(self, span: Span, context: Context) -> Context:
-        """`context` with `span` as the one that further spans on this route see."""
+        """`context` with `span` as the current span for further spans on this route."""
 
 
 class Plain:
-    """The spans around are those of the program: OpenTelemetry's current span."""
+    """The route through the program's provider: OpenTelemetry's current span is the parent."""
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
@@ -54,11 +54,11 @@ RouteOf = Callable[[TracerProvider, str, str, str], Route | None]
 
 
 class TracerSource:
-    """The tracer of the provider that holds now: users set theirs late, and some set another one later.
+    """The tracer of the current provider. Programs set their provider late, and some replace it later.
 
     provider: the provider to use instead of the global one.
-    route_of: asked first whenever another provider holds.
-    holds: called then with the rules of its sampler, if that is torchspan's, else with None.
+    route_of: called first whenever the provider has changed.
+    holds: called then with the rules of the provider's sampler if it is torchspan's sampler, else with None.
     """
 
     def __init__(
@@ -74,25 +74,25 @@ class TracerSource:
         self._route: Route | None = None
 
     def is_set(self) -> bool:
-        """Whether there is a provider that was given or set. It makes none."""
+        """Whether a provider was passed or set. Creates none."""
         return self._fixed is not None or is_provider_set()
 
     def has_processors(self) -> bool:
-        """Whether spans that are sampled go anywhere."""
+        """Whether sampled spans are processed at all."""
         return self._route_of is not None or has_processors(self.provider())
 
     def provider(self) -> TracerProvider:
-        """The provider that is written to now."""
+        """The current provider."""
         return self._fixed or trace.get_tracer_provider()
 
     def route(self) -> Route:
-        """The way of a span that starts now. Ids are from our generator, where they would be from the SDK's."""
+        """The route of a span that starts now. torchspan's id generator replaces the SDK's default one."""
         provider = self.provider()
         if self._route is None or provider is not self._provider or isinstance(provider, ProxyTracerProvider):
             route = self._made(provider)
             tracer: Any = route.tracer
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":
-                tracer.id_generator = IDS  # a generator of the user's has its reasons (ids that a backend prescribes)
+                tracer.id_generator = IDS  # a custom generator stays: a backend may prescribe ids
             self._route, self._provider = route, provider
             if self._holds is not None and not isinstance(provider, ProxyTracerProvider):
                 rules = rules_of(tracer)

@@ -52,7 +52,7 @@ OWN = "Only OpenTelemetry's configurator reads it; a program that creates its ow
             (
                 "OTEL_TRACES_SAMPLER=torchspan: the sampler ignores the rule 'exceute=0.01' in OTEL_TRACES_SAMPLER_ARG: there is "
                 "no rule 'exceute' (did you mean 'execute'?). It ignores the rule 'other=2' in OTEL_TRACES_SAMPLER_ARG: "
-                "expected 0 to 1."
+                "expected a number from 0 to 1."
             ),
         ),
     ],

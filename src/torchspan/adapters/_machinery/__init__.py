@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all adapters share: from a probe to the object that it names, and to the wrapper that replaces it."""
+"""Code that all adapters share: it finds the object that a probe names, and makes the wrapper that replaces the object."""

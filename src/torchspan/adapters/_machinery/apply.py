@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From probes that resolved to names that are replaced."""
+"""Replaces the targets of probes that resolved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from torchspan.probes import (
 logger = logging.getLogger("torchspan")
 
 Wrap = Callable[[Probe, Any], Any]
-"""Given a probe and the original: what takes its place."""
+"""Takes a probe and the original. Returns the replacement."""
 
 
 def _no_run(target: Target, _action: Run, _original: Any) -> Any:
@@ -43,9 +43,10 @@ def _no_run(target: Target, _action: Run, _original: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wrappers:
-    """What makes the wrappers of one library's probes: the factory, and the adapter's own by name.
+    """Makes the wrappers of one library's probes, with the factory or with functions of the adapter.
 
-    around: for `Record.around`. taps: for `Tap.handler`. run: for `Run`, of a library that runs engines.
+    around: the adapter's functions for `Record.around`, by name. taps: its functions for `Tap.handler`, by name. run: its
+    function for `Run`, of a library that runs engines.
     """
 
     factory: WrapperFactory
@@ -54,7 +55,7 @@ class Wrappers:
     run: Callable[[Target, Run, Any], Any] = _no_run
 
     def __call__(self, probe: Probe, original: Any) -> Any:
-        """What takes the place of `original`."""
+        """The replacement for `original`."""
         target, action = probe.target, probe.action
         match action:
             case Record():
@@ -75,7 +76,7 @@ class Wrappers:
 
 
 def apply_probes(engine: Engine, patches: Patches, probes: Iterable[ResolvedProbe], wrap: Wrap) -> None:
-    """Replace the target of each probe that resolved and does something; the others are one debug line each."""
+    """Replace the target of each probe that resolved and has an effect. Log a debug line for each probe that did not resolve."""
     functions = _Functions([], [])
     for resolved in probes:
         probe = resolved.probe
@@ -90,18 +91,18 @@ def apply_probes(engine: Engine, patches: Patches, probes: Iterable[ResolvedProb
 
 @dataclass(frozen=True, slots=True)
 class _Functions:
-    """Pairs (original, wrapper) of functions, which are replaced together."""
+    """Pairs (original, wrapper) of functions that are replaced together."""
 
     of_library: list[tuple[Any, Any]]
     of_torch: list[tuple[Any, Any]]
 
 
 def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, wrap: Callable[[Any], Any]) -> None:
-    """Replace everything but functions at once; a function is added to `functions`."""
+    """Replace the target, unless it is a function: a function is added to `functions` instead."""
     target = resolved.probe.target
     match target:
         case Operator():
-            # The packet and its overload hold the entry each; loaded programs call the overload.
+            # The packet and its overload each have the entry. Loaded programs call the overload.
             for holder in (resolved.holder, resolved.holder.default):
                 patches.replace_attribute(holder, resolved.name, wrap)
         case Member():

@@ -7,7 +7,7 @@ from types import FrameType
 
 
 def outside(frame: FrameType) -> FrameType:
-    """The innermost frame, from `frame` outwards, whose code is not torchspan's."""
+    """The first frame, from `frame` outwards, whose code is not torchspan's."""
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("torchspan."):
         frame = frame.f_back
     return frame

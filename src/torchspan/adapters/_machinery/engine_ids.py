@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which id an engine that runs has, for as long as it lives."""
+"""The ids of engines that run, for as long as they live."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torchspan.probes.describe.identity import engine_id
 
 
 class EngineIds:
-    """The ids of engines by the object that runs; nothing is stored on it, and nothing keeps it alive.
+    """The ids of engines, by the object that runs. Nothing is stored on the object, and nothing keeps it alive.
 
-    A refit in place makes an id stale before the new bytes are there to be read. From then on the engine has none
-    until its bytes have another one, so that no id is ever that of what the engine was before.
+    A refit in place makes an id stale before the new bytes can be read. From then on the engine has no id until its bytes
+    result in another one, so an engine never has the id of its former bytes.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class EngineIds:
         self._stale: ByIdentity[str] = ByIdentity()
 
     def made(self, engine: Any, serialized: Any) -> None:
-        """`engine` was set up from these bytes. An object that cannot be remembered has no id."""
+        """Record that `engine` was set up from these bytes. An object that cannot be referenced weakly has no id."""
         found = engine_id(serialized)
         self._stale.pop(engine)
         if found is None:
@@ -31,13 +31,13 @@ class EngineIds:
             self._ids[engine] = found
 
     def changing(self, handle: Any) -> None:
-        """TensorRT's engine `handle` is about to be changed in place."""
+        """Record that TensorRT's engine `handle` is about to be changed in place."""
         for engine in self._ids:
             if handle is not None and _handle(engine) is handle and (before := self._ids.pop(engine)) is not None:
                 self._stale[engine] = before
 
     def get(self, engine: Any) -> str | None:
-        """The id of the engine as it is now; None where that is not known."""
+        """The id of the engine in its current state; None if it is not known."""
         before = self._stale.get(engine)
         if before is not None:
             now = engine_id(attribute(engine, "serialized_engine"))
@@ -49,5 +49,5 @@ class EngineIds:
 
 
 def _handle(engine: Any) -> Any:
-    """TensorRT's own object: `TRTEngine` calls it `cuda_engine`, the older runtime's module `engine`."""
+    """TensorRT's own object: `cuda_engine` of a `TRTEngine`, `engine` of the older runtime's module."""
     return attribute(engine, "cuda_engine" if has(engine, "cuda_engine") else "engine")

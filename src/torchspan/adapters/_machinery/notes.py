@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens at a moment, as an event of whatever span is around it."""
+"""Moments that are recorded as events of the span around them."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import Engine, Occurrence
 
 NOTES_LIMIT = 20
-"""Events of one name on one span of torchspan."""
+"""Maximum number of events of one name on one span of torchspan."""
 
 
 class Notes:
-    """Adds events to the innermost open event of torchspan, and where there is none to the program's current span."""
+    """Adds events to the innermost open event of torchspan, or to the program's current span if none is open."""
 
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
         self._annotate = ports.annotate_again
 
     def add(self, name: str, attributes: dict[str, Any]) -> None:
-        """Something happens now."""
+        """Add an event with the current time."""
         self.add_again(name, {}, attributes)
 
     def add_again(self, name: str, emitted: Mapping[str, Any], more: dict[str, Any]) -> None:
-        """As `add`, of something that happens often: with what `semconv.emitted` has returned for most of its attributes."""
+        """Like `add`, for frequent events. emitted: attributes that `semconv.emitted` has returned before. more: further ones."""
         event = self._engine.innermost_open()
         if event is None:
             self._annotate(name, emitted, more)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What adapters need of the outside."""
+"""The interface through which adapters use the rest of torchspan."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from torchspan.engine.runs import Decision, Verdict
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ports:
-    """What adapters need of the outside; the bridge makes it once.
+    """The functions and objects that adapters use; the bridge makes one instance.
 
-    redact: reduces a text that a library wrote to what may be recorded. annotate_current: records something that happens
-    now, outside every event, by name and attributes. annotate_again: the same of something frequent, with attributes that
-    `semconv.emitted` has returned before and further ones. parents: looks at what surrounds frequent work. run_policy: decides
-    about runs of engines. call_policy: decides about calls of observed functions. sampling: picks runs that nothing surrounds,
-    and failed ones. traceparent: the W3C traceparent of the current span, empty where there is none. companions: work alongside recorded
-    runs.
+    redact: reduces a text of a library to the part that may be recorded.
+    annotate_current: records a moment outside every event, by name and attributes.
+    annotate_again: the same for frequent moments, with attributes that `semconv.emitted` has returned before, and further ones.
+    parents: finds the surroundings of frequent work.
+    run_policy: decides about runs of engines.
+    call_policy: decides about calls of observed functions.
+    sampling: picks runs without surroundings, and failed runs.
+    traceparent: returns the W3C traceparent of the current span, or an empty string if no span is current.
+    companions: run alongside recorded runs.
     """
 
     redact: Callable[[str], str]
@@ -44,7 +47,7 @@ class Ports:
 
     @classmethod
     def closed(cls) -> Ports:
-        """Ports without a bridge: texts become empty, nothing surrounds a run, and first runs alone are recorded."""
+        """Ports without a bridge: texts become empty, no run has surroundings, and only first runs are recorded."""
         policy = _FirstRuns()
         return cls(
             redact=lambda _text: "",
@@ -69,7 +72,7 @@ class _NoParents:
 
 
 class _NoContext:
-    """Stands for the one context there is."""
+    """The only context, if there is no bridge."""
 
 
 class _FirstRuns:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which object came from what: the compilation of an engine, the export of a program, the network of a parser."""
+"""The origins of objects: the compilation of an engine, the export of a program, the network of a parser."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchspan.probes import Call, Creates
 
 
 class Provenance:
-    """What one bridge remembers of observed objects. It keeps none of them alive and stores nothing on them.
+    """One bridge's knowledge of observed objects. It keeps no object alive and stores nothing on objects.
 
     ids: the ids of engines. fresh: objects that have not run since they were made.
     """
@@ -28,7 +28,7 @@ class Provenance:
 
     # --- what runs --------------------------------------------------------------------------------------------
     def created(self, creates: Creates, call: Call, event: Event | None) -> None:
-        """`call`, inside `event`, has made an object that runs later."""
+        """Record that `call`, inside `event`, has made an object that runs later."""
         made = creates.made(call)
         if made is None:
             return
@@ -37,27 +37,27 @@ class Provenance:
         self.made(made, None if compilation is None else compilation.handle)
 
     def made(self, made: Any, origin: Any) -> None:
-        """`made` will run; `origin` stands in links for the event that made it, None where there is none."""
+        """Record that `made` will run. origin: represents the event that made it in links; None without such an event."""
         self.fresh.add(made)
         self.remember(made, origin)
 
     # --- where it came from -----------------------------------------------------------------------------------
     def remember(self, thing: Any, origin: Any) -> None:
-        """`origin` stands in links for the event that made `thing`."""
+        """Record that `origin` represents the event that made `thing` in links."""
         if origin is not None:
             self._origins[thing] = origin
 
     def origin(self, thing: Any) -> Any:
-        """What stands for the event that made `thing`; None where it was not seen."""
+        """The object that represents the event that made `thing` in links; None if that event was not observed."""
         return self._origins.get(thing)
 
     # --- parsers ----------------------------------------------------------------------------------------------
     def fills(self, parser: Any, network: Any) -> None:
-        """`parser` parses into `network`, which TensorRT's parser does not tell."""
-        with contextlib.suppress(TypeError):  # not TensorRT's own, if it cannot be referred to weakly
+        """Record that `parser` parses into `network`. TensorRT's parser does not expose its network."""
+        with contextlib.suppress(TypeError):  # an object that cannot be referenced weakly is not TensorRT's own
             self._networks[parser] = weakref.ref(network)
 
     def network_of(self, parser: Any) -> Any:
-        """The network that `parser` fills; None where that was not seen."""
+        """The network that `parser` fills; None if that was not observed."""
         network = self._networks.get(parser)
         return None if network is None else network()

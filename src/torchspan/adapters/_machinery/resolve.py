@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a probe to the object it names in the libraries that are loaded."""
+"""Finds the object that a probe names in the libraries that are loaded."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from torchspan.probes import Operator, Probe
 
 @dataclass(frozen=True, slots=True)
 class ResolvedProbe:
-    """A probe and what happened to it here.
+    """A probe, and the result of looking for its target.
 
-    status: `resolved`, `absent` (the version should have it and does not), `out of range` (not expected in this
-        version or package), `library not installed`.
+    status: `resolved`, `absent` (the version should have the target and does not), `out of range` (the target is not expected
+        in this version or package), `library not installed`.
     detail: one phrase for people.
-    holder, name, original: where the target is bound and what it is; None unless resolved.
+    holder, name, original: the object and the name to which the target is bound, and the target. Empty unless resolved.
     """
 
     probe: Probe
@@ -30,9 +30,9 @@ class ResolvedProbe:
 
 
 def resolve(probe: Probe, version: str | None, package: str | None, module: ModuleType | None = None) -> ResolvedProbe:
-    """Find the probe's target. `version` is None where the library is not loaded; nothing is imported here.
+    """Find the probe's target. `version` is None if the library is not loaded. Nothing is imported.
 
-    module: where to look, for a probe whose library goes by several names.
+    module: the module to search, for a probe whose library has several names.
     """
     if version is None:
         return ResolvedProbe(probe, "library not installed")
@@ -55,14 +55,14 @@ def _expected(probe: Probe) -> str:
 
 
 def version_of(module: Any) -> str | None:
-    """The version of a loaded library; None where it is not loaded."""
+    """The version of a loaded library; None if it is not loaded."""
     return None if module is None else str(getattr(module, "__version__", "unknown"))
 
 
 def _find(probe: Probe, holder: Any) -> tuple[Any, str, Any]:
     if holder is None:
         raise LookupError(probe.target.module)
-    if isinstance(probe.target, Operator):  # namespaces and operators are made when asked for, by __getattr__
+    if isinstance(probe.target, Operator):  # __getattr__ makes namespaces and operators on access
         return _find_operator(holder, probe)
     for name in probe.target.path[:-1]:
         holder = _attribute(holder, name)

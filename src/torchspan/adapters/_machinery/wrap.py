@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrappers: what replaces an observed function, by the action of its probe.
+"""Wrappers that replace observed functions, according to the action of each probe.
 
-Plain closures, not proxy objects: they pickle by name like the function they replace, and cost a tenth. Each calls
-the original exactly once with exactly its arguments, also where torchspan fails. The boundary is here: where opening an
-event fails, nothing is observed; where closing one fails, that is counted and the event still ends.
+They are plain closures, not proxy objects: they pickle by name like the function that they replace, and cost a tenth. Each
+calls the original exactly once with exactly its arguments, even if torchspan fails. This is the error boundary: if opening
+an event fails, nothing is observed; if closing one fails, the failure is counted and the event still ends.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Opening = tuple[dict[str, Any], tuple[Any, ...]]
 class WrapperFactory:
     """Makes the wrappers of one library's probes.
 
-    provenance: what the bridge knows of objects. constants: facts of every event of a phase (versions). of_roots: facts of
-    events outside every other event of torchspan. follow: receives each module that a row's `follows` selects, with the call
-    that made it, and its event where it is one; None: they are not followed.
+    provenance: the bridge's knowledge of objects. constants: facts of every event of a phase (versions). of_roots: facts of
+    events outside every other event of torchspan. follow: receives each module that a probe's `follows` selects, with the call
+    that made the module, and the event of that call if it has one; None: modules are not followed.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class WrapperFactory:
 
     # --- events -----------------------------------------------------------------------------------------------
     def record(self, target: Target, action: Record, original: Any) -> Any:
-        """A call that is an event; nested in an event of a phase that collapses it adds its facts to that one."""
+        """A call that is an event. If its phase collapses and such an event is open, the call adds its facts to that event instead."""
         signature, phase = signature_of(original), action.phase
         add_to_outer = self.annotate(target, Annotate((phase,), start=action.start, end=action.end), original)
 
@@ -69,7 +69,7 @@ class WrapperFactory:
         return observed_event
 
     def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
-        """Open the event of a call; None where there is nothing to observe."""
+        """Open the event of a call; None if there is nothing to observe."""
         engine = self.engine
         if not engine.active:
             return None
@@ -96,12 +96,12 @@ class WrapperFactory:
         return facts, () if origin is None else (origin,)
 
     def fixed_facts(self, phase: Phase) -> dict[str, Any]:
-        """What an event of `phase` that starts here gets, whatever the call."""
+        """The facts of every event of `phase` that starts here, whatever the call."""
         facts = self._constants.get(phase, {})
         return {**self._of_roots, **facts} if self._of_roots and self.engine.current is None else dict(facts)
 
     def run(self, target: Target, action: Record, original: Any, call: Call, event: Event) -> Any:
-        """What `original` returns for the call; `event` ends with it, however it ends."""
+        """Call `original` and return its result. `event` ends with the call, however the call ends."""
         guard = self.engine.guard
         try:
             result = original(*call.args, **call.kwargs)
@@ -113,7 +113,7 @@ class WrapperFactory:
             raise
         try:
             guard.call(f"closing the event of {target}", self._returned, target, action, call, result, event)
-        except BaseException as interrupt:  # the program's own, while the result was described
+        except BaseException as interrupt:  # raised by the program while the result was described
             self.engine.close(event, interrupt)
             raise
         self.engine.close(event, None, result)
@@ -184,7 +184,7 @@ class WrapperFactory:
 
     # --- counts -----------------------------------------------------------------------------------------------
     def step(self, target: Target, action: Step, original: Any) -> Any:
-        """A call that is counted with its duration in the innermost event."""
+        """A call that is counted, with its duration, in the innermost event."""
         engine, peek, name = self.engine, self.engine.peek, ".".join(target.path)
         counted = original if action.tally is None else self.tally(target, action.tally, original)
         if action.invalidates is not None:
@@ -206,7 +206,7 @@ class WrapperFactory:
         return observed_step if action.annotate is None else self.annotate(target, action.annotate, observed_step)
 
     def _followed(self, target: Target, select: Callable[[Call, Any], Any], original: Any) -> Any:
-        """A call that may return a module which is to be followed."""
+        """A call that may return a module to follow."""
         signature = signature_of(original)
 
         @functools.wraps(original)
@@ -230,7 +230,7 @@ class WrapperFactory:
         return changing
 
     def tally(self, target: Target, action: Tally, original: Any) -> Any:
-        """A call that is counted in the event around it, in the probe's own way."""
+        """A call that the probe's own function counts in the event around the call."""
         signature, count, before = signature_of(original), action.count, action.before
         guard, name = self.engine.guard, f"counting {target}"
 
@@ -257,7 +257,7 @@ class WrapperFactory:
 
 
 def ignoring(libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
-    """`wrapper`, except for calls made by `libraries`, which have probes of their own: those call `original`."""
+    """`wrapper`, except for calls made by `libraries`, which have their own probes: such calls go to `original`."""
     if not libraries:
         return wrapper
 
@@ -271,9 +271,9 @@ def ignoring(libraries: tuple[str, ...], wrapper: Any, original: Any) -> Any:
 
 
 def add_facts(event: Event, facts: Facts) -> None:
-    """Add what was found out later; what was said at the start stands (the outermost call names the entry point).
+    """Add facts that became known later. Facts from the start are kept (the outermost call names the entry point).
 
-    A fact that is None takes back what was added before.
+    A fact that is None removes the fact that was added before.
     """
     for key, value in facts.items():
         if value is None:

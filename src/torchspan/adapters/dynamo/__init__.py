@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile: frames and backward graphs with their phases, as Dynamo reports them."""
+"""torch.compile: frames and backward graphs, with their phases, as Dynamo reports them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ LIBRARY = "torch._dynamo"
 
 
 def install(engine: Engine, ports: Ports, calls: CompiledCalls, recorded_phases: Iterable[Phase] = ()) -> Undo:
-    """Hook into Dynamo, which has been imported, and into modules of Inductor once they have been. Returns the undo.
+    """Hook into Dynamo, which has been imported, and into modules of Inductor once they are imported. Returns the undo.
 
-    calls: counts calls of compiled frames. recorded_phases: which calls are events at run time, of `RUN_GRAPH`, `RUN_DISABLED`.
+    calls: counts calls of compiled frames. recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported, calls)
-    templates.words()  # it takes some milliseconds, which the first call of a compiled function would have otherwise
+    templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, RUN_GRAPH in phases)
     if RUN_DISABLED in phases:
@@ -60,7 +60,7 @@ def install(engine: Engine, ports: Ports, calls: CompiledCalls, recorded_phases:
 
 
 def resolve_probes() -> list[ResolvedProbe]:
-    """Every row and what happened to it in the PyTorch that is loaded; imports and changes nothing."""
+    """Every probe, resolved in the PyTorch that is loaded. Imports and changes nothing."""
     of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
     return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
 
@@ -71,7 +71,7 @@ def _resolved(probe: Probe, library: str) -> ResolvedProbe:
 
 
 def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Undo:
-    """The module of one of Inductor's rows has been imported."""
+    """Apply one of Inductor's probes, whose module has been imported."""
     patches = Patches("torch")
     around = {"dynamo:thread": workers.thread, "dynamo:process": workers.process}
     rows = [_resolved(probe, probe.target.module)]
@@ -102,7 +102,7 @@ def _hook(
 
 
 def _codes_of_events() -> Iterator[CodeType]:
-    """The code in which the event of a frame, and that of the backend's phase, begins and ends: what shows in a traceback."""
+    """The code objects in which the events of a frame and of the backend's phase begin and end. A traceback contains them."""
     graph = loaded("torch._dynamo.output_graph", "OutputGraph")
     methods = [] if graph is None else [method(graph, "call_user_compiler")]
     for function in (loaded("torch._dynamo.convert_frame", "_compile"), *methods):
@@ -112,7 +112,7 @@ def _codes_of_events() -> Iterator[CodeType]:
 
 
 def _tapped(engine: Engine, taps: Mapping[str, Callable[[Call], None]], probe: Probe, original: Any) -> Any:
-    """The original, whose call the handler of the row has first; Dynamo traces neither."""
+    """The original, with the probe's handler called first. Dynamo traces neither of them."""
     if not isinstance(probe.action, Tap):
         raise TypeError(f"{probe.target} is not a tap")
     observed = tap(engine, taps[probe.action.handler], probe.target, original)
@@ -127,7 +127,7 @@ def _around(around: Mapping[str, Callable[[Target, Record, Any], Any]], probe: P
 
 
 def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
-    """`call_user_compiler`, with the runs of the graph that it returns recorded."""
+    """`call_user_compiler`, returning a graph whose runs are recorded."""
 
     @functools.wraps(original)
     def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -139,7 +139,7 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
 
 
 def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original: Any) -> Any:
-    """The original, whose call `handle` has first."""
+    """The original, with `handle` called first."""
     name, guard, signature = f"following {target}", engine.guard, signature_of(original)
 
     @functools.wraps(original)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls of compiled frames: whether compiled code fitted, and which ran eagerly because nothing is compiled any more.
+"""Calls of compiled frames: whether compiled code fitted the call, and which calls ran eagerly because nothing is compiled any more.
 
-PyTorch has one hook for that in a process (`set_guard_complete_hook`), which it calls after each check of guards with whether one
-has passed; `torch.compiler.set_enable_guard_collectives` sets it too. The hook is torchspan's only while a reader collects metrics.
-A hook that the program has set, before or meanwhile, is called as before, and what it returns decides.
+PyTorch has one hook per process for this (`set_guard_complete_hook`). PyTorch calls it after each guard check with the result;
+`torch.compiler.set_enable_guard_collectives` sets the hook too. torchspan sets the hook only while a reader collects metrics. A hook
+that the program has set, before or meanwhile, is still called, and its return value decides.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _CONVERTING = "torch._dynamo.convert_frame"
 
 
 class _Checks:
-    """The hook, and what it has counted.
+    """The hook, and its counts.
 
-    An exception that leaves the hook ends the process (C++'s `std::terminate`), and in a function of Python's Ctrl-C may raise one at
-    any moment. So the hook is built of functions of C alone, from which nothing is raised.
+    An exception that leaves the hook ends the process (C++'s `std::terminate`), and in a Python function Ctrl-C may raise one at
+    any moment. So the hook consists only of C functions, which raise nothing.
     """
 
     def __init__(self) -> None:
-        self._missed = functools.lru_cache(maxsize=0)(bool)  # holds nothing, returns the same, and counts its calls
+        self._missed = functools.lru_cache(maxsize=0)(bool)  # caches nothing, returns the result, and counts its calls
 
         class Answers(dict):  # type: ignore[type-arg]
             __missing__ = staticmethod(self._missed)
@@ -40,11 +40,11 @@ class _Checks:
         self.hook: Hook = functools.lru_cache(maxsize=0)(Answers({True: True}).__getitem__)
 
     def all(self) -> int:
-        """How often guards were checked."""
+        """Number of guard checks."""
         return _calls(self.hook)
 
     def misses(self) -> int:
-        """How often none of them passed."""
+        """Number of guard checks that no compiled code passed."""
         return _calls(self._missed)
 
 
@@ -53,10 +53,10 @@ def _calls(counting: Any) -> int:
 
 
 class CompiledCalls:
-    """Counts calls of compiled frames, while they are wanted and Dynamo is hooked.
+    """Counts calls of compiled frames, while counting is enabled and Dynamo is hooked.
 
-    A call that nothing fits is followed by a compilation of its frame, in the same thread. Where none follows, the frame has
-    reached a recompile limit, or `torch.compiler.set_stance` has switched compiling off. PyTorch reports nothing then.
+    After a call that no compiled code fits, Dynamo compiles the frame in the same thread. If no compilation follows, the frame has
+    reached a recompile limit, or `torch.compiler.set_stance` has disabled compilation. PyTorch reports nothing in these cases.
     """
 
     def __init__(self) -> None:
@@ -68,28 +68,28 @@ class CompiledCalls:
 
     # --- numbers ----------------------------------------------------------------------------------------------
     def hits(self) -> int:
-        """Calls that compiled code fitted."""
+        """Number of calls that compiled code fitted."""
         misses = self._checks.misses()  # first: a miss is in both numbers
         return self._checks.all() - misses
 
     def misses(self) -> int:
-        """Calls that no compiled code fitted, though there was some."""
+        """Number of calls that no compiled code fitted, although some existed."""
         return self._checks.misses()
 
     def eager(self) -> int:
-        """Calls that no compiled code fitted and that compiled none, without the one that reached the limit."""
+        """Number of calls that no compiled code fitted and that compiled none, without the call that reached the limit."""
         followed = _calls(self._compiled)
         return self._checks.misses() - followed - sum(map(_is_about_to_compile, current_frames().values()))
 
     # --- when -------------------------------------------------------------------------------------------------
     def want(self, is_wanted: bool) -> None:
-        """Count from now on, or no longer."""
+        """Enable or disable counting."""
         with self._lock:
             self._is_wanted = is_wanted
             self._look_again()
 
     def hook(self) -> Callable[[], None]:
-        """Dynamo has been imported. Returns the undo."""
+        """Record that Dynamo is hooked. Returns the undo."""
 
         def hooked(is_hooked: bool) -> None:
             with self._lock:
@@ -100,7 +100,7 @@ class CompiledCalls:
         return functools.partial(hooked, False)
 
     def compiles(self, *, has_entries: bool) -> None:
-        """A compilation begins. has_entries: there was compiled code, so that it was a miss."""
+        """Record that a compilation begins. has_entries: whether compiled code existed, so that the call was a miss."""
         if has_entries and self._setter is not None:
             self._compiled(True)
 
@@ -116,9 +116,9 @@ class CompiledCalls:
 
 
 class _Setter:
-    """What takes the place of the function that sets the hook: the program sets and gets its own hook as before.
+    """Replaces the function that sets the hook. The program still sets and gets its own hook.
 
-    original: sets the hook, and returns the one before. count: torchspan's hook.
+    original: sets the hook, and returns the previous one. count: torchspan's hook.
     """
 
     def __init__(self, original: Callable[[Any], Any], count: Hook) -> None:
@@ -143,11 +143,11 @@ class _Setter:
         self._patches.replace_functions([(original, set_guard_complete_hook)])
 
     def close(self) -> None:
-        """Give the hook back."""
+        """Restore the program's hook."""
         with self._lock:
             self._patches.undo()
             self._is_open = False
-            found = self._original(None)  # not torchspan's where the program set one past the replaced function
+            found = self._original(None)  # not torchspan's if the program set a hook without the replaced function
             self._original(self._of_program if found is self._set else found)
 
     def _change_to(self, of_program: Hook | None) -> None:
@@ -156,7 +156,7 @@ class _Setter:
 
 
 def _counted(hook: Hook, count: Hook) -> Hook:
-    """The program's own hook, with its answer counted."""
+    """The program's own hook, with its results counted."""
 
     @functools.wraps(hook)
     def counted(fits: Any) -> Any:
@@ -166,7 +166,7 @@ def _counted(hook: Hook, count: Hook) -> Hook:
 
 
 def _is_about_to_compile(frame: FrameType | None) -> bool:
-    """Whether a thread, which runs `frame`, is on its way from a miss to the compilation, as while it waits for Dynamo's lock."""
+    """Whether the thread that runs `frame` is between a miss and the compilation, for example waiting for Dynamo's lock."""
     while frame is not None:
         if frame.f_globals.get("__name__") == _CONVERTING:
             name = frame.f_code.co_name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamo's lock: a thread that waits until another one has compiled is an event, with links to what that one compiled."""
+"""Dynamo's lock: the wait of a thread for another thread's compilation is an event, with links to that compilation."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from torchspan.phase import COMPILE_WAIT
 from torchspan.probes import Record, Target
 
 LONG_NS = 1_000_000
-"""A wait that took less has no event."""
+"""A shorter wait has no event."""
 
 LINKS_LIMIT = 8
-"""Compilations that one wait is linked to."""
+"""Maximum number of compilations that one wait is linked to."""
 
 
 class _Compiled(NamedTuple):
-    """A compilation of the thread that has the lock: what stands for its event, and its compile id."""
+    """A compilation of the thread that has the lock. handle: represents its event in links."""
 
     handle: Any
     compile_id: str
 
 
 class _Wait:
-    """A thread that waits. compiled: what other threads have compiled meanwhile."""
+    """A thread that waits. compiled: the compilations of other threads meanwhile."""
 
     __slots__ = ("compiled", "start_ns")
 
@@ -42,16 +42,16 @@ class _Wait:
 
 
 class Open(Protocol):
-    """Work that runs in a thread, with its event where it has one."""
+    """Work that runs in a thread, with its event if it has one."""
 
     event: Event | None
 
 
 class Waits:
-    """Who compiles under Dynamo's lock, and who waits for it. Its state changes in steps that the GIL makes atomic: a lock of its own
-    would be one more that a compilation could wait for.
+    """The thread that compiles under Dynamo's lock, and the threads that wait for the lock. The state changes in steps that the GIL
+    makes atomic: a separate lock would be another one that a compilation could wait for.
 
-    open_here: returns the work that runs in the calling thread, innermost last. It must not raise.
+    open_here: returns the work that runs in the calling thread, innermost last. It must not raise an exception.
     """
 
     def __init__(self, engine: Engine, open_here: Callable[[], Sequence[Open]]) -> None:
@@ -62,23 +62,23 @@ class Waits:
         self._owner: int | None = None
 
     def wrap(self, target: Target, _action: Record, original: Any) -> Any:
-        """What takes the place of the lock. The lock below it stays the same, so threads that have taken it before count."""
+        """The replacement for the lock. It uses the same lock, so threads that hold the lock already count."""
         return _FollowedLock(self, f"following {target}", original)
 
     def began(self, event: Event) -> None:
-        """The calling thread begins to compile; it may have the lock."""
+        """Record that the calling thread begins to compile; it may hold the lock."""
         if self._owner == threading.get_ident():
             self._compiles(event)
 
     def continues(self) -> None:
-        """The calling thread, which now has the lock, is in the middle of something: a backward graph takes the lock late."""
+        """Record that the calling thread, which now holds the lock, is already compiling: a backward graph takes the lock late."""
         for each in reversed(self._open_here()):
             if each.event is not None and semconv.COMPILE_ID in each.event.attributes:
                 self._compiles(each.event)
                 return
 
     def begin(self) -> _Wait:
-        """The calling thread waits from now on."""
+        """Begin a wait of the calling thread."""
         wait = _Wait()
         self._waiting.append(wait)
         compiled = self._compiled
@@ -87,7 +87,7 @@ class Waits:
         return wait
 
     def end(self, wait: _Wait, acquire: Any) -> None:
-        """It waits no more."""
+        """End a wait."""
         taken_ns = time.perf_counter_ns() - wait.start_ns
         self._waiting.remove(wait)
         if taken_ns < LONG_NS:
@@ -117,9 +117,9 @@ class Waits:
 
 
 class _FollowedLock:
-    """A lock that can be taken again by the thread that has it. It does what `original` does; a thread that finds it taken is noted.
+    """A reentrant lock that does the same as `original`, and records threads that have to wait.
 
-    Every frame takes it, and hardly any has to wait. So nothing is called then that may raise and would have to be guarded.
+    Every frame takes the lock, and few have to wait. Without a wait, nothing is called that may raise and would need a guard.
     """
 
     __slots__ = ("_depth", "_name", "_original", "_try", "_waits")
@@ -130,7 +130,7 @@ class _FollowedLock:
         self._original = original
         self._try = original.acquire
         self._depth = 0
-        """How often its owner has taken it; changed by the owner alone."""
+        """Number of times that the owner has taken the lock. Only the owner changes it."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """As `threading.RLock.acquire`."""
@@ -154,7 +154,7 @@ class _FollowedLock:
         self._depth -= 1
         try:
             self._original.release()
-        except BaseException:  # of a thread that has not taken it
+        except BaseException:  # from a thread that does not hold the lock
             self._depth += 1
             raise
 

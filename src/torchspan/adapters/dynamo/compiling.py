@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Dynamo knows while it compiles a frame, and reports only at the end or not at all."""
+"""State of Dynamo while it compiles a frame, which it reports only at the end or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torchspan._base import reading
 from torchspan._base.reading import traceback_of
 
 _DEPTH = 16
-"""Python frames between torchspan's and the function that compiles a frame; ten in torch 2.14."""
+"""Maximum number of Python frames between torchspan's and the function that compiles a frame; ten in torch 2.14."""
 
 
 class Compiling(NamedTuple):
-    """What is being compiled.
+    """The frame that is being compiled.
 
-    code: None where this version of PyTorch does not show it. is_whole: whether a graph break is an error (`fullgraph=True`).
+    code: None if this version of PyTorch does not expose it. is_whole: whether a graph break is an error (`fullgraph=True`).
     has_entries: whether the code had been compiled before, so that a check of guards has failed.
     """
 
@@ -28,7 +28,7 @@ class Compiling(NamedTuple):
 
 
 def compiling() -> Compiling:
-    """What the innermost call of Dynamo's `_compile` in this thread compiles."""
+    """The frame that the innermost call of Dynamo's `_compile` in this thread compiles."""
     for frame in _outwards():
         if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
             given = frame.f_locals
@@ -42,9 +42,9 @@ def compiling() -> Compiling:
 
 
 def raised() -> BaseException | None:
-    """The exception with which the phase is ending that Dynamo reports; not one that the program was handling before.
+    """The exception with which the reported phase ends; not one that the program was handling before.
 
-    The context manager that reports has it thrown in (`dynamo_timed`), so its traceback begins there.
+    The exception is thrown into the context manager that reports (`dynamo_timed`), so its traceback begins there.
     """
     error = sys.exc_info()[1]
     entry = None if error is None else traceback_of(error)
@@ -54,13 +54,13 @@ def raised() -> BaseException | None:
 
 
 def context() -> Any:
-    """The object that stands for what is being compiled; a backward graph has that of its forward frame."""
+    """The object that represents the current compilation. A backward graph has the object of its forward frame."""
     kind = reading.loaded("torch._guards", "CompileContext")
     return None if kind is None else kind.try_get()
 
 
 def suppresses_errors() -> bool:
-    """Whether Dynamo is set to run eagerly what it fails to compile (`torch._dynamo.config.suppress_errors`)."""
+    """Whether Dynamo is configured to run frames eagerly that it fails to compile (`torch._dynamo.config.suppress_errors`)."""
     return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames, backward graphs and their phases as events, from the beginnings and ends that Dynamo reports."""
+"""Frames, backward graphs and their phases as events, from the begin and end reports of Dynamo."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from torchspan.probes.describe import compilation, declarations, frames, graph_b
 from torchspan.probes.describe.graph_breaks import GraphBreak
 
 SHORT_NS = 1_000_000
-"""A phase that took less has no event of its own: it is a step of what is around it."""
+"""A shorter phase has no event. It is a step of the event around it."""
 
 BREAKS_LIMIT = 20
-"""Graph breaks of one frame that are events of its span; the others are counted."""
+"""Maximum number of graph breaks of one frame that are events of its span. Further ones are counted."""
 
 FRAME, BACKWARD = "dynamo", "entire_backward_compile"
 _BACKEND = "backend_compile"
-"""The phase in which other libraries work: its event is open, and current, while they do."""
+"""The phase in which other libraries work. Its event is open and current during that work."""
 _WHOLE = "entire_frame_compile"
 _ATTEMPT = "compile_attempt_"
-"""Each attempt at a frame is a phase around its phases. They say no more than that there was one."""
+"""Prefix of the phases around each attempt at a frame. They only show that an attempt was made."""
 _CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDUCTOR_CACHE}
-"""Phases whose end says what a cache answered, and the attribute that has it."""
+"""Phases whose end reports the result of a cache lookup, and the attribute for the result."""
 
 
 class _Open:
-    """A beginning whose end has not come. steps: phases inside that were short."""
+    """A begin report whose end has not been reported. steps: short phases inside."""
 
     __slots__ = ("event", "name", "steps")
 
@@ -50,10 +50,10 @@ class _Open:
 
 
 class _OpenPhase(_Open):
-    """A phase that may turn out to be short: it has no event before one inside needs it, or its end comes.
+    """A phase that may turn out to be short. It has no event until one inside needs it, or until the phase ends.
 
-    within: what was current when it began: a library's event, where a backend calls PyTorch's compilers. heard: the event for
-    subscribers alone.
+    within: the event that was current when the phase began: a library's event, if a backend calls PyTorch's compilers.
+    heard: the event for subscribers only.
     """
 
     __slots__ = ("heard", "start_ns", "within")
@@ -66,19 +66,19 @@ class _OpenPhase(_Open):
 
 
 class _OpenBackend(_Open):
-    """The backend at work."""
+    """The backend's phase."""
 
     __slots__ = ()
 
 
 class _OpenWorker(_Open):
-    """What another thread's compilation has left to this one."""
+    """Work that another thread's compilation has left to this thread."""
 
     __slots__ = ()
 
 
 class _OpenCompilation(_Open):
-    """A backward graph, or a frame. facts: gathered until its end."""
+    """A backward graph or a frame. facts: gathered until its end."""
 
     __slots__ = ("facts",)
 
@@ -90,8 +90,8 @@ class _OpenCompilation(_Open):
 class _OpenFrame(_OpenCompilation):
     """A frame.
 
-    attempts: how often Dynamo began to trace it. breaks: how often its graph broke, by class. measured: what Dynamo has measured so
-    far, by its own names.
+    attempts: number of times that Dynamo began to trace the frame. breaks: number of its graph breaks, by class. measured: Dynamo's
+    measurements so far, by Dynamo's names.
     """
 
     __slots__ = ("attempts", "breaks", "compiling", "measured")
@@ -104,13 +104,13 @@ class _OpenFrame(_OpenCompilation):
         self.measured: dict[str, Any] = {}
 
     def broke(self, found: GraphBreak) -> None:
-        """Its graph breaks now."""
+        """Record a graph break."""
         self.breaks[found.facts[semconv.GRAPH_BREAK_CLASS]] += 1
         if self.breaks.total() <= BREAKS_LIMIT:
             self.occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
 
     def end(self, ending: frames.Ending) -> dict[str, Any]:
-        """It ends; returns its facts."""
+        """End the frame. Returns its facts."""
         left = ending.left_to_python()
         if left is not None and not self._is_left_by_a_break():
             self.broke(left)
@@ -123,7 +123,7 @@ class _OpenFrame(_OpenCompilation):
         return facts
 
     def summed_up(self, error: BaseException | None) -> Any:
-        """What has been measured of it, which ends with `error`; None where Dynamo does not say it in this version of PyTorch."""
+        """Dynamo's measurements of the frame, which ends with `error`; None if Dynamo does not report them in this version of PyTorch."""
         if not self.measured:
             return None
         metrics = SimpleNamespace(**{"fail_reason": frames.limit_reason(error), **self.measured})
@@ -131,7 +131,7 @@ class _OpenFrame(_OpenCompilation):
         why: dict[str, Any] = {key: self.facts[key] for key in recompiles.KEYS if key in self.facts}
         if semconv.RECOMPILE_LIMIT in why:
             self.occurred(semconv.RECOMPILE_LIMIT_EVENT, why)
-        elif why and self.event is not None:  # that was known when the frame began
+        elif why and self.event is not None:  # known when the frame began
             self.event.occurrences.insert(0, Occurrence(semconv.RECOMPILE_EVENT, self.event.start_ns, why))
         return metrics
 
@@ -140,13 +140,13 @@ class _OpenFrame(_OpenCompilation):
         return any(each.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for each in occurred)
 
     def occurred(self, name: str, facts: Mapping[str, Any]) -> None:
-        """Something happens in it now that is an event of its span."""
+        """Add an event to its span, with the current time."""
         if self.event is not None:
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
 
 class _Unobserved(_Open):
-    """What began while nothing is observed, as inside a callback; nor is anything inside it."""
+    """Work that began while nothing is observed, for example inside a callback. Nothing inside it is observed either."""
 
     __slots__ = ()
 
@@ -158,20 +158,20 @@ _Innermost = TypeVar("_Innermost", bound=_Open)
 
 
 class _Thread(threading.local):
-    """What is open in a thread, innermost last."""
+    """The open work of a thread, innermost last."""
 
     def __init__(self) -> None:
         self.open: list[_Open] = []
 
 
 class Frames:
-    """Makes events of what Dynamo reports; nothing outside of a frame or a backward graph is one.
+    """Makes events of Dynamo's reports. Only work inside a frame or a backward graph is an event.
 
-    A frame, a backward graph and the backend's phase are open while they run, so what runs inside lies below them. The other
-    phases get their events when they have turned out to be long, with their own times: most are short. User callbacks and
-    observers have each phase when it begins.
+    The events of a frame, of a backward graph and of the backend's phase are open while the work runs, so events inside lie below
+    them. Most other phases are short. They get their events, with their own times, once they have turned out to be long. User
+    callbacks and observers receive each phase when it begins.
 
-    reported: the function by which Dynamo reports. calls: counts calls of compiled frames.
+    reported: the function through which Dynamo reports. calls: counts calls of compiled frames.
     """
 
     def __init__(self, engine: Engine, reported: Any, calls: CompiledCalls) -> None:
@@ -183,10 +183,10 @@ class Frames:
         self.waits = Waits(engine, lambda: self._thread.open)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
-        """What stands for the event of a frame, by the object that stands for its compilation."""
+        """The handle of a frame's event, by the object that represents the compilation."""
 
     def report(self, call: Call) -> None:
-        """Dynamo reports that something begins (`ph` is `B`) or ends (`E`): `name`, with `args`."""
+        """Receive a report of Dynamo that `name` begins (`ph` is `B`) or ends (`E`), with `args`."""
         report = call.args[0]
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
             return
@@ -197,26 +197,26 @@ class Frames:
             self._end(name, args)
 
     def measured(self, call: Call) -> None:
-        """Dynamo has measured something of the frame that is being compiled: `update_outer(self, values)`."""
+        """Receive Dynamo's measurements of the frame that is being compiled: `update_outer(self, values)`."""
         values, frame = call.get("values"), self._innermost(_OpenFrame)
         if type(values) is dict and frame is not None:
             frame.measured.update(values)
 
     def broke(self, call: Call) -> None:
-        """A graph breaks, in the frame that is being traced."""
+        """Record a graph break in the frame that is being traced."""
         frame, found = self._innermost(_OpenFrame), graph_breaks.graph_break(call)
         if frame is not None and found is not None:
             frame.broke(found)
 
     def captured(self, call: Call) -> None:
-        """The frame that is being compiled has a graph, which its backend is about to get: `call_user_compiler(self, gm, ...)`."""
+        """Receive the graph of the frame that is being compiled, before its backend does: `call_user_compiler(self, gm, ...)`."""
         frame = self._innermost(_OpenFrame)
         if frame is not None:
             for each in declarations.kept(call.get("gm")):
                 frame.occurred(semconv.DECLARATION_EVENT, each.facts())
 
     def compiled(self, output_graph: Any, graph: Any) -> Any:
-        """The graph that the backend returned for the frame that is being compiled, with its runs recorded."""
+        """The graph that the backend returned for the current frame, with its runs recorded."""
         frame = self._innermost(_OpenFrame)
         if frame is None or frame.event is None:
             return graph
@@ -227,12 +227,12 @@ class Frames:
 
     # --- other threads and processes ----------------------------------------------------------------------------
     def innermost(self) -> Event | None:
-        """The event of the innermost work that is open in this thread, which gets one now if it has none."""
+        """The event of the innermost open work in this thread, which is opened now if the work has none."""
         open_ = self._thread.open
         return self._materialized(len(open_) - 1) if open_ else None
 
     def enter(self, worker: Event) -> None:
-        """What is reported in this thread belongs to `worker`, until `leave`."""
+        """Assign the reports in this thread to `worker`, until `leave`."""
         self._thread.open.append(_OpenWorker(worker.phase.name, worker))
 
     def leave(self, worker: Event) -> None:
@@ -299,7 +299,7 @@ class Frames:
         stack = self._stacks.here()
         event = stack.begin(name, phase, facts, **how)
         if event is None:
-            stack.end(name)  # its end is not looked for there
+            stack.end(name)  # its end is not expected there
         return event
 
     def _begin_phase(self, name: str, observed: Observed) -> _Open:
@@ -366,7 +366,7 @@ class Frames:
         self._stacks.here().end(ended.name, facts, error=error)
 
     def _abandon(self, left: _Open) -> None:
-        """What is around it has ended, and its own end has not come. What is on the engine's stack is closed there."""
+        """Close a phase whose surroundings have ended before its own end. Events on the engine's stack are closed there."""
         if isinstance(left, _OpenPhase):
             for event in (left.heard, left.event):
                 if event is not None:
@@ -381,7 +381,7 @@ class Frames:
 
     # --- phases that turn out to be long ----------------------------------------------------------------------
     def _materialized(self, index: int) -> Event | None:
-        """The event of what is open at `index`, which gets one now if it has none, and so does what is around it."""
+        """The event of the open work at `index`. The work, and the phases around it, get their events now if they have none."""
         found = self._thread.open[index]
         if found.event is None and isinstance(found, _OpenPhase):
             outer = self._thread.open[index - 1]
@@ -394,7 +394,7 @@ class Frames:
         return found.event
 
     def _materialize_long(self) -> None:
-        """Give what has turned out to be long its event while it runs: heartbeats and a crash then say where it is."""
+        """Open the event of a long phase while it runs, so that heartbeats and a crash report show it."""
         open_ = self._thread.open
         for index in range(len(open_) - 1, -1, -1):
             found = open_[index]
@@ -409,7 +409,7 @@ class Frames:
         return self._engine.open(COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: name}, target=name, **how)
 
     def _current(self) -> Event | None:
-        """What a phase that begins now is part of. A worker's event is current in no thread."""
+        """The event that a phase which begins now is part of. A worker's event is not current in any thread."""
         return self._innermost_event(_OpenWorker) or self._engine.innermost_open()
 
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:

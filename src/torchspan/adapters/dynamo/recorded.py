@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls at run time as events, where a setting asks for them: of compiled graphs, and of functions left out of graphs.
+"""Calls at run time as events, if a setting enables them: of compiled graphs, and of functions excluded from compilation.
 
-They may be frequent, so the rules of engine runs hold: below a recording span within the rate limits, and counted on that span
-beyond them; outside every span where the sampler's rules pick them.
+Such calls may be frequent, so the rules of engine runs apply. Below a recording span, calls within the rate limits are events, and
+further calls are counted on that span. Outside every span, the sampler's rules pick the calls that are events.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Facts = dict[str, Any]
 
 
 class _Begun(NamedTuple):
-    """A call that has begun. event: its event. tally: where a call without one is counted, which began at `start_s`."""
+    """A call that has begun. event: its event. tally: counts a call without an event, which began at `start_s`."""
 
     event: Event | None
     tally: RunTally | None = None
@@ -33,7 +33,7 @@ class _Begun(NamedTuple):
 
 
 class _Recorder:
-    """Decides what a call becomes."""
+    """Decides whether a call is an event or is counted."""
 
     def __init__(self, engine: Engine, ports: Ports, phase: Phase) -> None:
         self._engine = engine
@@ -42,7 +42,7 @@ class _Recorder:
         self._interest = engine.registry.interest(phase)
 
     def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> _Begun | None:
-        """A call begins."""
+        """Begin a call."""
         engine, parents = self._engine, self._ports.parents
         if not engine.active or _dynamo_safety.is_symbolic(call.args):
             return None
@@ -70,7 +70,7 @@ class _Recorder:
         return None if event is None and tally is None else _Begun(event, tally, time.perf_counter())
 
     def end(self, begun: _Begun, error: BaseException | None, result: Any = None) -> None:
-        """The call has ended."""
+        """End a call."""
         if begun.tally is not None:
             begun.tally.add(time.perf_counter() - begun.start_s)
         if begun.event is not None:
@@ -78,11 +78,11 @@ class _Recorder:
 
 
 _RECORDERS: dict[Phase, tuple[Engine, _Recorder]] = {}
-"""What records calls now. A wrapper stays where it is, and looks here: a graph, or a function, outlives a bridge."""
+"""The current recorders. Wrappers look them up here, because a graph or a function outlives a bridge."""
 
 
 def _recording(phase: Phase, function: Callable[..., Any], facts: Facts, links: tuple[Any, ...]) -> Callable[..., Any]:
-    """The function, whose calls are events of `phase` while they are recorded."""
+    """The function, with its calls as events of `phase` while calls are recorded."""
     name = f"recording {phase.name}"
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
@@ -117,14 +117,14 @@ def record(engine: Engine, ports: Ports, phase: Phase) -> Callable[[], None]:
 
 # --- compiled graphs --------------------------------------------------------------------------------------------------
 def graph(compiled: Any, output_graph: Any, facts: Facts, links: tuple[Any, ...]) -> Any:
-    """What a backend returned, with its calls recorded. A graph that PyTorch keeps in a package, or exports, stays as it is."""
+    """The result of a backend, with its calls recorded. A graph that PyTorch packages or exports is returned unchanged."""
     if reading.attribute(output_graph, "package") is not None or reading.attribute(output_graph, "export"):
         return compiled
     return _recording(RUN_GRAPH, _ready(compiled), facts, links)
 
 
 def _ready(compiled: Any) -> Callable[..., Any]:
-    """As Dynamo does with what a backend returns: a graph module that is to be compiled when it first runs is compiled now."""
+    """Like Dynamo with the result of a backend: a lazy graph module, which is compiled at its first run, is compiled now."""
     lazy = reading.loaded("torch.fx._lazy_graph_module", "_LazyGraphModule")
     owner = getattr(compiled, "__self__", None)
     if lazy is None or not isinstance(owner, lazy) or compiled.__name__ != "_lazy_forward":
@@ -135,7 +135,7 @@ def _ready(compiled: Any) -> Callable[..., Any]:
 
 # --- functions that `torch.compiler.disable` leaves out ----------------------------------------------------------------
 def watch_disabled(patches: Patches) -> None:
-    """Have each function of the program that is disabled from now on recorded when it is called."""
+    """Record the calls of each function of the program that is disabled from now on."""
     context = reading.loaded("torch._dynamo.eval_frame", "DisableContext")
     innermost = reading.loaded("torch._dynamo.eval_frame", "innermost_fn")
     skip = reading.loaded("torch._dynamo.eval_frame", "skip_code")
@@ -152,12 +152,12 @@ def watch_disabled(patches: Patches) -> None:
                 _recording(RUN_DISABLED, inner, dict(frames.function(inner.__code__)), ())
             )
             disabled = original(self, observed)
-            disabled._torchdynamo_orig_callable = inner  # what Dynamo, and other decorators, look at
+            disabled._torchdynamo_orig_callable = inner  # Dynamo and other decorators read it
             if hasattr(disabled, "__wrapped__"):
                 disabled.__wrapped__ = inner
             return disabled
 
-        # Dynamo calls it between graphs, too, where it would compile these.
+        # Dynamo also calls it between graphs, where it would compile these functions.
         for each in (disabling, _is_programs, _recording):
             skip(reading.attribute(each, "__code__"))
         return disabling

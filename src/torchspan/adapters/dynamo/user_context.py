@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trace in PyTorch's own record of a compilation, which `TORCH_TRACE` writes and tlparse reads.
+"""Adds the trace to PyTorch's own record of a compilation, which `TORCH_TRACE` writes and tlparse reads.
 
-When Dynamo begins a frame it asks each hook of `register_hook_for_recompile_user_context` for a text, and keeps the texts in
-`recompile_user_contexts` of the frame's `CompilationMetrics`. Nothing is registered there: one hook cannot be taken back, and with
-any hook a frame that is compiled inside another one's backend fails, because the field is set a second time (torch 2.11 to 2.14).
-What returns the hooks returns one more instead, where the field is not set yet.
+When Dynamo begins a frame, it calls each hook of `register_hook_for_recompile_user_context` for a text, and stores the texts in
+`recompile_user_contexts` of the frame's `CompilationMetrics`. torchspan registers no hook there, because a hook cannot be removed.
+Moreover, with any hook a frame that is compiled inside another frame's backend fails: the field is set a second time (torch 2.11 to 2.14).
+Instead, the function that returns the hooks returns an additional one if the field is not set yet.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FIELD = "recompile_user_contexts"
 
 
 def follow(patches: Patches, guard: Guard, traceparent: Callable[[], str]) -> None:
-    """Have Dynamo keep what `traceparent` returns when it begins a frame, until `patches` are undone."""
+    """Make Dynamo store the result of `traceparent` when it begins a frame, until `patches` are undone."""
     original = reading.loaded("torch._dynamo.utils", "get_hook_for_recompile_user_context")
     context = reading.loaded("torch._dynamo.utils", "get_metrics_context")
     if original is None or context is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inductor's workers: what a compilation leaves to threads and to processes lies below what left it to them."""
+"""Inductor's workers: work in threads and processes lies below the compilation that submitted it."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from torchspan.phase import COMPILE_WORKER
 from torchspan.probes import Record, Target
 
 _READINESS = "_get_ready"
-"""The job by which Inductor learns that its processes have started. It does nothing."""
+"""The job by which Inductor checks that its processes have started. It does nothing."""
 
 
 class Workers:
-    """Makes an event of each piece of work that Inductor gives to a thread or a process while a frame or a backward graph is compiled."""
+    """Makes an event of each task that Inductor submits to a thread or a process while it compiles a frame or a backward graph."""
 
     def __init__(self, engine: Engine, frames: Frames) -> None:
         self._engine = engine
         self._frames = frames
 
     def thread(self, target: Target, _action: Record, original: Any) -> Any:
-        """What takes the place of `AsyncCompile.submit(task)`, which may as well run the task at once."""
+        """The replacement for `AsyncCompile.submit(task)`, which may also run the task immediately."""
         name = f"following {target}"
 
         @functools.wraps(original)
@@ -43,7 +43,7 @@ class Workers:
         return submit
 
     def process(self, target: Target, _action: Record, original: Any) -> Any:
-        """What takes the place of `SubprocPool.submit(job, ...)`, which returns a future."""
+        """The replacement for `SubprocPool.submit(job, ...)`, which returns a future."""
         name, guard = f"following {target}", self._engine.guard
 
         @functools.wraps(original)
@@ -63,7 +63,7 @@ class Workers:
 
     # --- threads ----------------------------------------------------------------------------------------------
     def _followed(self, name: str, task: Any) -> Callable[[], Any] | None:
-        """The task as it is to be run by a thread; None to leave it as it is."""
+        """The task for a thread to run; None to leave the task unchanged."""
         around = self._frames.innermost()
         return None if around is None else partial(self._run, name, around, threading.get_ident(), task)
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.export: applies its rows once its tracer is there, which torch_tensorrt and the first export import.
+"""torch.export: applies its probes once its tracer is imported, by torch_tensorrt or by the first export.
 
-What drafts an export is in a module of its own, which the first draft imports.
+Draft exports have a separate module, which the first draft imports.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torchspan.probes import Probe
 from torchspan.probes.export import PROBES
 
 _TRACER, _DRAFTS = LIBRARIES = ("torch.export._trace", "torch.export._draft_export")
-"""The modules with which rows arrive."""
+"""The modules whose import makes probes resolvable."""
 
 
 def install(engine: Engine, provenance: Provenance, library: str, *, follow: Follow | None = None) -> Undo:
-    """Hook into the part of torch.export that came with `library`, which has been imported. Returns the undo.
+    """Hook into the part of torch.export that `library` defines, which has been imported. Returns the undo.
 
-    follow: receives modules of programs with engines, if their calls are to be followed.
+    follow: receives the modules of exported programs with engines, if their calls are to be followed.
     """
     patches = Patches("torch")
     engine.guard.call("hooking into torch.export", _hook, engine, provenance, patches, library, follow)
@@ -33,7 +33,7 @@ def install(engine: Engine, provenance: Provenance, library: str, *, follow: Fol
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what happened to it in the PyTorch that is loaded; imports and changes nothing."""
+    """Every probe, resolved in the PyTorch that is loaded. Imports and changes nothing."""
     version = version_of(sys.modules.get("torch"))
     return [resolve(probe, version if _arrives_with(probe) in sys.modules else None, None) for probe in probes]
 

@@ -32,13 +32,13 @@ from torchspan.probes.tensorrt import PROBES
 PACKAGES = ("tensorrt", "tensorrt_rtx")
 
 Hooked = set[tuple[Any, str]]
-"""Holder and name of everything that is hooked: packages may share a class, and arrive more than once."""
+"""Holder and name of everything that is hooked. Packages may share a class, and may be imported more than once."""
 
 
 def loaded() -> dict[str, ModuleType]:
     """The TensorRT packages that have been imported, by name.
 
-    Torch-TensorRT registers a proxy as `tensorrt`, whatever it uses; what is behind it counts.
+    Torch-TensorRT registers a proxy as `tensorrt`, whichever package it uses. The package behind the proxy counts.
     """
     modules = (vars(sys.modules[name]).get("_target_module", sys.modules[name]) for name in PACKAGES if _is_there(name))
     return {module.__name__: module for module in modules}
@@ -49,7 +49,7 @@ def _is_there(name: str) -> bool:
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what happened to it in each package that is loaded; imports and changes nothing."""
+    """Every probe, resolved in each package that is loaded. Imports and changes nothing."""
     packages: list[tuple[str | None, ModuleType | None]] = [*loaded().items()] or [(None, None)]
     return [resolve(probe, version_of(module), package, module) for probe in probes for package, module in packages]
 
@@ -64,11 +64,11 @@ def install(
     build_phases: bool = False,
     late: bool = False,
 ) -> Undo:
-    """Hook into a package that has been imported, except where `hooked` says that it is done. Returns the undo.
+    """Hook into a package that has been imported. Names in `hooked` are skipped. Returns the undo.
 
-    hooked: gets what is hooked here.
+    hooked: the names that are hooked already. The names that are hooked now are added.
     build_phases: chain a monitor into engine builds.
-    late: execution contexts may have been made already.
+    late: whether execution contexts may exist already.
     """
     patches = Patches(package)
     engine.guard.call(
@@ -115,7 +115,7 @@ def _resolved_in(package: str) -> list[ResolvedProbe]:
 
 
 def _claim(resolved: ResolvedProbe, hooked: Hooked) -> bool:
-    """Whether this name is not hooked yet; from now on it counts as hooked."""
+    """Whether this name is not hooked yet. From now on it counts as hooked."""
     key = (resolved.holder, resolved.name)
     if resolved.status == "resolved" and key in hooked:
         return False

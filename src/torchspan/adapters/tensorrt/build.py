@@ -28,14 +28,14 @@ def wrap_build(
 ) -> Any:
     """`Builder.build_serialized_network(network, config)` as an event, with TensorRT's phases if `phases`.
 
-    follow_logger: called with the builder before it builds; what its logger gets is then known.
+    With `phases`, the configuration has torchspan's monitor during the build, chained to the program's own monitor, which is
+    restored afterwards. Without `phases`, the configuration is not changed.
 
-    With them the configuration has torchspan's monitor for the length of the build, chained to the one that was there, and
-    that one again afterwards. Without them the configuration is not touched.
+    follow_logger: called with the builder before it builds, so that the lines of its logger are recorded.
     """
 
     def of_program(call: Call) -> dict[str, Any]:
-        """Of a build outside every other event: its inputs are said nowhere else."""
+        """The facts of a build outside every other event: no other event describes its inputs."""
         return {**(action.start(call) if action.start else {}), **network_inputs(call)}
 
     programs = replace(action, start=of_program)
@@ -77,7 +77,7 @@ def _run_monitored(
 
 
 def _chain(factory: WrapperFactory, event: Event, config: Any, inner: Any) -> Any:
-    bindings = sys.modules[type(config).__module__]  # of the very TensorRT that builds: there may be two
+    bindings = sys.modules[type(config).__module__]  # of the same TensorRT that builds: two may be loaded
     monitor, build_phases = monitor_for(bindings, factory.engine, event, inner)
     config.progress_monitor = monitor
     return monitor, build_phases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT's execution contexts: their creation, from which on their runs are worth watching."""
+"""TensorRT's execution contexts: their creation, after which their runs are hooked."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def wrap_create_context(
     """`ICudaEngine.create_execution_context(...)` as an event.
 
     hook_runs: called before the first context is made. Contexts are instances of an extension type, so runs are hooked on
-        their class, for all of them: where Torch-TensorRT makes all contexts, nothing is hooked.
+        the class, for all contexts. If Torch-TensorRT makes all contexts, nothing is hooked.
     """
     engine, provenance = factory.engine, factory.provenance
 

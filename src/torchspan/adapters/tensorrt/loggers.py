@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The program's own loggers of TensorRT: subclasses of `ILogger` written in Python.
 
-What TensorRT raises nothing for, it logs. `tensorrt.Logger` is written in C++ and prints its lines; nothing can read them. A
-subclass has a method in Python, which TensorRT looks up at each line.
+TensorRT logs failures for which it raises no exception. `tensorrt.Logger` is written in C++ and prints its lines, which cannot be read.
+A subclass has a Python method, which TensorRT looks up for each line.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torchspan.adapters.log_lines import tap_log
 from torchspan.probes import Method
 
 CLASSES_LIMIT = 20
-"""Classes of loggers that are followed: a program may define one for each build."""
+"""Maximum number of logger classes that are followed: a program may define one for each build."""
 
 _LOG = "program:Logger.log"
-"""What is said of such a method where keeping its lines fails: its class is the program's."""
+"""The name of such a method in log messages about failures. The name of its class is the program's."""
 
 _OWN_ROWS = "torch_tensorrt."
-"""Torch-TensorRT's logger is a row of its own."""
+"""Torch-TensorRT's logger has its own probe."""
 
 
 class LoggerFollower:
-    """Keeps the lines that loggers of the program get: the lines of a build become events of it.
+    """Records the lines that loggers of the program receive. The lines of a build become events on its span.
 
-    redact: reduces a line to what may be recorded. patches: put the methods back.
+    redact: reduces a line to the part that may be recorded. patches: restore the methods.
     """
 
     def __init__(self, factory: WrapperFactory, redact: Callable[[str], str], patches: Patches) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT's ONNX parser. It does not say which network it fills, so that is remembered when it is made."""
+"""TensorRT's ONNX parser. It does not expose the network that it fills, so the network is remembered when the parser is made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchspan.probes.describe import parse
 
 
 def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
-    """`OnnxParser.__init__(self, network, logger)`: the network is remembered."""
+    """`OnnxParser.__init__(self, network, logger)`, which remembers the network."""
     engine, provenance = factory.engine, factory.provenance
 
     def remember(call: Call) -> None:
@@ -30,7 +30,7 @@ def tap_parser(factory: WrapperFactory, target: Target, original: Any) -> Any:
 
 
 def wrap_parse(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
-    """A method of a parser that parses a model, as an event; `call.before` says what was there before."""
+    """A method of a parser that parses a model, as an event. `call.before` describes the state before the call."""
     guard = factory.engine.guard
 
     @functools.wraps(original)

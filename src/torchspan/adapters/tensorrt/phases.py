@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT's progress phases, through the one progress monitor that a build can have."""
+"""TensorRT's build phases, through the one progress monitor that a build can have."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torchspan.phase import BUILD_PHASE
 class BuildPhases:
     """The phases of one build as events below it.
 
-    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so they lie below the
-    build's event, not below what is current. Phases are known by name; a name may come several times, one after the other or nested.
+    TensorRT may report from several threads ("can be called from multiple internal threads", NvInfer.h), so the events lie below
+    the build's event, not below the current event. Phases are identified by name. A name may occur several times, in sequence or nested.
 
-    reported_to: the method of TensorRT's that is called where a phase begins.
+    reported_to: the TensorRT method that is called when a phase begins.
     """
 
     def __init__(self, engine: Engine, build: Event, reported_to: Any = None) -> None:
@@ -24,7 +24,7 @@ class BuildPhases:
         self._stack = EventStack(engine, below=build)
 
     def start(self, name: str, parent: str | None, steps: int) -> None:
-        """A phase begins, below the phase called `parent` or below the build itself."""
+        """Begin a phase, below the phase called `parent` or below the build itself."""
         facts: dict[str, Any] = {semconv.BUILD_PHASE_NAME: name, semconv.BUILD_PHASE_STEPS: steps}
         observed = Observed(self._reported_to, (name, parent, steps), {})
         event = self._stack.begin(name, BUILD_PHASE, facts, target=name, parent_key=parent, observed=observed)
@@ -32,13 +32,13 @@ class BuildPhases:
             event.additions[semconv.BUILD_PHASE_STEPS_DONE] = 0
 
     def step(self, name: str) -> None:
-        """One step of a phase is done."""
+        """Count a completed step of a phase."""
         event = self._stack.top(name)
         if event is not None:
             event.additions[semconv.BUILD_PHASE_STEPS_DONE] += 1
 
     def finish(self, name: str) -> None:
-        """A phase ends; without a beginning there is nothing to end."""
+        """End a phase. Does nothing for a phase that has not begun."""
         self._stack.end(name)
 
     def close(self) -> None:
@@ -47,10 +47,10 @@ class BuildPhases:
 
 
 def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any, BuildPhases]:
-    """A progress monitor that reports to `engine` and hands everything on to `inner`, the monitor already there.
+    """A progress monitor that reports to `engine` and passes every call on to `inner`, the program's own monitor.
 
-    It can never cancel a build: only `inner` decides, and without one the answer is always True. (An answer of
-    None, or an exception, cancels: measured, against the API's documentation.)
+    It never cancels a build. Only `inner` decides, and without it the answer is always True. (Contrary to the API's
+    documentation, an answer of None or an exception cancels the build: this was measured.)
     """
     phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
     guard = engine.guard

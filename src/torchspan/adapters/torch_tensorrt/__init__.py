@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch-TensorRT: applies its rows once it is there. The TensorRT below it is hooked by `adapters.tensorrt`."""
+"""Torch-TensorRT: applies its probes once it is imported. `adapters.tensorrt` hooks the TensorRT below it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ def install(
 ) -> Undo:
     """Hook into Torch-TensorRT, which has been imported. Returns the undo.
 
-    detail: `stages`, or `passes`: each lowering pass is recorded, instead of an event for user callbacks and observers alone.
-    follow: receives what is compiled, if its calls are to be followed. late: other modules may have taken names from the library already.
+    detail: `stages` or `passes`. With `passes`, each lowering pass is recorded; with `stages`, passes are events only for user
+    callbacks and observers. follow: receives each compiled module, if calls are to be followed. late: whether other modules may
+    have imported names from the library already.
     """
     patches = Patches(LIBRARY, everywhere=late)
     name = "hooking into Torch-TensorRT"
@@ -51,7 +52,7 @@ def install(
 
 
 def resolve_probes(probes: Iterable[Probe] = PROBES) -> list[ResolvedProbe]:
-    """Every row and what happened to it with the library as it is loaded now; imports and changes nothing."""
+    """Every probe, resolved in the library as it is loaded now. Imports and changes nothing."""
     version, package = version_of(sys.modules.get(LIBRARY)), tensorrt_package()
     return [resolve(probe, version, package) for probe in probes]
 

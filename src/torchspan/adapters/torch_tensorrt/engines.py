@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Engines that are made where nothing is recorded: their first run is worth seeing."""
+"""Engines that are made while nothing is recorded. They are remembered, because their first run is recorded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CREATES = Creates(made=conversion.module_itself, serialized=conversion.serializ
 
 
 def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
-    """`TRTEngine._setup_engine(self)`: the engine and its bytes are remembered, in whatever event that is."""
+    """`TRTEngine._setup_engine(self)`, which remembers the engine and its bytes, inside an event or not."""
     signature, engine, provenance = signature_of(original), factory.engine, factory.provenance
 
     @functools.wraps(original)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Filters on the libraries' loggers, which add to records and stop none."""
+"""Filters on the libraries' loggers. They add attributes to records and drop none."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from torchspan.engine import Callback, Event, Undo
 from torchspan.phase import COMPILE
 
 LOGGERS = ("torch_tensorrt", "torch_tensorrt [TensorRT Conversion Context]")
-"""The library's logger, with those below it, and the one to which it hands TensorRT's log: a child of the root."""
+"""The library's logger (loggers below it are included), and the logger that receives TensorRT's log: a child of the root logger."""
 
 
 class LogMarker:
-    """Has `mark` see every record that the loggers of Torch-TensorRT make, before any handler does.
+    """Calls `mark` with every record of Torch-TensorRT's loggers, before any handler receives the record.
 
-    A filter, because it is the one thing that changes nothing else: a handler on a logger keeps Python from printing
-    warnings where the program has set up no logging (`logging.lastResort`), and dictConfig takes it away. A filter
-    sees only the records made by its own logger, so every one below has it too; those made since are looked for
-    whenever a compilation starts.
+    It uses a filter, because a filter has no side effects. A handler on a logger would keep Python from printing warnings if
+    the program has not configured logging (`logging.lastResort`), and dictConfig would remove the handler. A filter receives
+    only the records of its own logger, so every logger below has the filter as well. New loggers are searched for whenever a
+    compilation starts.
 
-    callback: what looks for them, for the engine's pipeline; it does nothing until `install`.
+    callback: searches for new loggers, in the engine's pipeline. It does nothing until `install`.
     """
 
     def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
@@ -63,11 +63,11 @@ class _Marking(logging.Filter):
 
 
 def _loggers() -> Iterator[logging.Logger]:
-    """Those that exist; none is made."""
+    """The loggers that exist. None is created."""
     for name, each in list(logging.Logger.manager.loggerDict.items()):
         if isinstance(each, logging.Logger) and (name in LOGGERS or name.startswith(f"{LOGGERS[0]}.")):
             yield each
 
 
 def _nothing(_event: Event, _context: None) -> None:
-    """Nothing is left to do when a compilation ends."""
+    """Nothing to do when a compilation ends."""

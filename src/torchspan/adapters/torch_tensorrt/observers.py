@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch-TensorRT's own observers: `Observer.observe`, through which all of them fire, in whichever thread."""
+"""Torch-TensorRT's own observers: `Observer.observe`, through which all observers fire, in any thread."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from torchspan.engine import Observed
 from torchspan.probes import Target
 
 CALLING = "observed_func"
-"""What the library calls the function that it makes of a decorated one; it calls `pre.observe` and then `post.observe`."""
+"""The name of the wrapper that the library makes for a decorated function. It calls `pre.observe` and then `post.observe`."""
 
 
 class _Calls(threading.local):
-    """The calls that have begun in a thread, innermost last, each with the frame that it is made in."""
+    """The calls that have begun in a thread, innermost last, each with the frame of its caller."""
 
     def __init__(self) -> None:
         self.open: list[tuple[FrameType, Begun | None]] = []
@@ -30,8 +30,8 @@ class _Calls(threading.local):
 def tap_observe(factory: WrapperFactory, observations: Observations, target: Target, original: Any) -> Any:
     """`Observer.observe(*args, **kwargs)`: an occurrence, or the start or the end of a decorated function's call.
 
-    The pair of a function decorated before the bridge came is known by the frame that calls: both are fired from one. So a
-    call that never comes to its end (an interrupt between the two) is found once its frame has been left.
+    A function may have been decorated before torchspan was instrumented. Its pair of observers fires from one frame, which
+    identifies the call. A call without an end (because of an interrupt between the two) is detected once its frame has been left.
     """
     engine, guard = factory.engine, factory.engine.guard
     calls = _Calls()
@@ -68,7 +68,7 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
             guard.call("recording an observed function", begin, frame, args[0])
             try:
                 return original(self, *args, **kwargs)
-            except BaseException:  # then there is neither a call nor a `post`
+            except BaseException:  # in this case neither the call nor `post` follows
                 guard.call("recording an observed function", finish, frame, args[0])
                 raise
         try:
@@ -86,7 +86,7 @@ def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:
 
 
 def _error_of(frame: FrameType) -> BaseException | None:
-    """What the function raised that was called in `frame`; not what its caller may be handling."""
+    """The exception raised by the function that was called in `frame`; not one that its caller is handling."""
     error = sys.exc_info()[1]
     entry = None if error is None else reading.traceback_of(error)
     while entry is not None and entry.tb_frame is not frame:

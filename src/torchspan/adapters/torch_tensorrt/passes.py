@@ -17,13 +17,13 @@ from torchspan.probes.describe import lowering
 
 
 def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, original: Any, *, recorded: bool) -> Any:
-    """`DynamoPassManager.__call__` whose every pass is an event of its own.
+    """`DynamoPassManager.__call__`, with an event for each pass.
 
-    recorded: for all; otherwise for user callbacks and observers alone, while any is registered.
+    The manager takes its passes from a list that was made when the library was imported. The list is not changed: each call
+    runs on a shallow copy of the manager with a list of wrapped passes. So other threads, the user's own passes and those of
+    the Debugger (which swaps the list) work as before.
 
-    The manager takes its passes from a list made when the library was imported. The list stays as it is: each call
-    runs on a shallow copy of the manager with a list of wrapped passes, so that other threads, the user's own
-    passes and the Debugger's (which swaps the list) are served alike.
+    recorded: whether the events are recorded. If not, only user callbacks and observers receive them, while any is registered.
     """
     engine = factory.engine
     interest = engine.registry.interest(action.phase)
@@ -34,12 +34,12 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
         if engine.current is None or (not recorded and interest.countdown is None):
             return original(self, *args, **kwargs)
         passes = entries(attribute(self, "passes"))
-        if passes is None or not is_of_library(type(self)):  # copying another manager would run code of the program's
+        if passes is None or not is_of_library(type(self)):  # copying any other manager would run the program's code
             return original(self, *args, **kwargs)
         observed = copy.copy(self)
         observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in passes]
         result = original(observed, *args, **kwargs)
-        if hasattr(observed, "_validated"):  # validating is done once and remembered on the manager
+        if hasattr(observed, "_validated"):  # the manager validates once, and remembers that
             self._validated = observed._validated
         return result
 
@@ -66,7 +66,7 @@ def _wrap_pass(
             lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
         )
 
-    for each in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would ask an object of the program's for them
+    for each in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would read them from the program's object
         value = text(attribute(lowering_pass, each))
         if value is not None:
             setattr(observed_pass, each, value)

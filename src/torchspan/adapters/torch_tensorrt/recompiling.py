@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`MutableTorchTensorRTModule.compile(self)`: why a module that has been compiled is compiled again."""
+"""`MutableTorchTensorRTModule.compile(self)`: the reason why a compiled module is compiled again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torchspan.probes import Call, Record, Target
 
 
 def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, original: Any) -> Any:
-    """The compilation as an event, with what in the call lies outside the engines that the module has so far."""
+    """The compilation as an event, with the dimensions of the call for which the module's current engines were not built."""
     describe = action.start
 
     def start(call: Call) -> Mapping[str, Any]:
@@ -25,12 +25,12 @@ def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, 
 
 
 def _outside(call: Call) -> dict[str, Any]:
-    """The module has taken the call's arguments already, and its compiled graph is still the last one."""
+    """The attributes for a call. The module has stored the call's arguments already, and still has its last compiled graph."""
     module = call.get("self")
     graph, args, kwargs = (attribute(module, name) for name in ("gm", "arg_inputs", "kwarg_inputs"))
     if not is_a(graph, loaded("torch.fx.graph_module", "GraphModule")):
         return {}  # the first compilation
-    from torchspan.adapters.input_limits import outside_facts  # a process that recompiles nothing does without
+    from torchspan.adapters.input_limits import outside_facts  # imported late: most processes recompile nothing
     from torchspan.inputs.compiled_limits import limits_of, shapes_of
     from torchspan.inputs.signatures import signature_of
 

@@ -62,22 +62,22 @@ def checks() -> tuple[CheckFunction, ...]:
 
 
 class DoctorCommand:
-    """Say whether traces of a program started here would arrive, and what to do if not.
+    """Check whether traces of a program started here would arrive, and what to do if not.
 
-    Looks at what is installed, at the environment variables and at what they name, as a program would see them that is
-    started here. Changes nothing, and imports no observed library without --probe. Never prints credentials.
-    Exit status 1: something that was asked for cannot work.
+    Checks what is installed, the environment variables and what they name, as a program that is started here would see
+    them. Changes nothing, and imports no observed library without --probe. Never prints credentials.
+    Exit status 1: something that is configured cannot work.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print JSON (described in docs/reference/doctor.md)")
         parser.add_argument(
-            "--probe", action="store_true", help="look for the hook points, too; imports torch_tensorrt and TensorRT"
+            "--probe", action="store_true", help="check the hook points, too; imports torch_tensorrt and TensorRT"
         )
         parser.add_argument(
             "--send",
             action="store_true",
-            help="send one test trace through the configuration that a program would have",
+            help="send one test trace with the configuration that a program would have",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:

@@ -29,8 +29,8 @@ _R = semconv.FallbackReason
 _WHY = {
     _R.NO_CONVERTER: Why("no converter", "register one, or replace the op"),
     _R.VALIDATOR_REFUSED: Why("refused by its converter", "other dtype, shape or argument"),
-    _R.USER_EXCLUDED: Why("excluded by you", "take it out of torch_executed_ops"),
-    _R.COMPLEX_DTYPE: Why("complex numbers", "compute with real ones"),
+    _R.USER_EXCLUDED: Why("excluded by you", "remove it from torch_executed_ops"),
+    _R.COMPLEX_DTYPE: Why("complex numbers", "use real numbers"),
     _R.DATA_DEPENDENT: Why("data-dependent shape", "fallback_data_dependent_ops=False"),
     _R.MIN_BLOCK_SIZE: Why("group smaller than min_block_size", "lower it"),
     _R.NO_SUPPORTED_OPERATORS: Why("nothing in the graph has a converter", "register converters"),

@@ -14,7 +14,7 @@ from torchspan.traces import Node
 _C = semconv.CacheReason
 _OFF = "off; cache_built_engines, reuse_cached_engines turn it on"
 WHY = {
-    _C.NOT_REQUESTED: Why("not asked for", "reuse_cached_engines turns it on"),
+    _C.NOT_REQUESTED: Why("not requested", "reuse_cached_engines turns it on"),
     _C.NO_CACHE_GIVEN: Why("no cache passed", "pass engine_cache"),
     _C.REFIT_UNAVAILABLE: Why("refit unavailable", "the cache needs a TensorRT that refits"),
     _C.IMMUTABLE_WEIGHTS: Why("immutable weights", "immutable_weights=False turns it on"),
@@ -26,7 +26,7 @@ WHY = {
     _C.OTHER_INPUTS: Why("an entry for other inputs", ""),
     _C.IGNORED: Why("withheld by the cache", "the cache's own check decides"),
     _C.UNREADABLE: Why("unreadable", "remove the entry, or correct the cache"),
-    _C.MALFORMED_ENTRY: Why("no entry", "correct the cache's check"),
+    _C.MALFORMED_ENTRY: Why("not a cache entry", "correct the cache's check"),
     _C.ENGINE_UNREADABLE: Why("unreadable engine", "remove the entry: other TensorRT or GPU"),
     _C.REFIT_FAILED: Why("refit failed", "remove the entry"),
     _C.LARGER_THAN_CACHE: Why("larger than the cache", "raise engine_cache_size"),
@@ -112,5 +112,5 @@ def _by_settings(nodes: list[Node]) -> list[Answer]:
     if any(node.span.name == phase.BUILD_ENGINE.name for node in nodes) and any(key in settings for key in keys):
         if not any(settings.get(key) for key in keys):
             return [Answer("Cache", (words(_OFF),))]
-        return [Answer("Cache", (words("on, but no lookup was seen"),))]
+        return [Answer("Cache", (words("on, but no lookup was recorded"),))]
     return []

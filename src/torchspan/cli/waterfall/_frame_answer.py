@@ -65,9 +65,9 @@ _ADVICE = {
 
 _BREAK_ADVICE = {
     BreakClass.DATA_DEPENDENT_BRANCH: "torch.where or torch.cond keep one graph",
-    BreakClass.SKIPPED_FUNCTION: "call it outside of what is compiled",
-    BreakClass.BUILTIN: "call it outside of what is compiled",
-    BreakClass.CONTEXT_MANAGER: "enter it outside of what is compiled",
+    BreakClass.SKIPPED_FUNCTION: "call it outside the compiled code",
+    BreakClass.BUILTIN: "call it outside the compiled code",
+    BreakClass.CONTEXT_MANAGER: "enter it outside the compiled code",
 }
 _CAPTURES = (
     ("Unsupported Tensor.item() call", "torch._dynamo.config.capture_scalar_outputs=True keeps one graph"),

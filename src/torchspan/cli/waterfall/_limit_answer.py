@@ -89,7 +89,7 @@ def _where(path: str, axis: int) -> str:
 
 def _range(low: int, high: int) -> str:
     if low == high:
-        return f"{low} alone"
+        return f"{low} only"
     return f"{low} and more" if high < 0 else f"{low} to {high}"
 
 
@@ -98,11 +98,11 @@ def _line(place: _Place, calls: int, sizes: set[int]) -> str:
     had = f"{low}" if low == high else f"{low} to {high}"
     if place.recompiled:
         return (
-            f"compiled again: {place.where} is {had}, and the engine was built for {place.built_for}; give the range with "
+            f"compiled again: {place.where} is {had}, but the engine was built for {place.built_for}; give the range with "
             "set_expected_dynamic_shape_range"
         )
     number = "1 call has" if calls == 1 else f"{calls:,} calls have"
-    return f"{number} {had} in {place.where}, the engine was built for {place.built_for}: rebuild for it, or split the call"
+    return f"{number} {had} in {place.where}, but the engine was built for {place.built_for}: rebuild for it, or split the call"
 
 
 # --- drift -----------------------------------------------------------------------------------------------------------
@@ -145,8 +145,8 @@ def _drifted(attributes: Attributes) -> str:
     calls, axis, size, size_calls, opt = (_of(attributes, each) for each in _NUMBERS)
     module = attributes.get(semconv.CALL_MODULE)
     of_module = f" of {module}" if module else ""
-    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build an engine for {size} of its own"
+    remedy = f"rebuild with opt {size}" if size >= _SMALLEST_OPT else f"build a separate engine for {size}"
     return (
         f"{share(size_calls, calls)} of {calls:,} calls{of_module} have {size} in "
-        f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, the engine was built for {opt}: {remedy}"
+        f"{_where(str(attributes[semconv.DRIFT_PATH]), axis)}, but the engine was built for {opt}: {remedy}"
     )
