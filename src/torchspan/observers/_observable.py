@@ -127,7 +127,7 @@ class Site:
             self.gate.set(self.is_observed and is_wanted)
 
     def ended(self) -> None:
-        """The function is observed no more."""
+        """The function is not observed any more."""
         self.is_observed = False
         self.changed()
 
@@ -147,9 +147,9 @@ class Site:
 
 
 class ObservedCall:
-    """One call of an observed function, from its start to its end: what the bridge makes an event of, around the callbacks.
+    """One call of an observed function, from its start to its end. The bridge makes an event of it, around the callbacks.
 
-    resumes: it is a generator's, whose body is left and entered again.
+    resumes: it is the call of a generator, whose body is left and entered again.
     """
 
     __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")

@@ -121,7 +121,7 @@ class Observer(Generic[C]):
             self._changed()
 
     def _get_callbacks(self) -> Callbacks:
-        """The callbacks that are called here; what is appended to it, or removed, is added to the observer, or removed."""
+        """The callbacks that are called here. Appending to the list adds a callback to the observer, and removing removes it."""
         return Callbacks(self)
 
     def _here(self) -> list[Added]:
@@ -144,7 +144,7 @@ class Observer(Generic[C]):
             _dynamo_safety.undisturbed(self._fire, args, kwargs)
 
     def _fire(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What `observe` does, for code that has asked all that."""
+        """What `observe` does, for code that has made its tests already."""
         busy = REGISTRY.busy
         busy.now = True
         try:
@@ -156,9 +156,9 @@ class Observer(Generic[C]):
         self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Call the callbacks; when all have run, raise the first exception that is to come out.
+        """Call the callbacks. When all have run, raise the first exception that is to be rethrown.
 
-        An interrupt is the program's own and comes before what policies want raised.
+        An interrupt belongs to the program and comes before the exceptions that policies rethrow.
         """
         callbacks, busy = self._callbacks(), REGISTRY.busy
         if not callbacks.exist():  # the contexts of the last ones are gone
@@ -195,7 +195,7 @@ def _raise_first(failures: list[BaseException]) -> NoReturn:
 
 
 class PartObserver(Observer[C]):
-    """One of a function's pair, or of a phase's: what it says is part of a call, and no point in time of its own.
+    """One observer of the pair of a function or a phase. What it reports is part of a call, and not a separate point in time.
 
     changed: called when callbacks have been added or removed.
     """
@@ -209,7 +209,7 @@ class PartObserver(Observer[C]):
         super().__init__(name, scope=scope, policy=policy)
 
     def _join(self, recording: Recording) -> None:
-        """Its call is recorded, not the part."""
+        """Does nothing: the call is recorded, and not this part of it."""
 
     @staticmethod
     def _is_wanted(callbacks: AddedCallbacks) -> bool:
@@ -223,7 +223,7 @@ class PartObserver(Observer[C]):
         self._call(args, kwargs)
 
     def notify(self, context: Any) -> None:
-        """Call the callbacks with `context`, whether or not the engine is at its callbacks."""
+        """Call the callbacks with `context`, even while the engine runs callbacks."""
         if self._callbacks().gate.countdown is not None:
             self._call((context,), {})
 
