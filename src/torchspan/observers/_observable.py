@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that can be observed: what runs before a call, and after it."""
+"""Functions that can be observed: callbacks run before and after each call."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class ObserveContext:
         callable: The original function, which is not observed.
         args: The positional arguments of the call.
         kwargs: The keyword arguments of the call.
-        return_value: What the function returned; None before the call, and where it raised.
-        outcome: `returned` or `raised`; None before the call.
-        exception: What the function raised, else None. Keep no reference to it: it holds the frames of the call.
+        return_value: What the function returned. None before the call, and if it raised.
+        outcome: `returned` or `raised`. None before the call.
+        exception: What the function raised, otherwise None. Keep no reference to it: it keeps the frames of the call alive.
     """
 
     callable: Callable[..., Any]
@@ -77,7 +77,7 @@ class CallableObservers:
 
 
 class ObservedCallable(Protocol[P, R]):
-    """An observed function, which `observable` and `make_observable` make. It is called as the function is.
+    """An observed function, made by `observable` or `make_observable`. It is called like the function.
 
     Attributes:
         observers: The pair that fires before and after each call.
@@ -242,7 +242,7 @@ def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) ->
 
 
 def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None) -> ObservedCallable[P, R]:
-    """Make an observed form of a function. The function itself stays as it is.
+    """Make an observed form of a function. The function itself stays unchanged.
 
     Args:
         orig_func: The function to observe.

@@ -29,13 +29,13 @@ class Observer(Generic[C]):
     that are fired inside a callback reach no callback. A callback that is removed while the observer fires is not called
     any more; the others still are.
 
-    As a type it takes the type of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
+    For type checkers, its parameter is the type of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
 
     Args:
         name: Shown in log messages, and on the span event that torchspan records when the observer fires.
-        scope: Where a callback is called that is added without a scope of its own. `context`: in the execution context that
-            it is added in. A task has the callbacks of the code that created it, not of its siblings; a thread starts with
-            none. `process`: in every thread.
+        scope: Where callbacks are called that are added without a scope. `context`: in the execution context in which they are
+            added. A task has the callbacks of the code that created it, not of its siblings. A thread starts with none.
+            `process`: in every thread.
         policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
             disabled.
 
@@ -229,7 +229,7 @@ class PartObserver(Observer[C]):
 
 
 class Registration(Removable):
-    """A callback that `Observer.add` registered: remove it with `remove`, or use this in a `with` statement."""
+    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement."""
 
     __slots__ = ()
 
@@ -254,7 +254,7 @@ class _Registered(Registration):
 
 
 class Callbacks:
-    """The callbacks of an observer that are called here, as a list of them: a view, safe to change while it fires."""
+    """The callbacks of an observer that are called here, as a list. It is a view, and may be changed while the observer fires."""
 
     __slots__ = ("_observer",)
 
@@ -266,7 +266,7 @@ class Callbacks:
         self._observer.add(callback)
 
     def remove(self, callback: Callback) -> None:
-        """Remove the first that equals `callback`. Raises ValueError where there is none."""
+        """Remove the first callback that equals `callback`. Raises ValueError if there is none."""
         if _dynamo_safety.is_tracing():  # nothing was appended either
             return
         for added in self._observer._here():

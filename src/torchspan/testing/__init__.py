@@ -45,11 +45,11 @@ __all__ = [
 
 
 def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
-    """Run Torch-TensorRT without a GPU in this process, from now on: what needs a GPU is replaced.
+    """Run Torch-TensorRT without a GPU in this process from now on. Everything that needs a GPU is replaced.
 
     torch_tensorrt's trace, lowering, partitioning and conversion, TensorRT's build with its engine bytes, and
-    torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs the subgraph an engine was
-    built from in PyTorch on the CPU, so its numbers are right. Programs that say "cuda" run as written. CUDA is not
+    torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs, in PyTorch on the CPU, the
+    subgraph from which an engine was built, so its numbers are right. Programs that use "cuda" run as written. CUDA is not
     initialised.
 
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already. The call itself does not import torch.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATA: what is replaced where there is no GPU, by what, and why. `_switch.py` applies the rows; the docstring shows them."""
+"""DATA: what is replaced without a GPU, by what, and why. `_switch.py` applies the rows. The docstring shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kind = Literal["answers", "redirects", "refuses", "observes"]
 
 @dataclass(frozen=True)
 class Replacement:
-    """One row: names that are replaced in one way for one reason.
+    """One row: names that are replaced in the same way for the same reason.
 
     Attributes:
         module: The module in which names are replaced.
