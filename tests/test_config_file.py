@@ -104,7 +104,7 @@ def test_the_package_that_reads_the_file_is_missing_only_where_there_is_a_file(m
     monkeypatch.setitem(sys.modules, "opentelemetry.configuration", None)
     assert _config_file.missing_package({}) is None
     assert _config_file.missing_package({"OTEL_CONFIG_FILE": "otel.yaml"}) == (
-        "OTEL_CONFIG_FILE is set, and the package opentelemetry-configuration that reads it is not installed"
+        "OTEL_CONFIG_FILE is set, but the package opentelemetry-configuration that reads it is not installed"
     )
     with pytest.raises(
         UnreadableError, match="opentelemetry-configuration that reads OTEL_CONFIG_FILE is not installed"

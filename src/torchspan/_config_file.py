@@ -51,7 +51,7 @@ def missing_package(environment: Mapping[str, str] | None = None) -> str | None:
     """
     if named(environment) is None or _is_installed():
         return None
-    return f"{VARIABLE} is set, and the package {PACKAGE} that reads it is not installed"
+    return f"{VARIABLE} is set, but the package {PACKAGE} that reads it is not installed"
 
 
 def disables(environment: Mapping[str, str] | None = None) -> bool:

@@ -257,9 +257,16 @@ def test_a_file_of_another_version_is_refused():
     )
 
 
-@pytest.mark.parametrize("text", ["[]", "{}", "1", "null", '"text"', '{"resourceSpans": []}'])
+@pytest.mark.parametrize("text", ["[]", "{}", "1", "null", '"text"'])
 def test_another_file_is_refused(text):
     assert refusal(text).startswith("FILE is not a file of observed inputs: it has no 'torchspan_inputs'.")
+
+
+@pytest.mark.parametrize("text", ['{"resourceSpans": []}', b'{"resourceSpans": []}\n{"resourceSpans": []}\n'])
+def test_a_file_of_traces_is_refused_with_what_shows_it(text):
+    assert refusal(text) == (
+        "FILE is not a file of observed inputs: it is a file of traces. Show it with torchspan show."
+    )
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"\x00" * 100, b"[" * 100_000, b'{"a":' * 100_000])

@@ -83,7 +83,7 @@ def test_an_exporter_that_cannot_be_made_is_reported(program, exporters):
 
     assert (below.status, below.filed) == (4, FILED)
     assert [report.errors for report in below.reports] == [
-        ["OTEL_TRACES_EXPORTER=unmakable,console: no such collector"],
+        ["OTEL_TRACES_EXPORTER=unmakable,console: no such collector; to check the exporters: torchspan doctor"],
     ]
 
 

@@ -262,7 +262,9 @@ def test_an_exporter_that_does_not_exist_is_reported_and_the_file_is_written(pro
     assert below.out.count('"name":') == 2
     assert below.filed == [("first", "torchspan.run"), ("second", "first")]
     unknown = "Requested component 'nosuch' not found in entry point 'opentelemetry_traces_exporter'"
-    assert [report.errors for report in below.reports] == [[f"OTEL_TRACES_EXPORTER=nosuch,console: {unknown}"]]
+    assert [report.errors for report in below.reports] == [
+        [f"OTEL_TRACES_EXPORTER=nosuch,console: {unknown}; to check the exporters: torchspan doctor"]
+    ]
 
 
 def test_a_disabled_sdk_is_reported(program):

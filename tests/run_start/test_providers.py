@@ -294,7 +294,9 @@ def test_a_configurator_that_fails_is_reported_and_the_file_is_written(program, 
 
     assert below.filed == [("child", "root"), ("root", "torchspan.run")]
     assert [report.errors for report in below.reports] == [
-        ["OTEL_CONFIG_FILE is set, and OpenTelemetry's configurator failed: ValueError: broken"]
+        [
+            "OTEL_CONFIG_FILE is set, and OpenTelemetry's configurator failed: ValueError: broken; to check the file: torchspan doctor"
+        ]
     ]
 
 
@@ -306,7 +308,9 @@ def test_a_configuration_file_without_its_package_is_reported_and_the_file_is_wr
     assert (below.out, below.err) == ("ProxyTracerProvider\n", "")
     assert below.filed == [("child", "root"), ("root", "torchspan.run")]
     assert [report.errors for report in below.reports] == [
-        ["OTEL_CONFIG_FILE is set, and the package opentelemetry-configuration that reads it is not installed"]
+        [
+            "OTEL_CONFIG_FILE is set, but the package opentelemetry-configuration that reads it is not installed; install it with: pip install 'torchspan[auto]'"
+        ]
     ]
 
 

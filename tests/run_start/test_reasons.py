@@ -58,7 +58,7 @@ def said(tmp_path):
         ),
         (
             {"OTEL_TRACES_EXPORTER": "nosuch"},
-            f"torchspan: OTEL_TRACES_EXPORTER=nosuch: {UNKNOWN}\n",
+            f"torchspan: OTEL_TRACES_EXPORTER=nosuch: {UNKNOWN}; to check the exporters: torchspan doctor\n",
         ),
         (
             {"TORCHSPAN_RUN_EXIT_TIMEOUT": "soon"},
@@ -77,7 +77,7 @@ def test_the_reason_is_the_true_one(said, variables, expected):
 
 def test_a_configuration_file_without_the_package_that_reads_it_is_named(said, tmp_path):
     python = python_without(tmp_path / "python", "opentelemetry.configuration")
-    expected = f"torchspan: OTEL_CONFIG_FILE is set, and {NOT_THERE}\n"
+    expected = f"torchspan: OTEL_CONFIG_FILE is set, but {NOT_THERE}; install it with: pip install 'torchspan[auto]'\n"
     assert said(python=python, OTEL_CONFIG_FILE="otel.yaml") == expected
 
 

@@ -23,6 +23,8 @@ FILE_EXPORTER = "torchspan_file"
 DELAY_MS = 1000
 """Between batches. Short, because a program that a signal ends loses what is still in the queue."""
 
+_CHECK = "to check the exporters: torchspan doctor"
+
 QUEUE = 65_536
 """Large, because a compilation at detail `passes` ends many spans at once, and a full queue drops the oldest."""
 
@@ -111,7 +113,7 @@ def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, An
     try:
         names = sdk_private.exporter_names(signal)
     except Exception as error:
-        failed(f"{variable}={os.environ.get(variable)}: {error}")
+        failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         return
     for name in names:
         if name == FILE_EXPORTER:
@@ -119,6 +121,6 @@ def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, An
         try:
             exporter = sdk_private.exporter_class(signal, name)()
         except Exception as error:
-            failed(f"{variable}={os.environ.get(variable)}: {error}")
+            failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:
             yield name, exporter

@@ -226,7 +226,7 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
             undelivered[name] = undelivered.get(name, 0) + number
     lost = [
         f"the exporter {name} did not deliver {number} span{'s' * (number != 1)} before the program ended; "
-        "the file contains all of them"
+        "the file contains all spans"
         for name, number in sorted(undelivered.items())
     ]
     if any(report.provider == "separate" for report in reports):

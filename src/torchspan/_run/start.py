@@ -103,14 +103,16 @@ def _configure(process: RunProcess) -> None:
 
     missing = missing_package()
     if missing is not None:
-        process.fail(missing)
+        process.fail(f"{missing}; install it with: pip install 'torchspan[auto]'")
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
     try:
         _load._load_configurators()  # type: ignore[no-untyped-call]
     except Exception as error:
-        process.fail(f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {_first_line(error)}")
+        process.fail(
+            f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {_first_line(error)}; to check the file: torchspan doctor"
+        )
 
 
 def _load_instrumentations(process: RunProcess) -> None:

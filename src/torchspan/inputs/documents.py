@@ -217,6 +217,11 @@ def parsed(content: bytes | str, name: str) -> Document:
     """The document in a text. name: how messages name it. Raises InputFileError."""
     if len(content) > LARGEST:
         raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is not a file of observed inputs.")
+    start = content[:200].decode("utf-8", "replace") if isinstance(content, bytes) else content[:200]
+    if start.lstrip().startswith('{"resource'):
+        raise InputFileError(
+            f"{name} is not a file of observed inputs: it is a file of traces. Show it with torchspan show."
+        )
     if not content.strip():
         raise InputFileError(f"{name} is empty. Write it again with {_WRITERS}.")
     try:

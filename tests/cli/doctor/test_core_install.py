@@ -116,7 +116,7 @@ def test_what_is_asked_for_and_cannot_work_without_an_extra_fails(core_install):
     assert (found["sdk.configuration"]["state"], found["sdk.configuration"]["summary"]) == (
         "failed",
         (
-            "OTEL_CONFIG_FILE is set, and the package opentelemetry-configuration that reads it is not installed: "
+            "OTEL_CONFIG_FILE is set, but the package opentelemetry-configuration that reads it is not installed: "
             "OpenTelemetry's set-up fails, and no span leaves the program."
         ),
     )
