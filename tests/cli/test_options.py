@@ -45,7 +45,7 @@ def test_the_help_has_the_choices_the_meaning_and_the_default_of_the_setting(com
     text = " ".join(capsys.readouterr().out.split())
     assert (
         "--detail {stages,passes} stages: a span for each stage of a compilation. passes: a span for each lowering pass, too "
-        "(default: TORCHSPAN_DETAIL, else stages) --without-gpu Run Torch-TensorRT's pipeline on a machine without a GPU"
+        "(default: TORCHSPAN_DETAIL, else stages) --without-gpu run Torch-TensorRT's pipeline on a machine without a GPU"
     ) in text
 
 

@@ -53,7 +53,7 @@ class Conclusion:
         except OSError:
             pass  # stderr is closed, full or a pipe without a reader: nothing can be said
         except Exception as error:
-            say(f"the traces could not be drawn: {type(error).__name__}: {error}")
+            say(f"the traces could not be drawn: {type(error).__name__}: {error}; please report this line")
 
     def _conclude(self, ended: Ended) -> None:
         spans, files = self._recorded()

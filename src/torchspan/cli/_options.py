@@ -49,4 +49,5 @@ def _checked(kind: Kind) -> Callable[[str], Any]:
 
 
 def _help(doc: str) -> str:
-    return doc.replace("`", "").replace("%", "%%").removesuffix(".")
+    text = doc.replace("`", "").replace("%", "%%").removesuffix(".")
+    return text[:1].lower() + text[1:]
