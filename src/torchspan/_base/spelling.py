@@ -16,7 +16,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _mistakes(a: str, b: str) -> int:
-    """The number of letters added, left out, replaced or swapped with their neighbour (optimal string alignment distance)."""
+    """The number of letters added, left out, replaced or swapped with their neighbor (optimal string alignment distance)."""
     rows = [list(range(len(b) + 1))]
     for i, x in enumerate(a, 1):
         row = [i]

@@ -311,7 +311,7 @@ class Engine:
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:
-        """Register the code of a wrapper that opens events, so that the engine recognises it in a traceback."""
+        """Register the code of a wrapper that opens events, so that the engine recognizes it in a traceback."""
         self._codes[code] = True
 
     def _note_error(self, event: Event, error: BaseException) -> None:

@@ -76,7 +76,7 @@ def capture(
         RuntimeError: torchspan is instrumented already, with other settings or without a provider of the SDK; or
             OTEL_SDK_DISABLED is set, which leaves no spans to capture.
         torchspan.testing.TooLateError: `without_gpu` or TORCHSPAN_WITHOUT_GPU is set, and torch_tensorrt was imported before
-            or CUDA is initialised.
+            or CUDA is initialized.
     """
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         raise RuntimeError("There are no spans to capture: OTEL_SDK_DISABLED is set. Unset it for this test.")

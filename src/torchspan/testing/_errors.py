@@ -12,7 +12,7 @@ class WithoutGpuError(RuntimeError):
 
 
 class TooLateError(WithoutGpuError):
-    """`without_gpu()` was called after torch_tensorrt was imported, or after CUDA was initialised."""
+    """`without_gpu()` was called after torch_tensorrt was imported, or after CUDA was initialized."""
 
 
 class NeedsGpuError(WithoutGpuError):

@@ -18,7 +18,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import RAISED, Call
-from torchspan.probes.describe import cache_neighbours
+from torchspan.probes.describe import cache_neighbors
 from torchspan.probes.describe import cache_seen as seen
 from torchspan.probes.describe._values import known
 from torchspan.probes.describe.identity import engine_id
@@ -75,7 +75,7 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
     found = scratch.get(seen.READ, (0.0, None))[1]
     if found is not seen.FOUND and seen.ENTRY not in scratch:
-        return {semconv.CACHE_RESULT: "miss", **cache_neighbours.facts(call), **_cost(scratch)}
+        return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_cost(scratch)}
     reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
     return {
         **_rejected(reason, scratch),

@@ -68,12 +68,12 @@ def facts(call: Call) -> Facts:
     found = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
     result: Facts = {
         semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
-        semconv.CACHE_NEIGHBOURS: len(entries),
+        semconv.CACHE_NEIGHBORS: len(entries),
     }
     if found:
-        result[semconv.CACHE_NEIGHBOUR_SETTINGS] = [each.name for each in found]
-        result[semconv.CACHE_NEIGHBOUR_STORED] = [each.stored for each in found]
-        result[semconv.CACHE_NEIGHBOUR_REQUESTED] = [each.requested for each in found]
+        result[semconv.CACHE_NEIGHBOR_SETTINGS] = [each.name for each in found]
+        result[semconv.CACHE_NEIGHBOR_STORED] = [each.stored for each in found]
+        result[semconv.CACHE_NEIGHBOR_REQUESTED] = [each.requested for each in found]
     return result
 
 
