@@ -180,7 +180,7 @@ print([function.__globals__["__name__"].startswith("torchspan.") for function in
     assert run(program).splitlines()[-1] == "[False, False, False, False]"
 
 
-def test_cuda_and_nvml_are_never_initialised_by_us(tmp_path):
+def test_cuda_and_nvml_are_never_initialized_by_us(tmp_path):
     program = """
 import warnings; warnings.simplefilter("ignore")
 import ctypes, sys
@@ -189,7 +189,7 @@ torchspan.testing.without_gpu()
 torchspan.TorchspanInstrumentor().instrument(detail="passes", build_phases="on", log_correlation=True)
 import torch
 def refuse(*_args, **_kwargs):
-    raise SystemExit("CUDA or NVML was initialised")
+    raise SystemExit("CUDA or NVML was initialized")
 for holder, name in ((torch._C, "_cuda_init"), (torch._C, "_cuda_getDeviceCount"), (torch._C, "_cuda_hasPrimaryContext"), (torch.cuda, "_lazy_init"), (torch.cuda, "_raw_device_count_nvml")):
     setattr(holder, name, refuse)
 sys.modules["pynvml"] = None

@@ -83,6 +83,12 @@ PHRASES = (
     Phrase("spoil(?:s|ed|t)?", "change, break"),
     # Metaphors for terms of OpenTelemetry
     Phrase("passengers?|parcels?|lifelines?", "carrier, payload, liveness"),
+    # Spelling
+    Phrase(
+        r"\w*(?:ecogni|nitiali|eriali|ormali|ummari|ptimi|peciali|rgani|inimi|aximi)s(?:e|ed|es|er|ers|ing|ation|ations)|"
+        r"\w*(?:ehaviour|eighbour|colour|favour|honour)\w*|analys(?:e|ed|es|ing)|catalogues?|licence",
+        "American spelling, as in PyTorch and OpenTelemetry",
+    ),
 )
 
 

@@ -136,7 +136,7 @@ class Drawing:
         return [upper, *passages, lower]
 
     def _order(self):
-        """Swap neighbours in a row wherever fewer lines cross then, or shorter ones do, until no swap helps."""
+        """Swap neighbors in a row wherever fewer lines cross then, or shorter ones do, until no swap helps."""
         cost, improved = self._cost(), True
         while improved:
             improved = False

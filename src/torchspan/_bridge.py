@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bridge at work: one engine and one writer, and an adapter for each library that the program has imported."""
+"""The running bridge: one engine and one writer, and an adapter for each library that the program has imported."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Undo = Callable[[], None]
 
 
 class Bridge:
-    """Made when the first observed library arrives; the others join it.
+    """Made when the first observed library is imported. The others join it.
 
     tracer_provider, meter_provider, logger_provider: the providers to use instead of the global ones.
     run: torchspan's part in this process, if the program runs under `torchspan run`.
@@ -223,7 +223,7 @@ class Bridge:
             self._report.write()
 
     def _following(self, settings: Settings) -> ModuleInputs | None:
-        """What follows the calls of modules; None where no module is to be followed."""
+        """Makes what follows the calls of modules; None if no module is to be followed."""
         runs = self._followed_runs
         if runs is None:
             return None
@@ -261,7 +261,7 @@ class Bridge:
         return [*([self._metrics.export] if self._metrics.is_read() else []), *self._exceptions.exports()]
 
     def close(self) -> None:
-        """Take everything down again, last done first."""
+        """Undo everything, last done first."""
         self.imports.report()
         self._engine.stop()
         while self._undo:
@@ -283,7 +283,7 @@ class Bridge:
 
 
 def _followed_runs(settings: Settings) -> FollowedRuns | None:
-    """What receives the sampled calls of modules; None where no module is to be followed."""
+    """Makes what receives the sampled calls of modules; None if no module is to be followed."""
     if settings.inputs == FOLLOW_NONE:
         return None
     from torchspan.adapters.followed_runs import FollowedRuns

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps torchspan's own code out of what torch.compile and torch.export trace.
 
-Three things make a user's observed function safe, also one decorated before torch was imported. A decorated function carries
-the function itself under `_torchdynamo_inline`, which Dynamo reads instead of the wrapper, so that no code of torchspan is
+Three things make a user's observed function safe, even one that was decorated before torch was imported. A decorated function
+has the function itself under `_torchdynamo_inline`, which Dynamo reads instead of the wrapper, so that no code of torchspan is
 traced or guarded. All other public code calls `is_tracing()` first, which Dynamo folds to True. And Dynamo never begins to
-trace at a frame of torchspan's: where Python really runs between two graphs, callbacks run.
+trace at a frame of torchspan, so callbacks run where Python really runs between two graphs.
 
 `is_tracing`, `is_symbolic` and `undisturbed` are replaced once torch has been imported. Callers look them up in this module at
 each call, so that what was decorated before is safe as well.
@@ -38,13 +38,13 @@ def _call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 is_tracing: Callable[[], bool] = _never
-"""Whether this very code is being read by a tracer, which folds the answer. Where True, torchspan must do nothing."""
+"""Whether a tracer is reading the calling code. The tracer folds the answer. If True, torchspan must do nothing."""
 
 is_symbolic: Callable[[tuple[Any, ...]], bool] = _nothing_is
-"""Whether a call with these values runs for a tracer alone, with stand-ins for data: such a call is not an event."""
+"""Whether a call with these values runs only for a tracer, with stand-ins for data. Such a call is not an event."""
 
 undisturbed: Callable[..., Any] = _call
-"""`undisturbed(function, *args)` calls it so that no tracer reads what runs inside: torchspan's bookkeeping, and callbacks."""
+"""`undisturbed(function, *args)` calls the function so that no tracer reads what runs inside: bookkeeping and callbacks."""
 
 
 def register_with_dynamo() -> None:
@@ -79,7 +79,7 @@ def _when_imported(library: str, arrived: Callable[[], None]) -> None:
 
 
 def _nothing() -> None:
-    """It stays as it is for the life of the process."""
+    """Undo nothing: the change is for the life of the process."""
 
 
 def _own_codes() -> Iterator[CodeType]:

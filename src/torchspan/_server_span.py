@@ -2,10 +2,10 @@
 """Which SERVER span of this process the current work lies below, at any depth.
 
 A span knows the ids of its parent, not the parent. A context does not know the one that it was derived from. So the SERVER
-span is noted in the context in which it becomes current; every context derived from that one has the note as well, also in
-tasks, threads and pools that the context is carried to. Spans become current in `attach` of OpenTelemetry's runtime context,
-whichever function of the API or of an instrumentation does it: those are often taken from the API by name, before torchspan
-is there. The wrapper adds one read of the context to each of these calls.
+span is noted in the context in which it becomes current. Every context derived from that one has the note as well, also in
+tasks, threads and pools to which the context is propagated. Spans become current in `attach` of OpenTelemetry's runtime context,
+whichever function of the API or of an instrumentation calls it. Those functions are often imported by name before torchspan is
+instrumented, so they are not wrapped. The wrapper of `attach` adds one read of the context to each call.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def note_server_spans() -> Undo:
 
 
 def is_below_server_span() -> bool:
-    """Whether an open SERVER span of this process is current, or was where the current context comes from.
+    """Whether an open SERVER span of this process is current, or was current where the current context comes from.
 
-    A span that its sampler refused does not say of what kind it is.
+    A span that its sampler refused does not have a kind.
     """
     if _is_open_server(trace.get_current_span()):
         return True

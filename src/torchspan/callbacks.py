@@ -9,8 +9,8 @@ until it is removed, whether or not torchspan is instrumented:
     with add_global_callback(callback):
         ...
 
-docs/tutorial/callbacks.md is a tutorial. docs/reference/record-function.md lists each public name of the header with what
-it is here. Every function may be called from any thread and inside a callback. In a function that Dynamo traces every
+docs/tutorial/callbacks.md is a tutorial. docs/reference/record-function.md lists each public name of the header with its
+equivalent here. Every function may be called from any thread and inside a callback. In a function that Dynamo traces, every
 function does nothing: registering returns `INVALID_CALLBACK_HANDLE`, and queries answer that no callback is registered.
 """
 
@@ -83,7 +83,7 @@ __all__ = [
 class CallbackHandle(int, Removable):
     """A registered callback: remove it with `remove`, or use the handle in a `with` statement.
 
-    It is the number by which `remove_callback`, `disable_callback` and `reenable_callback` know the callback. Numbers are
+    It is the number by which `remove_callback`, `disable_callback` and `reenable_callback` identify the callback. Numbers are
     unique in the process and are not reused.
     """
 
@@ -166,8 +166,8 @@ def add_global_callback(callback: RecordFunctionCallback) -> CallbackHandle:
 def add_thread_local_callback(callback: RecordFunctionCallback) -> CallbackHandle:
     """Register a callback for the current execution context. It is not sampled.
 
-    The callback follows the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now on. Use
-    `ThreadLocalState` to take it anywhere else.
+    The callback is propagated with the work into tasks, threads, thread pools and `asyncio.to_thread` that are started from now
+    on. Use `ThreadLocalState` to propagate it anywhere else.
 
     Args:
         callback: The start and the end, with the events that they run for. Its `sampling_prob` is not used.
@@ -223,7 +223,7 @@ def _named(scopes: frozenset[Scope]) -> str:
 
 
 def remove_callback(handle: int) -> None:
-    """Unregister a callback, in every context that it has followed the work to. An end that is due still runs.
+    """Unregister a callback, in every context that it was propagated to. An end that is due still runs.
 
     Args:
         handle: The handle that registering returned. An unknown handle does nothing.
@@ -309,7 +309,7 @@ def clear_callbacks() -> None:
 def set_record_function_seed_for_testing(seed: int) -> None:
     """Make sampling in this thread reproducible.
 
-    The other threads keep their generators, and draw again which event is sampled next.
+    The other threads keep their generators, and draw their next sampled event again.
 
     Args:
         seed: The seed of this thread's generator.

@@ -301,7 +301,7 @@ def instrument(
     Raises:
         TypeError: for an argument that does not exist.
         torchspan.exceptions.ConfigurationError: for an invalid value.
-        torchspan.testing.TooLateError: `without_gpu` is set, and torch_tensorrt was imported before or CUDA is initialised.
+        torchspan.testing.TooLateError: `without_gpu` is set, and torch_tensorrt was imported before or CUDA is initialized.
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()

@@ -175,7 +175,7 @@ def test_a_coroutine_is_one_range_across_its_awaits(seen):
     assert seen == ["start coroutine", "meanwhile", "end coroutine"]
 
 
-def test_cancelling_a_coroutine_ends_its_range_and_passes(seen):
+def test_canceling_a_coroutine_ends_its_range_and_passes(seen):
     every_event(seen)
 
     @record_function("waits")

@@ -145,7 +145,7 @@ Cache     off; cache_built_engines, reuse_cached_engines turn it on
     )
 
 
-def test_a_pipe_gets_the_same_80_columns_without_colour(compilation, shell):
+def test_a_pipe_gets_the_same_80_columns_without_color(compilation, shell):
     result = shell("show", compilation.path)
 
     assert (result.returncode, result.stdout, result.stderr) == (0, AT_80_COLUMNS, "")
@@ -192,7 +192,7 @@ def on_a_terminal(path, monkeypatch, **environ):
     return text.decode().replace("\r\n", "\n")
 
 
-def test_a_terminal_gets_colour_and_no_color_takes_it_away(recording, monkeypatch):
+def test_a_terminal_gets_color_and_no_color_takes_it_away(recording, monkeypatch):
     recording.span("work", 0, 100)
 
     assert on_a_terminal(recording.path, monkeypatch) == (
@@ -205,7 +205,7 @@ def test_a_terminal_gets_colour_and_no_color_takes_it_away(recording, monkeypatc
     )
 
 
-def test_without_rich_the_waterfall_is_the_same_without_colour(recording, monkeypatch):
+def test_without_rich_the_waterfall_is_the_same_without_color(recording, monkeypatch):
     recording.span("work", 0, 100)
     monkeypatch.setitem(sys.modules, "rich.console", None)
 
@@ -623,9 +623,9 @@ def test_a_miss_says_by_which_setting_an_entry_was_missed(recording, torchspan):
     outcome = {s.CACHE_RESULT: "miss", s.CACHE_REASON: "other_settings"}
     convert = recording.span("torch_tensorrt.convert", 0, 90, outcome, parent=root)
     found = {
-        s.CACHE_NEIGHBOUR_SETTINGS: ["optimization_level"],
-        s.CACHE_NEIGHBOUR_STORED: ["3"],
-        s.CACHE_NEIGHBOUR_REQUESTED: ["2"],
+        s.CACHE_NEIGHBOR_SETTINGS: ["optimization_level"],
+        s.CACHE_NEIGHBOR_STORED: ["3"],
+        s.CACHE_NEIGHBOR_REQUESTED: ["2"],
     }
     recording.span("torch_tensorrt.engine_cache.lookup", 0, 10, {**outcome, **found}, parent=convert)
     assert torchspan("show", recording.path)[1].splitlines()[-2:] == [

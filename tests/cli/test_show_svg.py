@@ -79,9 +79,9 @@ def test_the_picture_refers_to_nothing_outside_of_it(file, torchspan, tmp_path):
     ] == []
 
 
-def luminance(colour):
+def luminance(color):
     """Relative luminance, as https://www.w3.org/TR/WCAG22/#dfn-relative-luminance defines it."""
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
     red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 

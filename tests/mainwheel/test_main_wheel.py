@@ -24,7 +24,7 @@ def tensorrt_over_rtx():
 
     Real: everything that TensorRT-RTX has, so the network, the configuration with its timing cache, and the build.
     Replaced: the module and its version; `Builder.build_engine_with_config`, which TensorRT-RTX lacks, by a build and a
-    deserialisation; the list of installed wheels, which must not tell torch_tensorrt that it is the RTX variant.
+    deserialization; the list of installed wheels, which must not tell torch_tensorrt that it is the RTX variant.
     Left out: `tensorrt.plugin`.
     """
     import importlib.machinery

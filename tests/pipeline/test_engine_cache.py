@@ -20,7 +20,7 @@ from pipeline.expected import VERSION
 from support import models
 from support.tree import named
 from torchspan.probes import Call
-from torchspan.probes.describe import cache_neighbours
+from torchspan.probes.describe import cache_neighbors
 
 INPUT = torch.ones(2, 16)
 CACHED = {"cache_built_engines": True, "reuse_cached_engines": True, "immutable_weights": False}
@@ -202,7 +202,7 @@ def looked_for(tmp_path):
         cache = DiskEngineCache(str(tmp_path), 1 << 20)
         given = torch_tensorrt.dynamo.CompilationSettings(immutable_weights=False, **settings)
         arguments = {"hash_val": hash_val or hash_of(**settings), "engine_cache": cache, "settings": given}
-        return cache_neighbours.facts(Call(None, (), arguments))
+        return cache_neighbors.facts(Call(None, (), arguments))
 
     return describe
 
@@ -270,9 +270,7 @@ def test_a_version_that_hashes_in_another_way_is_not_guessed_at(looked_for):
 def test_a_folder_that_cannot_be_read_says_nothing(looked_for, tmp_path, monkeypatch):
     cache = DiskEngineCache(str(tmp_path / "gone"), 1 << 20)
     (tmp_path / "gone").rmdir()
-    assert (
-        cache_neighbours.facts(Call(None, (), {"hash_val": hash_of(), "engine_cache": cache, "settings": None})) == {}
-    )
+    assert cache_neighbors.facts(Call(None, (), {"hash_val": hash_of(), "engine_cache": cache, "settings": None})) == {}
 
 
 # --- disabled --------------------------------------------------------------------------------------------------------

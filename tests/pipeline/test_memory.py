@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of real builds. The device's is the stand-in's: a GPU that says it is initialised, and has round numbers."""
+"""Memory of real builds. The device's is the stand-in's: a GPU that says it is initialized, and has round numbers."""
 
 import sys
 import threading
@@ -119,7 +119,7 @@ def test_a_build_that_fails_has_its_memory_too(instrument, exporter):
     assert memory(exporter)["memory.peak"] >= memory(exporter)["memory.before"] > 0
 
 
-def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialised_it(instrument, exporter, monkeypatch):
+def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialized_it(instrument, exporter, monkeypatch):
     asked = []
 
     def record(holder, name):
@@ -142,11 +142,11 @@ def test_of_a_device_nothing_is_asked_while_the_program_has_not_initialised_it(i
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
 
 
-def test_of_a_device_that_is_initialised_the_free_memory_before_and_after_is_reported(
+def test_of_a_device_that_is_initialized_the_free_memory_before_and_after_is_reported(
     instrument, exporter, during_the_build, monkeypatch
 ):
     free = [20 << 30]
-    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch(free))
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitializedTorch(free))
     during_the_build(lambda: free.__setitem__(0, 17 << 30))
     instrument()
     compiled()
@@ -158,7 +158,7 @@ def test_of_a_device_that_is_initialised_the_free_memory_before_and_after_is_rep
 
 
 def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument, exporter, monkeypatch, caplog):
-    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([]))
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitializedTorch([]))
     instrument()
     compiled()
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
@@ -169,14 +169,14 @@ def test_a_device_that_does_not_answer_costs_its_own_attributes_alone(instrument
 
 
 def test_a_device_that_the_program_has_not_used_yet_is_not_asked(instrument, exporter, monkeypatch):
-    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitialisedTorch([20 << 30], used=False))
+    monkeypatch.setattr(_memory, "loaded_torch", lambda: InitializedTorch([20 << 30], used=False))
     instrument()
     compiled()
     assert not [key for key in memory(exporter) if key.startswith("gpu")]
 
 
-class InitialisedTorch:
-    """Stands in for torch in a program that has initialised CUDA, and used a device: nothing else can, without a GPU."""
+class InitializedTorch:
+    """Stands in for torch in a program that has initialized CUDA, and used a device: nothing else can, without a GPU."""
 
     def __init__(self, free, *, used=True):
         self.free, self.used = free, used

@@ -298,7 +298,7 @@ def test_an_observed_lowering_pass_is_a_span_where_it_runs_on_both_routes(instru
     assert [names[span.parent.span_id] for span in observed] == ["torch_tensorrt.lower"] * 2
 
 
-def test_a_function_of_the_library_that_is_observed_lies_between_its_neighbours(instrument, exporter):
+def test_a_function_of_the_library_that_is_observed_lies_between_its_neighbors(instrument, exporter):
     instrument()
     heard = []
     with observers.observe_function("torch_tensorrt.dynamo._compiler:compile_module") as observed:

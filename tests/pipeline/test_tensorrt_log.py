@@ -301,7 +301,7 @@ def test_a_build_that_needs_a_gpu_says_what_the_builder_said(instrument, exporte
 
 
 def test_a_build_that_the_users_monitor_cancels_is_an_error(instrument, exporter, monkeypatch):
-    class Cancelling(tensorrt_rtx.IProgressMonitor):
+    class Canceling(tensorrt_rtx.IProgressMonitor):
         def __init__(self):
             tensorrt_rtx.IProgressMonitor.__init__(self)
 
@@ -314,7 +314,7 @@ def test_a_build_that_the_users_monitor_cancels_is_an_error(instrument, exporter
         def phase_finish(self, phase_name):
             pass
 
-    populate, monitor = TRTInterpreter._populate_trt_builder_config, Cancelling()
+    populate, monitor = TRTInterpreter._populate_trt_builder_config, Canceling()
 
     def populated(self, *args, **kwargs):
         config = populate(self, *args, **kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two compilations in two threads, by the one route that serialises itself."""
+"""Two compilations in two threads, by the one route that serializes itself."""
 
 import threading
 

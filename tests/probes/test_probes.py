@@ -79,7 +79,7 @@ def test_the_phases_of_an_action_are_those_it_opens_or_adds_to():
     assert by_target["torch_tensorrt.logging:_TRTLogger.log"] == []
 
 
-def test_no_row_patches_the_initialiser_that_the_debugger_swaps():
+def test_no_row_patches_the_initializer_that_the_debugger_swaps():
     assert not [probe for probe in PROBES if "TRTInterpreter.__init__" in probe.target]
 
 

@@ -25,7 +25,7 @@ LOCAL = SpanContext(0xCD, 0xAB, is_remote=False, trace_flags=TraceFlags(1))
 REMOTE = SpanContext(2**128 - 1, 2**64 - 1, is_remote=True, trace_state=STATE)
 
 
-class Colour(enum.IntEnum):
+class Color(enum.IntEnum):
     RED = 1
 
     def __str__(self):
@@ -245,11 +245,11 @@ def test_an_integer_beyond_64_bits_is_a_string(number):
 
 
 def test_a_member_of_an_enum_is_its_number_whatever_its_text_is():
-    assert attribute(Colour.RED).int_value == 1
+    assert attribute(Color.RED).int_value == 1
 
 
 def test_with_an_integer_beyond_64_bits_every_integer_of_its_array_is_a_string():
-    assert [value.string_value for value in attribute([1, 2**63, Colour.RED]).array_value.values] == [
+    assert [value.string_value for value in attribute([1, 2**63, Color.RED]).array_value.values] == [
         "1",
         "9223372036854775808",
         "1",

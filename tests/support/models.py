@@ -20,7 +20,7 @@ def bert():
 
 
 class ConvNet(torch.nn.Module):
-    """Convolution, normalisation, pooling, linear: everything has a converter. Takes (2, 3, 16, 16)."""
+    """Convolution, normalization, pooling, linear: everything has a converter. Takes (2, 3, 16, 16)."""
 
     def __init__(self):
         super().__init__()

@@ -23,7 +23,7 @@ def test_the_program_sees_a_gpu_and_the_libraries_do_not():
     assert eval("torch.cuda.is_available()", {"__name__": "own_transformers", "torch": torch}) is True
 
 
-def test_cuda_is_never_initialised():
+def test_cuda_is_never_initialized():
     torch.cuda.init()
     torch.cuda.set_device("cuda:0")
     assert not torch.cuda.is_initialized()

@@ -49,11 +49,11 @@ def test_enabling_after_torch_tensorrt_says_where_and_how_to_fix_it(monkeypatch)
     assert not torchspan.testing.is_without_gpu()
 
 
-def test_enabling_after_cuda_was_initialised_is_refused(monkeypatch):
+def test_enabling_after_cuda_was_initialized_is_refused(monkeypatch):
     monkeypatch.setattr(_switch, "_is_on", False)
     monkeypatch.delitem(sys.modules, "torch_tensorrt", raising=False)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-    with pytest.raises(torchspan.testing.TooLateError, match="after CUDA had been initialised"):
+    with pytest.raises(torchspan.testing.TooLateError, match="after CUDA had been initialized"):
         torchspan.testing.without_gpu()
 
 

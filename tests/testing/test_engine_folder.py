@@ -223,7 +223,7 @@ def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, e
     assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
     (message,) = caplog.messages
     assert message == (
-        f"Engines are not kept in {folder.path}: the key by which they are recognised, in {key_file.parent}, cannot be "
+        f"Engines are not kept in {folder.path}: the key by which they are recognized, in {key_file.parent}, cannot be "
         f"used: {why}. Other processes cannot run the engines that are built here."
     )
 
@@ -231,7 +231,7 @@ def test_a_key_that_others_may_know_is_not_used_and_the_user_is_warned(folder, e
 def test_a_user_without_a_folder_for_the_key_is_warned(folder, entry, monkeypatch, caplog):
     monkeypatch.setattr(_engine_folder, "default_folder", lambda: None)
     assert EngineFolder(folder.path, is_chosen=True).read(KEY) is None
-    assert "the key by which they are recognised needs a folder: set XDG_CACHE_HOME" in caplog.messages[0]
+    assert "the key by which they are recognized needs a folder: set XDG_CACHE_HOME" in caplog.messages[0]
 
 
 def test_all_who_make_the_key_at_once_have_the_same_one(tmp_path):

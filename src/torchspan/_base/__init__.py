@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every other part builds on; standard library only, `wrapt`'s import hooks apart."""
+"""What every other part builds on. Standard library only, except for `wrapt`'s import hooks."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What torchspan's own code raises: caught at a boundary, and logged by class and place.
 
-It is logged at WARNING by the class of the exception and the place in torchspan, and at DEBUG with its text and traceback: they
-may hold values of the program, and log records may be exported.
+It is logged at WARNING with the class of the exception and the place in torchspan. Text and traceback are logged at DEBUG, because
+they may contain values of the program, and log records may be exported.
 """
 
 # Every Python that an instrumented program starts imports this; `errors`, which observers need, takes three times as long.
@@ -21,14 +21,14 @@ logger = logging.getLogger("torchspan")
 T = TypeVar("T")
 
 _CATCHING = (__name__, "torchspan._base.errors")
-"""Modules that an exception passes wherever it comes from."""
+"""Modules that every exception passes, wherever it comes from."""
 
 
 def log_failure(message: str, *args: Any) -> None:
     """Log the exception that is being handled, which torchspan's own code raised.
 
     message, args: the consequence, as `logging` takes them. It is logged at WARNING with the class of the exception and the
-    place; at DEBUG with the text and the traceback.
+    place, and at DEBUG with the text and the traceback.
     """
     error = sys.exc_info()[1]
     if error is not None:
@@ -38,12 +38,12 @@ def log_failure(message: str, *args: Any) -> None:
 
 
 def cause(error: BaseException) -> str:
-    """The class of an exception and the innermost place in torchspan that it passed: `ValueError in torchspan.phase, line 3`."""
+    """The class of an exception, and the innermost place in torchspan that it passed: `ValueError in torchspan.phase, line 3`."""
     return f"{kind_of(error)} in {_place(error)}"
 
 
 def kind_of(error: BaseException) -> str:
-    """The name of the class of an exception, `?` where it is none."""
+    """The name of the class of an exception; `?` if it is not an identifier."""
     name = reading.class_name(type(error))
     return name if reading.is_identifier(name) else "?"
 
@@ -59,11 +59,11 @@ def _place(error: BaseException) -> str:
 
 
 class ErrorBoundary:
-    """Calls torchspan's code so that no exception of it reaches the program. The first one is logged.
+    """Calls torchspan's code so that none of its exceptions reaches the program. The first one is logged.
 
-    It differs from `torchspan._base.errors.Guard` in what a failure means. A `Guard` disables an observer that keeps failing. What a boundary
-    calls fails for a reason that may pass, such as a full disk or a context that one propagator cannot write: it is tried
-    again at the next call.
+    It differs from `torchspan._base.errors.Guard` in the meaning of a failure. A `Guard` disables an observer that keeps failing. Code
+    behind a boundary fails for a reason that may pass, such as a full disk or a context that one propagator cannot write. So it is
+    tried again at the next call.
 
     consequence: the log message.
     """
@@ -75,7 +75,7 @@ class ErrorBoundary:
         """False after `close`."""
 
     def attempt(self, function: Callable[..., T], *args: Any) -> T | None:
-        """Return what `function(*args)` returns; None when it raised an `Exception`, or after `close`."""
+        """Return what `function(*args)` returns; None if it raised an `Exception`, or after `close`."""
         if not self.is_open:
             return None
         try:

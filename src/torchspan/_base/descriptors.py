@@ -15,11 +15,11 @@ except ImportError:  # Windows
 class Descriptor:
     """An open file.
 
-    Its number is none of 0, 1 and 2: a program without a stdout has the number 1 free, and what it starts would print
-    into the file. Where the program has closed the descriptor, and perhaps given the number to a file of its own,
-    nothing is done to that file.
+    Its number is never 0, 1 or 2. In a program without a stdout the number 1 is free, and processes that it starts would print into
+    the file. If the program has closed the descriptor, and perhaps given the number to one of its own files, nothing is done to that
+    file.
 
-    opened: the descriptor that `os.open` returned; it is closed where its number is one of those.
+    opened: the descriptor that `os.open` returned. If its number is 0, 1 or 2, it is closed and replaced by a duplicate.
     """
 
     __slots__ = ("identity", "number")
@@ -30,7 +30,7 @@ class Descriptor:
         """Device and inode of the file."""
 
     def status(self) -> os.stat_result | None:
-        """Of the file; None if the descriptor has been closed."""
+        """The status of the file; None if the descriptor has been closed."""
         with contextlib.suppress(OSError):
             status = os.fstat(self.number)
             if identity(status) == self.identity:
@@ -38,7 +38,7 @@ class Descriptor:
         return None
 
     def close(self) -> None:
-        """Close it, unless that has been done."""
+        """Close it, unless it has been closed."""
         if self.status() is not None:
             os.close(self.number)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What observers raise, torchspan's own and the user's: caught and counted, and logged as `boundaries` says."""
+"""Exceptions of observers, torchspan's own and the user's: they are caught, counted and logged (see `boundaries`)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ logger = logging.getLogger("torchspan")
 T = TypeVar("T")
 
 FAILED: Any = object()
-"""What stands for the result of an observer that has none."""
+"""Returned in place of an observer's result if there is none."""
 
 FAILURES_BEFORE_DISABLING = 3
-"""An observer that failed this often is not called again: it would continue failing, and cost time."""
+"""An observer that failed this often is not called again: it would fail again, and cost time."""
 
 NAMES_LIMIT = 1_000
-"""Names whose failures a `Guard` counts; beyond that the one that failed longest ago is forgotten."""
+"""Names whose failures a `Guard` counts. Beyond that, the one that failed longest ago is forgotten."""
 
 NAME_LENGTH_LIMIT = 256
-"""Characters of the name of a callback, which has the name of a function of the program in it."""
+"""Characters of the name of a callback, which contains the name of a function of the program."""
 
 
 @dataclass(frozen=True)
@@ -71,34 +71,34 @@ class Guard:
     """Calls torchspan's own observers so that what they raise never reaches the observed program.
 
     Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer is known
-    by a `name`; its first failure is logged with the consequence, later ones are counted, and after
-    `FAILURES_BEFORE_DISABLING` it is left out.
+    by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
+    `FAILURES_BEFORE_DISABLING` failures it is not called any more.
     """
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, int] = OrderedDict()
         self._lock = renewed(self, "_lock", threading.Lock)
         self.total = 0
-        """How often observers failed, forgotten ones included."""
+        """How often observers failed, including those whose names are forgotten."""
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often each observer failed, by name: of the last `NAMES_LIMIT` names."""
+        """How often each observer failed, by name, for the last `NAMES_LIMIT` names."""
         return dict(self._failures)
 
     def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
-        """What `observer(*args)` returns; None when it raised or is disabled."""
+        """Return what `observer(*args)` returns; None if it raised or is disabled."""
         result = self.begin(name, observer, *args)
         return None if result is FAILED else result
 
     def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """What `observer(*args)` returns; `FAILED` when it raised or is disabled."""
+        """Return what `observer(*args)` returns; `FAILED` if it raised or is disabled."""
         if self._failures and self._failures.get(name, 0) >= FAILURES_BEFORE_DISABLING:
             return FAILED
         return self.finish(name, observer, *args)
 
     def finish(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """As `begin`, also where the observer is disabled: the end of what it began before."""
+        """As `begin`, but also call a disabled observer: it ends what it began before."""
         try:
             return observer(*args)
         except Exception:
@@ -118,7 +118,7 @@ class Guard:
 
 
 class Guarded:
-    """A callback of the user as a `CallbackGuard` knows it: it is counted here, so that the count goes with the callback.
+    """A callback of the user, as a `CallbackGuard` knows it. Its failures are counted here, so the count is freed with the callback.
 
     name: for the log, cut to `NAME_LENGTH_LIMIT` characters. failures: how often it failed.
     """
@@ -134,8 +134,8 @@ class CallbackGuard:
     """Calls callbacks of the user so that what they raise reaches neither the observed call nor another callback.
 
     It catches what `Guard` catches. Each failure is logged at INFO with its traceback: it is the user's own code, in the
-    user's own log. The first one of a callback is logged at WARNING as well, without what the exception says. An `ErrorPolicy`
-    replaces both.
+    user's own log. The first failure of a callback is logged at WARNING as well, without the exception's message. An `ErrorPolicy`
+    replaces both records.
     """
 
     def __init__(self) -> None:
@@ -144,18 +144,18 @@ class CallbackGuard:
         """How often callbacks failed."""
 
     def call(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | None:
-        """What `function(*args)` returns; None when it raised or the callback is disabled."""
+        """Return what `function(*args)` returns; None if it raised or the callback is disabled."""
         result = self.begin(callback, function, *args)
         return None if result is FAILED else result
 
     def begin(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
-        """What `function(*args)` returns; `FAILED` when it raised or the callback is disabled."""
+        """Return what `function(*args)` returns; `FAILED` if it raised or the callback is disabled."""
         if callback.failures >= FAILURES_BEFORE_DISABLING:
             return FAILED
         return self.finish(callback, function, *args)
 
     def finish(self, callback: Guarded, function: Callable[..., T], *args: Any) -> T | Any:
-        """As `begin`, also where the callback is disabled: the end of what it began before."""
+        """As `begin`, but also call a disabled callback: it ends what it began before."""
         try:
             return function(*args)
         except Exception as error:
@@ -169,7 +169,7 @@ class CallbackGuard:
     def call_under(
         self, policy: ErrorPolicy, callback: Guarded, function: Callable[..., Any], *args: Any
     ) -> Exception | None:
-        """Call `function(*args)` under a policy that the user gave. Returns what it raised, if that is to be raised again."""
+        """Call `function(*args)` under a policy of the user. Returns the exception that it raised, if that is to be rethrown."""
         limit = None if policy.rethrow else policy.disable_after
         if limit is not None and callback.failures >= limit:
             return None
@@ -195,7 +195,7 @@ def _log_traceback(callback: Guarded, level: int) -> None:
 
 
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
-    from torchspan._base import source_places  # every Python that an instrumented program starts comes by here
+    from torchspan._base import source_places  # every Python that an instrumented program starts imports this module
 
     place = source_places.of_failure(error, function)
     logger.warning(
@@ -213,7 +213,7 @@ def _log_disabled(name: str, count: int, limit: int | None) -> None:
 
 
 PROCESS_GUARD = Guard()
-"""Guards what torchspan does for the process and not for one engine: the care taken of Dynamo, starts and ends of ranges."""
+"""Guards what torchspan does for the process and not for one engine: its hooks into Dynamo, starts and ends of ranges."""
 
 CALLBACK_GUARD = CallbackGuard()
 """Guards the user's callbacks and observers, which live as long as the process."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are judged by their descriptor: what a name stands for may change between a look at it and its opening."""
+"""Files that are checked through their descriptor: the file behind a name may change between a check and the opening."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ PRIVATE = 0o600
 """Permissions of a file that its owner alone reads and writes."""
 
 CAREFULLY: int = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
-"""Flags of every opening: no link is followed, nothing waits, no child inherits it, no terminal is acquired."""
+"""Flags of every opening: no link is followed, no call blocks, no child inherits the file, no terminal is acquired."""
 
 _ATTEMPTS = 10
-"""Openings of a name whose file is deleted and made again meanwhile."""
+"""Attempts to open a name whose file is deleted and made again meanwhile."""
 
 _DESCRIPTOR = re.compile(r"/dev/(?:stdin|stdout|stderr|fd/\d+)|/proc/(?:self|thread-self)/fd/\d+")
 """Names that the system gives to descriptors of this process. They are links, and no other user can place one."""
@@ -39,7 +39,7 @@ def refused(name: str | os.PathLike[str], why: str) -> OSError:
 
 
 def regular(name: str, status: os.stat_result) -> None:
-    """The judge of files that are written and read back: regular, this user's, under one name."""
+    """The judge of files that are written and read back: they must be regular, this user's, and have one name."""
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
     if not stat.S_ISREG(status.st_mode):
@@ -53,7 +53,7 @@ def regular(name: str, status: os.stat_result) -> None:
 
 
 def regular_or_named(name: str, status: os.stat_result) -> None:
-    """The judge of what a user names as a whole: besides regular files, a device or a pipe that takes bytes."""
+    """The judge of files whose whole name the user gave: besides regular files, a device or a pipe is allowed."""
     is_pipe = stat.S_ISFIFO(status.st_mode)
     if is_pipe and not is_descriptor(name) and hasattr(os, "geteuid") and status.st_uid not in (0, os.geteuid()):
         raise refused(name, "is a named pipe of another user")
@@ -67,9 +67,9 @@ def is_descriptor(name: str) -> bool:
 
 
 def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -> int:
-    """A descriptor at the end of the file, which is made where there is none. It is never inherited, and never waits.
+    """A descriptor at the end of the file, which is made if it does not exist. It is never inherited, and never blocks.
 
-    judge: what may be used. mode: permissions of a file that is made, whatever the umask. Raises OSError.
+    judge: decides what may be used. mode: permissions of a file that is made, whatever the umask. Raises OSError.
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileExistsError):
@@ -84,7 +84,7 @@ def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -
 
 
 def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
-    """A descriptor of what is there: for reading with `os.O_RDONLY`, for writing with `os.O_APPEND`. Raises OSError."""
+    """A descriptor of an existing file: for reading with `os.O_RDONLY`, for writing with `os.O_APPEND`. Raises OSError."""
     expected = os.stat(name) if is_descriptor(name) else os.lstat(name)  # noqa: PTH116 - names of descriptors are links
     if stat.S_ISLNK(expected.st_mode):
         raise _is_link(name)
@@ -125,7 +125,7 @@ def is_own(status: os.stat_result, folder: str) -> bool:
         return True
     import tempfile  # rarely needed, and every process below `torchspan run` loads this module
 
-    # A file system that knows no owners (a share, a FAT disk) gives every file the same one.
+    # A file system without owners (a share, a FAT disk) gives every file the same one.
     with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as made:
         return os.fstat(made.fileno()).st_uid == status.st_uid
     return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A folder that stays the same one, whatever others put in place of its name."""
+"""A folder that stays the same one, even if others put something else in place of its name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from torchspan._base.descriptors import Descriptor, identity
 from torchspan._base.files import CAREFULLY, PRIVATE, is_own, refused
 
 _REMOVALS = 100
-"""How often a folder is emptied in which another process makes files meanwhile."""
+"""Attempts to empty a folder in which another process makes files meanwhile."""
 
 
 class Folder:
     """A folder of this user's, reached through a descriptor that is kept from here on.
 
     Names are those of entries, without a path. No link is followed, neither in place of the folder nor of an
-    entry. Where the program has closed the descriptor the folder is opened again if it is still the same one: this user's,
+    entry. If the program has closed the descriptor, the folder is opened again if it is still the same one: this user's,
     with the same device and inode.
 
-    path: where it is now. Raises OSError where there is none, and where it belongs to another user.
+    path: where it is now. Raises OSError if there is none, or if it belongs to another user.
     """
 
     def __init__(self, path: str) -> None:
@@ -35,7 +35,7 @@ class Folder:
 
     @property
     def number(self) -> int:
-        """The descriptor. Raises OSError where it was closed and the folder is no longer at its path."""
+        """The descriptor. Raises OSError if it was closed and the folder is no longer at its path."""
         if self._descriptor.status() is None:
             again = self._opened()
             if again.identity != self._descriptor.identity:
@@ -45,7 +45,7 @@ class Folder:
         return self._descriptor.number
 
     def open(self, name: str, flags: int) -> int:
-        """A descriptor of a regular file of this user's; one that is made is for its owner alone. Raises OSError."""
+        """A descriptor of a regular file of this user's. A file that is made is private to its owner. Raises OSError."""
         path, where = self._at(name)
         opened = os.open(path, flags | CAREFULLY, PRIVATE, **where)
         status = os.fstat(opened)
@@ -60,13 +60,13 @@ class Folder:
             return file.read(limit)
 
     def write(self, name: str, data: bytes) -> None:
-        """Put a file with this content in place of what has the name. Raises OSError."""
+        """Write a file with this content, in place of any that has the name. Raises OSError."""
         with self.writing(name) as file:
             file.write(data)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[BinaryIO]:
-        """A file to be filled, which takes the name when that went well and is removed when it did not. Raises OSError."""
+        """A new file to fill. It gets the name if the block succeeds, and is removed if it does not. Raises OSError."""
         unfinished = f"{name}.{os.getpid()}.{threading.get_ident()}.new"
         with contextlib.suppress(FileNotFoundError):  # of an earlier process with this number
             self.unlink(unfinished)
@@ -85,24 +85,24 @@ class Folder:
         os.unlink(path, **where)
 
     def replace(self, source: str, target: str) -> None:
-        """Put a file in place of another one, or of none. Raises OSError."""
+        """Rename a file, in place of any other one with that name. Raises OSError."""
         os.replace(source, target, src_dir_fd=self.number, dst_dir_fd=self.number)
 
     def touch(self, name: str) -> None:
-        """Note that a file is used now. Raises OSError."""
+        """Set the times of a file to now. Raises OSError."""
         path, where = self._at(name)
         os.utime(path, **where)
 
     def status(self) -> os.stat_result:
-        """Of the folder itself. Raises OSError."""
+        """The status of the folder itself. Raises OSError."""
         return os.fstat(self.number)
 
     def names(self) -> list[str]:
-        """The names of what is in it. Raises OSError."""
+        """The names of its entries. Raises OSError."""
         return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
 
     def remove(self) -> None:
-        """Remove it with all that is in it. What has been put in place of its name stays. Raises nothing."""
+        """Remove the folder and its content. If something else was put in place of its name, that stays. Raises nothing."""
         with contextlib.suppress(OSError):
             for _ in range(_REMOVALS):
                 self._empty()
@@ -113,7 +113,7 @@ class Folder:
                     return
 
     def is_in_place(self) -> bool:
-        """Whether its path still stands for it."""
+        """Whether its path still leads to this folder."""
         with contextlib.suppress(OSError):
             return identity(os.lstat(self.path)) == self._descriptor.identity
         return False
@@ -130,7 +130,7 @@ class Folder:
         return Descriptor(opened)
 
     def _at(self, name: str) -> tuple[str, dict[str, Any]]:
-        """What `os` takes to find an entry."""
+        """The arguments with which `os` finds an entry."""
         return name, {"dir_fd": self.number}
 
     def _empty(self) -> None:
@@ -149,7 +149,7 @@ def _remove_entry(name: str, inside: int) -> None:
 
 
 class NamedFolder(Folder):
-    """A folder where the system opens none (Windows): found by its path each time."""
+    """A folder on a system that opens no folders (Windows): it is found by its path each time."""
 
     def __init__(self, path: str) -> None:
         if not Path(path).is_dir():
@@ -158,7 +158,7 @@ class NamedFolder(Folder):
 
     @property
     def number(self) -> int:
-        """There is none. Raises OSError."""
+        """Raises OSError: there is no descriptor."""
         raise refused(self.path, "has no descriptor")
 
     def names(self) -> list[str]:
@@ -191,5 +191,5 @@ class NamedFolder(Folder):
 
 
 def open_folder(path: str) -> Folder:
-    """The folder at a path. Raises OSError where there is none, and where it belongs to another user."""
+    """The folder at a path. Raises OSError if there is none, or if it belongs to another user."""
     return Folder(path) if os.open in os.supports_dir_fd else NamedFolder(path)

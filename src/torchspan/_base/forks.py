@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locks that are free in a forked child.
 
-A fork copies a lock as it is. Where another thread holds it at that moment, the child has no thread that would release it, and
-waits forever at its next use.
+A fork copies a lock in its current state. If another thread holds the lock at that moment, no thread of the child releases it, and
+the child waits forever at the next use.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ _CALL: Any = methodcaller("__call__")
 def current_frames() -> dict[int, FrameType]:
     """The innermost frame of each thread, by the thread's identifier, as `sys._current_frames` returns it.
 
-    Up to Python 3.11 that function holds a lock of the interpreter while it makes objects. If that starts a collection of garbage
-    with a `threading.local` in it, the thread waits for itself forever (python/cpython issue 106883). So there is no collection
+    Up to Python 3.11 that function holds a lock of the interpreter while it makes objects. If that starts a garbage collection
+    which frees a `threading.local`, the thread waits for itself forever (python/cpython issue 106883). So collections are disabled
     meanwhile.
     """
     if _IS_SAFE or not gc.isenabled():
         return sys._current_frames()
     try:
-        # In one call of C's: no other thread runs in between, so none finds collections disabled.
+        # In one call of C code: no other thread runs in between, so none finds collections disabled.
         found: dict[int, FrameType] = list(map(_CALL, (gc.disable, sys._current_frames, gc.enable)))[1]
         return found
     except BaseException:

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 INVALID_ID = 0
-"""Neither a span's nor a trace's id (W3C Trace Context, all zeros)."""
+"""Not a valid id of a span or a trace (W3C Trace Context, all zeros)."""
 
 RANDOMNESS_BITS = 56
-"""How many bits of a trace id are its randomness, the last ones: https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
+"""The last bits of a trace id are its randomness; this many: https://www.w3.org/TR/trace-context-2/#random-trace-id-flag"""
 
 
 @dataclass(frozen=True, slots=True)
 class SameTrace:
-    """The trace id that is there already. is_random: whether its bits are random, as far as is known."""
+    """An existing trace id. is_random: whether its bits are random, as far as is known."""
 
     trace_id: int
     is_random: bool
@@ -27,7 +27,7 @@ class SameTrace:
 
 @dataclass(frozen=True, slots=True)
 class KeptRange:
-    """A trace id with a randomness of at least `threshold`: one that samplers with this rejection threshold keep.
+    """A trace id with a randomness of at least `threshold`. Samplers with this rejection threshold keep it.
 
     https://opentelemetry.io/docs/specs/otel/trace/tracestate-probability-sampling/
     """
@@ -43,9 +43,9 @@ class _NextTrace(threading.local):
 class IdGenerator:
     """Span and trace ids from a generator that no other code seeds.
 
-    The SDK's own draws from Python's global generator. Programs seed that one, and Dynamo saves its state before it
-    compiles and restores it afterwards: spans written while compiling and spans written next then have the same
-    ids. A forked child starts from a new seed.
+    The SDK's generator draws from Python's global one. Programs seed the global generator, and Dynamo saves its state before it
+    compiles and restores it afterwards. Spans written while compiling and spans written next then have the same ids. A
+    forked child starts from a new seed.
     """
 
     hands_out_wanted = True
@@ -66,7 +66,7 @@ class IdGenerator:
         return self._number(64)
 
     def generate_trace_id(self) -> int:
-        """A random 128-bit number, never 0, unless `next_trace` wants another one here."""
+        """A random 128-bit number, never 0, or the one that `next_trace` asks for in this thread."""
         mine = self._next
         wanted, mine.wanted, mine.given = mine.wanted, None, mine.wanted
         if wanted is None:
@@ -83,7 +83,7 @@ class IdGenerator:
 
     @contextlib.contextmanager
     def next_trace(self, wanted: SameTrace | KeptRange) -> Iterator[None]:
-        """Inside, the calling thread's next trace id is as `wanted`; further ones are as usual."""
+        """Inside, the calling thread's next trace id is as `wanted`. Further ones are as usual."""
         mine = self._next
         mine.wanted = wanted
         try:
@@ -99,4 +99,4 @@ class IdGenerator:
 
 
 IDS = IdGenerator()
-"""One for the process: forgetting a generator would leave its hook for forks behind."""
+"""One for the process: a discarded generator would leave its fork hook behind."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for a library without importing it.
 
-wrapt cannot take a hook back. So there is one hook a module name and process, and a list of the actions that wait for it,
-from which an action can be removed: instrumenting again and again registers nothing more.
+wrapt cannot remove a hook. So there is one hook for each module name and process, with a list of the actions that wait for it.
+Actions can be removed from that list, so instrumenting again and again registers nothing more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Action = Callable[[bool], Undo]
 
 
 def when_imported(name: str, action: Action) -> Undo:
-    """Run `action` once the module `name` has been imported, at once if it has been already. In the middle of its import, whichever
-    thread that is in, it has not been.
+    """Run `action` once the module `name` has been imported: at once if that has happened. An import that has begun in any thread, but
+    not ended, does not count.
 
-    The argument of `action` says whether it comes late: whether the import was before this call, so that others may have
+    The argument of `action` is True if it comes late, that is, if the import was before this call. Others may then have
     taken names from the module. Actions that wait for the same module run in the order of these calls. An action must not
-    raise: the import would fail. The returned function undoes what `action` did, or, before the import, removes it.
+    raise, because the import would fail. The returned function undoes what `action` did, or, before the import, removes it.
     """
     waiting = _Waiting(name, action)
     module = sys.modules.get(name)  # None is how a program forbids an import
@@ -47,7 +47,7 @@ def when_imported(name: str, action: Action) -> Undo:
 def _register(name: str) -> None:
     wrapt.register_post_import_hook(
         functools.partial(_arrived, name), name
-    )  # it may run the hook at once: under no lock
+    )  # without the lock: it may run the hook at once
 
 
 class _Waiting:
@@ -74,8 +74,8 @@ class _Waiting:
 
 
 # --- in the middle of an import ---------------------------------------------------------------------------------------
-# wrapt, like the program's own `import`, finds the module in `sys.modules` from the beginning of its import. What importlib goes
-# by itself is an attribute of the specification, `_initializing`, which it sets when the import begins and has ended
+# wrapt, like the program's own `import`, finds the module in `sys.modules` from the beginning of its import. importlib itself uses an
+# attribute of the specification, `_initializing`, which it sets when the import begins and when it has ended
 # (importlib/_bootstrap.py, `_load_unlocked`).
 _BEING_IMPORTED = "_initializing"
 
@@ -107,14 +107,14 @@ def _watch_import(name: str, module: ModuleType) -> None:
 
 def _ended(name: str) -> None:
     module = sys.modules.get(name)
-    if module is None:  # it has failed: the next one counts
+    if module is None:  # it has failed: wait for the next one
         _register(name)
     else:
         _arrived(name, module)
 
 
 def _arrived(name: str, _module: ModuleType) -> None:
-    """The import is over. Should the module be removed and imported again, the next action needs a hook of its own."""
+    """The import has ended. If the module is removed and imported again, the next action needs a new hook."""
     with _LOCK:
         arrived = _WAITING.pop(name, [])
     for each in arrived:

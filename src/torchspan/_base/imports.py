@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running code around the body of a module that has yet to be imported, and taking the time of first imports.
+"""Running code around the body of a module that has yet to be imported, and timing first imports.
 
-wrapt's post-import hooks run after the body, in the order of registration. What must happen before the body, and before
-any other hook sees the module, is put around the *innermost* loader: the finder stands directly before the standard path
-finder, behind every hook finder, and those insert themselves first.
+wrapt's post-import hooks run after the body, in the order of registration. Code that must run before the body, and before
+any other hook sees the module, is put around the *innermost* loader. Therefore the finder is directly before the standard path
+finder, and so behind every hook finder, because those insert themselves first.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class AroundImport:
     """A finder for `sys.meta_path`: enters a context manager right before the body of each module in `arounds` runs, and
     leaves it right after.
 
-    The context manager runs in the importing thread, under the module's import lock. What it raises, the import raises.
+    The context manager runs in the importing thread, under the module's import lock. Its exceptions come out of the import.
     """
 
     def __init__(self, arounds: dict[str, Around]) -> None:
         self._arounds = arounds
 
     def install(self) -> Undo:
-        """Put this finder where it is asked last before the standard path finder; the returned function takes it away.
+        """Put this finder directly before the standard path finder. The returned function removes it.
 
         No effect on modules already imported.
         """
@@ -69,13 +69,13 @@ def _index_of_path_finder() -> int:
 
 
 def _wrap_loader(spec: ModuleSpec, around: Around) -> None:
-    """Shadow exec_module on this one loader object, so that its type and every other method stay what they were.
+    """Shadow exec_module on this one loader object, so that its type and every other method stay unchanged.
 
-    The shadow goes before the body runs. Another one may lie below it, or above.
+    The shadow is removed before the body runs. Another one may lie below it, or above.
     """
     loader: Any = spec.loader
     original = getattr(loader, "exec_module", None)
-    if isinstance(loader, type) or not hasattr(loader, "__dict__") or original is None:  # as namespace packages have it
+    if isinstance(loader, type) or not hasattr(loader, "__dict__") or original is None:  # such as namespace packages
         return
     below = vars(loader).get("exec_module")
 
@@ -100,7 +100,7 @@ class Import:
     """The first import of a module.
 
     start_ns, end_ns: nanoseconds since the epoch. An import inside another lies inside its times.
-    error: what ended it. version: the module's `__version__` afterwards, None where it has none.
+    error: the exception that ended it. version: the module's `__version__` afterwards, None without one.
     inside: imports during this one. context: the context variables at its start. pid: the process that imported.
     """
 
@@ -132,7 +132,7 @@ class _Clock:
 
 
 class FirstImports:
-    """Takes the time of the first import of each module; of modules that are there already it takes none.
+    """Times the first import of each module. Modules that have been imported already are left out.
 
     names: the modules. ended: called with each import that is not inside another one, when it has ended, in its thread and
     under its import lock.
@@ -148,7 +148,7 @@ class FirstImports:
         return AroundImport({name: functools.partial(_Timed, self, name) for name in self._names}).install()
 
     def begin(self, name: str) -> Import | None:
-        """The body of `name` starts. None where it is not the first time: a reload, or another try after a failure."""
+        """The body of `name` starts. Returns None if it is not the first time: a reload, or another try after a failure."""
         if name not in self._names:
             return None
         self._names.discard(name)
@@ -164,7 +164,7 @@ class FirstImports:
         """The body has run, or raised."""
         begun.end_ns, begun.error = begun.clock.now_ns(), error
         version = getattr(sys.modules.get(begun.name), "__version__", None)
-        begun.version = str(version) if isinstance(version, str) else None  # torch's is of a class of its own
+        begun.version = str(version) if isinstance(version, str) else None  # torch's is of a subclass
         open_imports = self._open()
         open_imports.remove(begun)
         if not open_imports:
@@ -178,7 +178,7 @@ class FirstImports:
 
 
 class _Timed:
-    """Around one body. An exception passes as it is."""
+    """Around one body. An exception passes unchanged."""
 
     def __init__(self, imports: FirstImports, name: str) -> None:
         self._imports, self._name = imports, name

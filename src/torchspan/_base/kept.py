@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A decision of torchspan's about a span, on its way to torchspan's sampler."""
+"""torchspan's decision about a span, on its way to torchspan's sampler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torchspan._base.ids import RANDOMNESS_BITS
 class Kept:
     """The span that is started now is kept.
 
-    parent_sampled: whether the span around it is, of another process or of this one; None where there is none.
-    trace_state: what the span has where it has no parent.
-    threshold: the rejection threshold of the probability with which it was picked, where that is known and the trace id
+    parent_sampled: whether the span around it, of another process or of this one, is sampled. None without one.
+    trace_state: the span's tracestate if it has no parent.
+    threshold: the rejection threshold of the probability with which it was picked, if that is known and the trace id
         was drawn accordingly.
     """
 

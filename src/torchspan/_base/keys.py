@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torchspan puts into OpenTelemetry's context, and what its sampler reads and writes.
+"""The keys that torchspan puts into OpenTelemetry's context, and that its sampler reads and writes.
 
-Apart from the table of attributes, which takes longer to load than a start may.
+They are not in the table of attributes, because that takes longer to load than a start may take.
 """
 
 STARTED_BY = "torchspan.started_by"
-"""The span context in which a thread or a process was started. Where no span is current any more, spans link to it."""
+"""The span context in which a thread or a process was started. Once no span is current any more, spans link to it."""
 
 KEPT = "torchspan.kept"
-"""In the context in which torchspan starts a span: the `torchspan._base.kept.Kept` that says why its sampler keeps it."""
+"""In the context in which torchspan starts a span: the `torchspan._base.kept.Kept` by which its sampler keeps the span."""
 
 KEEP = "torchspan.keep"
-"""The attribute of spans that a sampler is to keep."""
+"""The attribute of spans that a sampler should keep."""
 
 PARENT_SAMPLED = "torchspan.parent_sampled"
-"""The attribute of spans that were kept below a span that was not: False."""
+"""The attribute of spans that were kept below a span that was not sampled. Its value is False."""

@@ -18,20 +18,20 @@ class Kind:
     expected: str
 
     def parse(self, value: object) -> Any:
-        """The value of an argument. Raises ValueError if it is none."""
+        """The value of an argument. Raises ValueError for an invalid one."""
         raise NotImplementedError
 
     def read(self, text: str) -> Any:
-        """The value of a variable, in capitals or not. Raises ValueError if it is none."""
+        """The value of a variable, whatever its case. Raises ValueError for an invalid one."""
         return self.parse(text.lower())
 
     def read_option(self, value: object) -> Any:
-        """The value of an option in a configuration file. Raises ValueError if it is none."""
+        """The value of an option in a configuration file. Raises ValueError for an invalid one."""
         return self.read(value.strip()) if isinstance(value, str) else self.parse(value)
 
 
 class Choice(Kind):
-    """A word out of a few.
+    """One of a few words.
 
     literal: the `Literal` type that lists them.
     """
@@ -41,13 +41,13 @@ class Choice(Kind):
         self.expected = f"one of {', '.join(self.choices)}"
 
     def parse(self, value: object) -> str:
-        """The word. Raises ValueError if it is none of the choices."""
+        """The word. Raises ValueError if it is not one of the choices."""
         if isinstance(value, str) and value in self.choices:
             return value
         raise ValueError(self.expected)
 
     def read_option(self, value: object) -> str:
-        """The word; `on` and `off` without quotes are booleans in YAML."""
+        """The word. In YAML, `on` and `off` without quotes are booleans."""
         if isinstance(value, bool):
             return self.parse("on" if value else "off")
         return str(super().read_option(value))
@@ -60,7 +60,7 @@ class Switch(Kind):
     _WORDS = {"1": True, "true": True, "0": False, "false": False}  # noqa: RUF012 - nothing changes it
 
     def parse(self, value: object) -> bool:
-        """Whether it is on. Raises ValueError if the value says neither."""
+        """Whether it is on. Raises ValueError for any other value."""
         if isinstance(value, bool):
             return value
         on = self._WORDS.get(str(value).lower()) if isinstance(value, (int, str)) else None
@@ -77,7 +77,7 @@ class Seconds(Kind):
         self.expected = f"0 for none, or {shortest:g} to {longest:.0f} seconds"
 
     def parse(self, value: object) -> float:
-        """The seconds. Raises ValueError if they are not 0 and outside the bounds."""
+        """The seconds. Raises ValueError if they are neither 0 nor within the bounds."""
         numeric: Any = None if isinstance(value, bool) else value
         try:
             seconds = float(numeric)
@@ -99,7 +99,7 @@ class Number(Kind):
         self.expected = expected
 
     def parse(self, value: object) -> float:
-        """The number. Raises ValueError if it is none, or outside the bounds."""
+        """The number. Raises ValueError if the value is not a number, or outside the bounds."""
         numeric: Any = None if isinstance(value, bool) else value
         try:
             number = float(numeric)
@@ -111,12 +111,12 @@ class Number(Kind):
 
 
 class FunctionPath(Kind):
-    """Where a function is: its module, and its name in it."""
+    """The path of a function: its module, and its name in the module."""
 
     expected = "module:function, of a module that the program imports"
 
     def parse(self, value: object) -> str:
-        """The text. Raises ValueError if it is no such path, or one into the script that runs."""
+        """The text. Raises ValueError if it is not such a path, or if it leads into the script that runs."""
         module, colon, path = value.partition(":") if isinstance(value, str) else ("", "", "")
         parts = (*module.split("."), *path.split("."))
         if colon and module != "__main__" and all(map(str.isidentifier, parts)):
@@ -124,12 +124,12 @@ class FunctionPath(Kind):
         raise ValueError(self.expected)
 
     def read(self, text: str) -> str:
-        """As `parse`: the case of a name matters."""
+        """As `parse`. The case of a name matters."""
         return self.parse(text)
 
 
 class Folder(Kind):
-    """A path, made absolute: processes that start elsewhere mean the same folder."""
+    """A path, made absolute, so that processes with another working folder mean the same one."""
 
     expected = "the path of a folder"
 
@@ -151,7 +151,7 @@ class Folder(Kind):
 
 
 class Ranks(Kind):
-    """Some of the ranks of a job, or all of its processes."""
+    """Some ranks of a job, or all of its processes."""
 
     expected = "all, or ranks such as 0, 0-7 or 0,4-6"
 
@@ -180,7 +180,7 @@ class Followed(Kind):
     expected = "off, or compiled and module:Class, separated by commas, of modules that the program imports"
 
     def parse(self, value: object) -> str:
-        """The text without spaces, each part once. Raises ValueError if it names nothing that can be followed."""
+        """The text without spaces, each part once. Raises ValueError if a part cannot be followed."""
         parts = [each.strip() for each in value.split(",")] if isinstance(value, str) else [""]
         if parts == [FOLLOW_NONE] or all(each == FOLLOW_COMPILED or self._is_class(each) for each in parts):
             return ",".join(dict.fromkeys(parts))
@@ -191,7 +191,7 @@ class Followed(Kind):
         return self.parse(",".join(each if ":" in each else each.lower() for each in text.split(",")))
 
     def read_option(self, value: object) -> str:
-        """The text; `off` without quotes is a boolean in YAML."""
+        """The text. In YAML, `off` without quotes is a boolean."""
         return FOLLOW_NONE if value is False else str(super().read_option(value))
 
     @staticmethod
@@ -208,7 +208,7 @@ class Whole(Kind):
     expected = "a whole number from 1 to 1000000000"
 
     def parse(self, value: object) -> int:
-        """The number. Raises ValueError if it is none."""
+        """The number. Raises ValueError for any other value."""
         if isinstance(value, str) and value.isascii() and value.isdecimal():
             value = int(value[:12])
         if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= self._MOST:
@@ -223,7 +223,7 @@ class Permissions(Kind):
     _LEAST, _MOST = 0o600, 0o666
 
     def parse(self, value: object) -> int:
-        """The permissions, of which the owner's are part. Raises ValueError if they are none."""
+        """The permissions, which include the owner's. Raises ValueError for any other value."""
         digits = str(value).removeprefix("0o")
         mode = int(digits[:8], 8) if digits.isascii() and digits.isdecimal() and not set(digits) & {"8", "9"} else 0
         if len(digits) <= 8 and mode & self._LEAST == self._LEAST and mode & ~self._MOST == 0:
@@ -237,7 +237,7 @@ class Bytes(Kind):
     expected = "a positive number of bytes"
 
     def parse(self, value: object) -> int:
-        """The bytes. Raises ValueError if they are not positive whole number."""
+        """The bytes. Raises ValueError if the value is not a positive whole number."""
         size = int(str(value))
         if size > 0:
             return size

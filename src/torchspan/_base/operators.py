@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which names are operators: those in PyTorch's own registry.
 
-The registry is asked, not the spelling: anything can be written behind `aten::`. PyTorch is looked up in `sys.modules`
-and is never imported; where it is not loaded, no name is an operator.
+The registry decides, not the spelling, because anything can be written after `aten::`. PyTorch is looked up in `sys.modules`
+and is never imported. If it is not loaded, no name is an operator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def is_operator(name: str) -> bool:
 
 
 def _is_registered(spelled: str, namespace: str, ops: Any) -> bool:
-    """Whether it is in the registry; the namespace is one that the program has used, or TorchScript's."""
+    """Whether it is in the registry. The namespace is one that the program has used, or TorchScript's."""
     spelling = _SPELLING.fullmatch(spelled)
     if spelling is None:
         return False
@@ -56,7 +56,7 @@ def _read(ops: Any) -> frozenset[str]:
 def _read_after(native: Any, _defined: int, _loaded: int) -> frozenset[str]:
     """Operators without their overloads, those of TorchScript's interpreter included.
 
-    Read again after a program defined an operator or loaded a library of them (20 ms).
+    They are read again after a program has defined an operator or loaded a library of them (20 ms).
     """
     names = {schema.name for schema in native._jit_get_all_schemas()}
     names.update(name.partition(".")[0] for name in native._dispatch_get_all_op_names())

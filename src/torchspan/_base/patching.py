@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replacing names of other packages, and putting the originals back.
+"""Replacing names of other packages, and restoring the originals.
 
 The rules are the same for every name. A function is found by identity. An original is restored only where torchspan's
-replacement is still bound: what another package has put over it stays, and the replacement below passes calls through. A
-replacement that was taken out of use in this way and is found again is not wrapped a second time: the next one goes over
-its original, so that enabling and disabling any number of times leaves at most one of them.
+replacement is still bound. If another package has put something over it, that stays, and the replacement below passes calls
+through. Such a replacement is retired. If it is found again, it is not wrapped a second time: the next replacement wraps its
+original. So enabling and disabling any number of times leaves at most one retired replacement.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Function = Callable[..., Any]
 Wrap = Callable[[Any], Any]
 
 _PROXY: type = getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProxy)
-"""What OpenTelemetry's `unwrap` looks for; until wrapt 2, `ObjectProxy`."""
+"""The class that OpenTelemetry's `unwrap` looks for. Before wrapt 2, `ObjectProxy`."""
 
 
 class _Replacement(NamedTuple):
-    """What one name was bound to before, and what torchspan bound it to."""
+    """One name: what it was bound to before, and what torchspan bound it to."""
 
     holder: Any
     name: str
@@ -39,13 +39,13 @@ class _Replacement(NamedTuple):
 
 
 class Patches:
-    """The names that have been replaced for one purpose, and the way back.
+    """The names that have been replaced for one purpose, with their originals.
 
-    `from x import f` copies a reference. So a function is replaced in every module that holds it, instead of following a
+    `from x import f` copies a reference. So a function is replaced in every module that contains it, instead of following a
     list of names from version to version. A method is replaced on its class.
 
-    library: the package whose modules are searched for functions. everywhere: search the modules of other packages, too:
-    for a library that was imported before, from which they may have taken a name.
+    library: the package whose modules are searched for functions. everywhere: search the modules of other packages, too, because the
+    library was imported earlier and they may have taken a name from it.
     """
 
     def __init__(self, library: str = "", *, everywhere: bool = False) -> None:
@@ -59,8 +59,8 @@ class Patches:
     ) -> None:
         """Bind the wrapper of each pair (original, wrapper) wherever the original is bound, in one pass over all modules.
 
-        everywhere: pairs whose original is replaced in the modules of other packages as well. So it is for what belongs
-        to PyTorch, which was imported, and may have been taken from, before the library was.
+        everywhere: pairs whose original is replaced in the modules of other packages as well. These are functions of PyTorch,
+        which was imported before the library, so that other packages may have taken names from it.
         """
         anywhere, in_library = _by_id(everywhere), _by_id(wrappers)
         if not (anywhere or in_library):
@@ -84,9 +84,9 @@ class Patches:
     def replace_shared(self, holder: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Bind `name` of `holder` to `make(function)`, where other instrumentations wrap the same name.
 
-        The replacement has the name, signature and docstring of the original. OpenTelemetry's instrumentations take their
-        wrapper off by `unwrap`, which binds what is below the proxy that it finds. Over such a proxy torchspan binds one
-        as well. What is below it is `make` of what is below theirs, so that theirs goes and torchspan's stays: `make` is
+        The replacement has the name, signature and docstring of the original. OpenTelemetry's instrumentations remove their
+        wrapper by `unwrap`, which binds what is below the proxy that it finds. Over such a proxy torchspan binds a proxy as
+        well, with `make` of what is below theirs below it. So `unwrap` removes their wrapper, and torchspan's stays. `make` is
         called once for each of the two. A name that `holder` itself does not define is left alone.
         """
         original = vars(holder).get(name)
@@ -106,7 +106,7 @@ class Patches:
     def replace_in_module(self, holder: ModuleType, inner: str, name: str, wrap: Wrap) -> None:
         """Replace `inner.name` as `holder` sees it, where `inner` is a module that others use as well.
 
-        `holder` gets a copy of that module which differs in this one name; the module itself stays as it is.
+        `holder` gets a copy of that module which differs in this one name. The module itself stays unchanged.
         """
         original = in_use(vars(holder)[inner])
         view = ModuleType(original.__name__, original.__doc__)
@@ -124,9 +124,9 @@ class Patches:
         return replacement
 
     def undo(self, *, above: Iterable[Patches] = ()) -> None:
-        """Put every original back, last replaced first; functions also in modules imported since.
+        """Restore every original, last replaced first. Functions are restored in modules imported since as well.
 
-        above: what may have been put over these; it will restore what these would have.
+        above: replacements that may have been put over these. They will restore what these would have restored.
         """
         originals = {id(each.replacement): each for each in self._replaced}
         for patches in above:
@@ -152,23 +152,25 @@ class Patches:
 
 
 def in_use(bound: Any) -> Any:
-    """What a wrapper of `bound` should call: `bound` itself, or the original of a replacement that is out of use."""
+    """What a wrapper of `bound` should call: `bound` itself, or the original of a retired replacement."""
     while (original := _RETIRED.original_of(bound)) is not None:
         bound = original
     return bound
 
 
 class _Retired:
-    """The replacements that are out of use and still exist. By identity: other packages' objects may hash as they like."""
+    """The retired replacements that still exist. By identity: other packages' objects may define any hash."""
 
     def __init__(self) -> None:
         self._by_id: dict[int, tuple[weakref.ref[Any], Any]] = {}
 
     def add(self, replacement: Any, original: Any) -> None:
-        if in_use(original) is replacement:  # what a program replaced by each other in turn must not make a circle
+        if (
+            in_use(original) is replacement
+        ):  # two functions that a program replaced by each other must not form a circle
             return
         by_id, key = self._by_id, id(replacement)
-        with contextlib.suppress(TypeError):  # without a weak reference nothing says when the id is another object's
+        with contextlib.suppress(TypeError):  # without a weak reference nothing tells when the id is another object's
             by_id[key] = weakref.ref(replacement, lambda _reference: by_id.pop(key, None)), original
 
     def discard(self, replacement: Any) -> None:
@@ -199,16 +201,16 @@ class _Over(_PROXY):  # type: ignore[misc]  # the base class is untyped
 def _unbound(method: Any) -> Function:
     """A function that calls `method` of its first argument.
 
-    What another package bound to the name may not be a function. A wrapper of wrapt's that is called without being bound
-    takes the object for an argument.
+    Another package may have bound something that is not a function to the name. A wrapper of wrapt's that is called without
+    being bound treats the object as an argument.
     """
-    if type(method) is FunctionType:  # isinstance believes what such a wrapper says of itself
+    if type(method) is FunctionType:  # isinstance believes the class that such a wrapper claims
         return method
     return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
 
 
 def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
-    """Pairs (what to restore, wrapper) by the ids of all that the wrapper takes the place of."""
+    """Pairs (what to restore, wrapper) by the ids of everything that the wrapper replaces."""
     found: dict[int, tuple[Any, Any]] = {}
     for original, wrapper in pairs:
         below = in_use(original)
@@ -217,7 +219,7 @@ def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
 
 
 def _modules() -> Iterator[ModuleType]:
-    """What is in sys.modules and really is a module: even asking other objects for their class may run code."""
+    """The entries of sys.modules that really are modules: even reading the class of other objects may run code."""
     return (
         each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType) and "__name__" in vars(each)
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an exception holds, read without its help.
+"""Reads an exception without running its code.
 
-`str(error)` runs code of the program's: its class may have a `__str__`, and so may an argument. A class may also replace
-`args` and `__cause__`. All of this is read from `BaseException` itself.
+`str(error)` may run code of the program: its class may define `__str__`, and so may an argument. A class may also replace
+`args` and `__cause__`. All of this is read through `BaseException` itself.
 """
 
 from __future__ import annotations
@@ -19,5 +19,5 @@ def text_of(error: BaseException) -> str:
 
 
 def causes_of(error: BaseException) -> tuple[BaseException | None, BaseException | None]:
-    """What `error` was raised from, and what was being handled when it was raised."""
+    """The exception from which `error` was raised, and the one that was being handled when it was raised."""
     return _SLOTS["__cause__"].__get__(error), _SLOTS["__context__"].__get__(error)

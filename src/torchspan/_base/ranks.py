@@ -10,31 +10,32 @@ ALL = "all"
 """The selection of every process, whether or not it has a rank."""
 
 
-# In each: the variables of the rank, of the rank on the host, and of the number of processes; empty where there is none.
+# Each row: the variables of the rank, of the rank on the host, and of the number of processes. Empty if there is none.
 _LAUNCHERS = (
     # torchrun, and whatever prepares for init_process_group("env://"): Accelerate, DeepSpeed, Kubeflow's PyTorchJob.
     ("RANK", "LOCAL_RANK", "WORLD_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),  # Open MPI
     ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_SIZE"),  # MVAPICH2
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),  # MPICH and Intel MPI
-    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that are missing.
+    # srun. A batch script is process 0, and its SLURM_NTASKS counts processes that it does not start.
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS"),
     ("JOB_COMPLETION_INDEX", "", ""),  # the pod of an Indexed Job of Kubernetes
 )
-"""Launchers. The first that says a rank is the one that started this process: torchrun itself is started by srun, a launcher
-of processes by Kubernetes, and what these have set is still there."""
+"""Launchers. The first one with a rank is the one that started this process. torchrun may itself be started by srun, and a launcher
+of processes by Kubernetes; the variables that those have set still exist."""
 
 _RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 _IDS = ("TORCHELASTIC_RUN_ID", "SLURM_JOB_ID")
 _NO_ID = {"", "none"}
-"""`none` is torchrun's id of a run that was given none."""
+"""`none` is torchrun's id of a run without an id."""
 
 _DIGITS = 9
-"""Of the largest number. No expression is compiled here: every Python that an instrumented program starts comes by."""
+"""Digits of the largest number. No regular expression is compiled here: every Python that an instrumented program starts imports
+this."""
 
 
 class Launched(NamedTuple):
-    """What the variables of this process say of its place in a job; None for what they do not say.
+    """The place of this process in a job, by its variables. None for what they do not contain.
 
     rank: its number among all processes of the job. local_rank: its number among those on the same host. world_size: how
         many there are.
@@ -49,7 +50,7 @@ class Launched(NamedTuple):
 
 
 def launched(environment: Mapping[str, str]) -> Launched:
-    """What `environment` says. A value that is not a number counts as not set."""
+    """Read `environment`. A value that is not a number counts as not set."""
     found = Launched()
     for names in _LAUNCHERS:
         rank, local_rank, world_size = (_number(environment, name) for name in names)
@@ -65,7 +66,7 @@ def launched(environment: Mapping[str, str]) -> Launched:
 
 
 def rank(environment: Mapping[str, str]) -> int | None:
-    """The rank of this process by `environment`; None where that says none."""
+    """The rank of this process by `environment`; None without one."""
     ranks = (_number(environment, names[0]) for names in _LAUNCHERS)
     return next((each for each in ranks if each is not None), None)
 
@@ -82,7 +83,7 @@ def _is_number(text: str) -> bool:
 class Selection:
     """Some of the ranks: `0`, `0-7`, `0,4-6`.
 
-    text: numbers, and ranges with both ends in them, with commas between them. Raises ValueError for any other text.
+    text: numbers and ranges (which include both ends), separated by commas. Raises ValueError for any other text.
     """
 
     def __init__(self, text: str) -> None:

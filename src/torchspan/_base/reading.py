@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading objects of the program without running its code.
 
-An ordinary look at an object runs code: `obj.x` runs properties and `__getattr__`, `isinstance` reads `__class__`, `str`,
-`len`, `bool`, `==`, `in` and `for` call methods, and a metaclass has a say in what a class is called. What torchspan wants
-to know of an object of the program is therefore read here: from what Python itself stores (instance dictionaries, slots,
-entries of built-in containers), and through properties only where they are the observed libraries' own or written in C.
+Ordinary access to an object runs code: `obj.x` runs properties and `__getattr__`, `isinstance` reads `__class__`, `str`,
+`len`, `bool`, `==`, `in` and `for` call methods, and a metaclass can change what a class is called. Therefore torchspan reads
+objects of the program here. It reads what Python itself stores (instance dictionaries, slots, entries of built-in
+containers). It uses properties only if they belong to the observed libraries or are written in C.
 
-What cannot be read in this way is unknown: the functions return a default, and raise nothing.
+What cannot be read in this way is unknown. The functions then return a default, and raise nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ LIBRARIES = frozenset(
     {"torch", "torch_tensorrt", "numpy", "torchspan"}
     | {f"{name}{end}" for name in ("tensorrt", "tensorrt_rtx", "tensorrt_lean", "tensorrt_dispatch") for end in ("", "_bindings")}
 )  # fmt: skip
-"""Packages whose properties may run: the observed ones, what they are built on, and torchspan's stand-ins for them."""
+"""Packages whose properties may run: the observed ones, those that they build on, and torchspan's stand-ins for them."""
 
 _BASES = frozenset({"abc", "builtins", "collections", "enum", "pybind11_builtins", "typing"})
-"""Where classes of libraries have their bases."""
+"""Modules in which classes of libraries may have their bases."""
 
 IDENTIFIER_LIMIT = 128
-"""Characters of the longest name of a class or function that is taken for one."""
+"""Characters of the longest name of a class or function that is accepted as one."""
 
 _IDENTIFIER = re.compile(r"[\w.<>]+")
 
@@ -57,17 +57,17 @@ _QUALNAME: Callable[[type], Any] = type.__dict__["__qualname__"].__get__
 _TRACEBACK = BaseException.__dict__["__traceback__"].__get__
 
 _PLAIN_TYPES = frozenset(map(id, (BuiltinFunctionType, FunctionType, SimpleNamespace)))
-"""Types of Python's that only store: asking one of their objects for an attribute runs nothing."""
+"""Types of Python that only store: reading an attribute of their objects runs no code."""
 
 _PROXIES: tuple[type, ...] = (getattr(wrapt, "BaseObjectProxy", wrapt.ObjectProxy),)
 
 
 # --- objects ---------------------------------------------------------------------------------------------------------
 def is_a(thing: Any, kind: Any) -> bool:
-    """Whether the type of `thing` is `kind` or derived from it; what `thing` says of its class does not matter.
+    """Whether the type of `thing` is `kind` or derived from it. The `__class__` that `thing` reports does not matter.
 
-    kind: a class of Python's or of a library's, or a tuple of them. Its own bases count alone: an abstract class would ask the
-    type of `thing` for its hash.
+    kind: a class of Python or of a library, or a tuple of them. Only the real bases count: an abstract class would call the
+    hash of the type of `thing`.
     """
     bases = _MRO(type(thing))
     for each in kind if type(kind) is tuple else (kind,):
@@ -78,15 +78,15 @@ def is_a(thing: Any, kind: Any) -> bool:
 
 
 def exactly(thing: Any, *kinds: type) -> bool:
-    """Whether the type of `thing` is one of these. (`type(thing) in kinds` would ask its metaclass what is equal.)"""
+    """Whether the type of `thing` is one of these. (`type(thing) in kinds` would call `__eq__` of its metaclass.)"""
     kind = type(thing)
     return any(each is kind for each in kinds)
 
 
 def attribute(thing: Any, name: str, default: Any = None) -> Any:
-    """What `thing` has under `name`, as far as no code of the program's runs for it; else `default`.
+    """The attribute `name` of `thing`, if no code of the program runs to read it; otherwise `default`.
 
-    Raises what a property of a library's raises.
+    Raises what a property of a library raises.
     """
     kind = type(thing)
     if only_stores(kind):
@@ -101,7 +101,7 @@ def has(thing: Any, name: str) -> bool:
 
 
 def _held(thing: Any, kind: type, name: str) -> Any:
-    """What Python stores of an object whose class may be the program's."""
+    """Read what Python stores of an object whose class may be the program's."""
     if kind is MethodType:
         return attribute(thing.__func__, name, _MISSING)
     if issubclass(kind, type):
@@ -133,7 +133,7 @@ def _of_class(cls: type, name: str) -> Any:
 
 
 def _looked_up(kind: type, name: str) -> tuple[Any, type]:
-    """What a class has under `name`, as it is, and the class of its bases that has it."""
+    """The entry `name` of a class, unbound, and the class among its bases that contains it."""
     for each in _MRO(kind):
         held = _DICT(each)
         if name in held:
@@ -149,34 +149,34 @@ def _asked(getter: Callable[..., Any], *args: Any) -> Any:
 
 
 def _may_be_asked(owner: type) -> bool:
-    """Whether a getter in C of this class reads the object and asks nothing of its class, as a tensor's would."""
+    """Whether a getter in C of this class reads the object without calling its class, unlike that of a tensor."""
     return _is_known(owner) and not _is_tensor(owner)
 
 
 def instance_dict(thing: Any) -> dict[str, Any]:
-    """The attributes that `thing` itself holds; empty where it has no dictionary of its own."""
+    """The attributes that `thing` itself holds. Empty if it has no dictionary."""
     getter, _ = _looked_up(type(thing), "__dict__")
     held = getter.__get__(thing) if exactly(getter, GetSetDescriptorType, MemberDescriptorType) else None
     return held if type(held) is dict else {}
 
 
 def method(kind: type, name: str) -> Any:
-    """The function that a class has under `name`; None where there is none, or something else."""
+    """The function that a class has under `name`; None if there is none, or something else."""
     found, _ = _looked_up(kind, name)
     return found if type(found) is FunctionType else None
 
 
 def definer(kind: type, name: str) -> type | None:
-    """The class, among `kind` and its bases, that defines `name`; None where there is none."""
+    """The class, among `kind` and its bases, that defines `name`; None if there is none."""
     found, owner = _looked_up(kind, name)
     return None if found is _MISSING else owner
 
 
 # --- what is of a library --------------------------------------------------------------------------------------------
 def is_of_library(kind: type) -> bool:
-    """Whether the class and all of its bases are a library's, and their objects hand no question on to another object.
+    """Whether the class and all of its bases are a library's, and their objects delegate no attribute to another object.
 
-    Modules of PyTorch do that (a compiled module asks the program's), and so do tensors (`__torch_function__`): they are not.
+    False for modules of PyTorch, which do delegate (a compiled module to the program's), and for tensors (`__torch_function__`).
     """
     known = _KINDS.get(id(kind))
     if known is None:
@@ -186,7 +186,7 @@ def is_of_library(kind: type) -> bool:
 
 
 def only_stores(kind: type) -> bool:
-    """Whether asking objects of this class for an attribute runs no code of the program's."""
+    """Whether reading an attribute of objects of this class runs no code of the program."""
     return id(kind) in _PLAIN_TYPES or is_of_library(kind)
 
 
@@ -195,7 +195,7 @@ def _root(cls: type) -> str:
 
 
 def _is_known(cls: type) -> bool:
-    """Whether the class really is where its module says."""
+    """Whether the class really is in the module that it names."""
     name, path = module_of(cls), _QUALNAME(cls)
     if type(path) is not str or (_root(cls) not in LIBRARIES and name not in _BASES):
         return False
@@ -212,13 +212,13 @@ def _is_known(cls: type) -> bool:
 def _is_asking(kind: type) -> bool:
     for name in ("__getattr__", "__getattribute__"):
         found, owner = _looked_up(kind, name)
-        if type(found) is FunctionType and _root(owner) != "torchspan":  # stand-ins refuse what they do not have
+        if type(found) is FunctionType and _root(owner) != "torchspan":  # stand-ins raise for what they do not have
             return True
     return issubclass(kind, (type, ModuleType)) or _is_tensor(kind) or is_module(kind)
 
 
 def is_module(kind: type) -> bool:
-    """Whether it is a class of modules of PyTorch's."""
+    """Whether it is a class of PyTorch modules."""
     module = loaded("torch.nn.modules.module", "Module")
     return module is not None and issubclass(kind, module)
 
@@ -229,14 +229,14 @@ def _is_tensor(kind: type) -> bool:
 
 
 def loaded(module: str, name: str) -> Any:
-    """What a module has under `name`; None where the module has not been imported, or has no such name."""
+    """The entry `name` of a module; None if the module has not been imported, or has no such name."""
     found = sys.modules.get(module)
     held = found.__dict__ if type(found) is ModuleType else instance_dict(found)
     return held.get(name)
 
 
 _KINDS: dict[int, bool] = {}
-"""Whether a class is a library's, by its id: a class may hash as its metaclass likes."""
+"""Whether a class is a library's, by its id, because its metaclass may define any hash."""
 
 _REFERENCES: dict[int, weakref.ref[type]] = {}
 
@@ -254,19 +254,19 @@ def _remember(kind: type, known: bool) -> None:
 
 # --- values ----------------------------------------------------------------------------------------------------------
 def text(value: Any) -> str | None:
-    """A text as a plain `str`; None for what is not text."""
+    """A text as a plain `str`; None if the value is not a text."""
     if type(value) is str:
         return value
     return str.__str__(value) if issubclass(type(value), str) else None
 
 
 def whole_number(value: Any) -> int | None:
-    """An `int` that is exactly one, and no `bool`; None for anything else."""
+    """The value if its type is exactly `int`, so not `bool`; None for anything else."""
     return value if type(value) is int else None
 
 
 def switch(value: Any) -> bool | None:
-    """Whether a plain value counts as true; None for an object whose answer would be code of its own."""
+    """Whether a plain value counts as true; None for an object that would run its own code to answer."""
     if value is None or exactly(value, *_WITH_A_TRUTH):
         return bool(value)
     return None
@@ -278,7 +278,7 @@ _WITH_A_TRUTH = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset
 def entries(thing: Any) -> list[Any] | None:
     """The entries of a list, tuple or set, or the values of a dictionary; None for anything else.
 
-    Classes derived from these are read as what they are derived from, past what they define.
+    Objects of derived classes are read through the base class, past what the derived class defines.
     """
     kind = type(thing)
     for each in _WITH_ENTRIES:
@@ -296,7 +296,7 @@ def pairs(thing: Any) -> list[tuple[Any, Any]]:
 
 
 def size(thing: Any) -> int | None:
-    """The bytes of a `bytes` object and similar, or of what a library calls `nbytes`; None for anything else."""
+    """The bytes of a `bytes` object and similar, or the `nbytes` of a library's object; None for anything else."""
     if exactly(thing, bytes, bytearray):
         return len(thing)
     if type(thing) is memoryview:
@@ -311,22 +311,22 @@ def class_name(cls: type) -> str:
 
 
 def module_of(cls: type) -> str:
-    """The module of a class; `?` where that is not text."""
+    """The module of a class; `?` if that is not a text."""
     return text(_asked(_MODULE, cls)) or "?"
 
 
 def is_identifier(name: str) -> bool:
-    """Whether it reads as the name of a class or function: letters, digits, `_`, `.`, `<` and `>`, not too many."""
+    """Whether it has the form of the name of a class or function: letters, digits, `_`, `.`, `<` and `>`, not too many."""
     return len(name) <= IDENTIFIER_LIMIT and _IDENTIFIER.fullmatch(name) is not None
 
 
 def function_name(function: Any) -> str:
-    """The qualified name of a function or of another callable, without its module; of an object without, that of its class."""
+    """The qualified name of a function or another callable, without its module. Without a name, that of the object's class."""
     return text(attribute(function, "__qualname__")) or class_name(type(function))
 
 
 def unwrapped(function: Any) -> Any:
-    """The function below what `functools.wraps` and wrapt put around it."""
+    """The function below the wrappers that `functools.wraps` and wrapt put around it."""
     for _ in range(_WRAPPERS_LIMIT):
         inside = attribute(function, "__wrapped__", _MISSING)
         if inside is _MISSING:
@@ -336,11 +336,11 @@ def unwrapped(function: Any) -> Any:
 
 
 _WRAPPERS_LIMIT = 100
-"""What is wrapped by itself has no end."""
+"""A function that wraps itself would never end."""
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------
 def traceback_of(error: BaseException) -> TracebackType | None:
-    """Where the exception passed; its class may have an attribute of that name."""
+    """The traceback of an exception, even if its class defines an attribute of that name."""
     found: TracebackType | None = _TRACEBACK(error)
     return found

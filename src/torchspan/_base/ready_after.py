@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that serves once one of its functions has returned: `mark_ready()` without a change of its code."""
+"""A program that is ready once one of its functions has returned: `mark_ready()` without a change of its code."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Undo = Callable[[], None]
 
 
 def mark_ready_after(function: str) -> Undo:
-    """Call `mark_ready()` each time `function` has returned without an exception; a coroutine function, been awaited.
+    """Call `mark_ready()` each time `function` has returned without an exception, or, for a coroutine function, has been awaited.
 
-    function: `module:function` or `module:Class.method`. The module is not imported; the function is hooked once it has
-    been. A warning says that the module has no such function, or that it is a generator, which returns before it has done
-    anything. The returned function undoes the hook.
+    function: `module:function` or `module:Class.method`. The module is not imported. The function is hooked once the program has
+    imported it. A warning is logged if the module has no such function, or if it is a generator function, which returns before it
+    has done anything. The returned function undoes the hook.
     """
     module, _, path = function.partition(":")
     return when_imported(module, functools.partial(_hook, module, path))
 
 
 def _hook(module: str, path: str, late: bool) -> Undo:
-    """Raises nothing: it would come out of the program's own import of the module."""
+    """Raises nothing: an exception would come out of the program's own import of the module."""
     patches = Patches(module, everywhere=late)
     holder, name, found = _find(sys.modules[module], path)
     if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every registration of torchspan's returns."""
+"""The base class of what torchspan's registrations return."""
 
 from __future__ import annotations
 

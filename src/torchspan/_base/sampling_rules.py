@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of torchspan's sampler: what the engine and the sampler decide by."""
+"""The rules of torchspan's sampler, by which the engine and the sampler decide."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class SamplingRules(NamedTuple):
 
     other: the share of traces, by their trace ids, in which spans that are not torchspan's are kept.
     execute: the share of runs outside every span that begin a trace.
-    execute_per_second: how many runs of one engine are spans within a second, first and failed runs apart; None: 10, and without a
-        limit where there is a target.
-    execute_target: how many runs a second are spans in this process, whatever their number; it takes the place of `execute`.
+    execute_per_second: how many runs of one engine are spans within a second, not counting first and failed runs. None: 10, or no
+        limit if there is a target.
+    execute_target: how many runs a second are spans in this process, whatever their number. It takes the place of `execute`.
         None: no target.
     """
 
@@ -28,7 +28,7 @@ class SamplingRules(NamedTuple):
 
     @property
     def limit(self) -> float | None:
-        """The spans a second that each engine may have; None: any number."""
+        """The spans a second that each engine may have. None: any number."""
         if self.execute_per_second is None and self.execute_target is None:
             return PER_SECOND
         return self.execute_per_second
@@ -41,7 +41,7 @@ SETTING = "sample_"
 class Instrumented:
     """The rules among the settings that torchspan is instrumented with.
 
-    now: rule -> value, those that are given; None while it is not instrumented. The same object until something changes.
+    now: rule -> value, for the rules that are given. None while it is not instrumented. The same object until something changes.
     """
 
     now: Mapping[str, float] | None = None

@@ -21,9 +21,9 @@ class Key(Generic[T]):
 
 
 class Scratch:
-    """What is counted in an event until it ends.
+    """The values that are counted in an event until it ends.
 
-    failed_child: class of the last exception that ended an event inside this one; None where there was none.
+    failed_child: class of the last exception that ended an event inside this one. None if there was none.
     """
 
     __slots__ = ("_values", "failed_child")
@@ -48,7 +48,7 @@ class Scratch:
         self._values[key] = value
 
     def setdefault(self, key: Key[T], value: T) -> T:
-        """The value under `key`, which is `value` from now on if there was none."""
+        """The value under `key`. If there is none, `value` is stored."""
         found: T = self._values.setdefault(key, value)
         return found
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places in source code as they may leave the process: files from the import path on, and where a callback failed."""
+"""Places in source code as they may leave the process: files relative to the import path, and where a callback failed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from types import CodeType
 from torchspan._base import reading
 
 UNKNOWN = "?"
-"""What stands for a path, or a part of one, that may not leave the process."""
+"""Replaces a path, or a part of one, that may not leave the process."""
 
 _VIRTUAL = re.compile(
     r"<string>|<stdin>|<eval_with_key>\.[0-9]{1,9}|<frozen [A-Za-z_][\w.]{0,99}>"
     r"|<ipython-input-[0-9]{1,9}-[0-9a-f]{1,64}>",
     re.ASCII,
 )
-"""Names of code that is in no file, as Python, torch.fx and IPython give them."""
+"""Names of code that is in no file, as Python, torch.fx and IPython set them."""
 _PATH_PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,127}")
 _PATH_LIMIT = 256
 
@@ -33,9 +33,9 @@ def is_reduced(path: str) -> bool:
 
 
 def reduced(path: str) -> str:
-    """The path of a source file from the entry of the import path on that it lies below, else its name alone.
+    """The path of a source file relative to the entry of the import path that contains it, otherwise its name alone.
 
-    Parts with unusual characters are `?`, and so is what is not a file.
+    Parts with unusual characters are `?`, and so is a path that is not a file.
     """
     virtual = _VIRTUAL.match(path)
     if virtual is not None:  # torch.fx may add where the graph was made
@@ -64,7 +64,7 @@ def _below_import_path(path: str) -> str:
 
 
 def _folder_of(path: str) -> str:
-    """The entry of the import path that the file lies below, the longest; empty where it lies below none."""
+    """The longest entry of the import path that contains the file. Empty if none does."""
     longest = ""
     for entry in list.copy(sys.path) if issubclass(type(sys.path), list) else ():
         if type(entry) is str and len(entry) > max(len(longest), 1):
@@ -75,9 +75,9 @@ def _folder_of(path: str) -> str:
 
 
 def of_failure(error: BaseException, function: object) -> str:
-    """Where a callback failed: `app.py, line 12`; empty where that is not known.
+    """Where a callback failed: `app.py, line 12`. Empty if that is not known.
 
-    It is the innermost place that the exception passed in the file in which the callback begins. Where the callback did not
+    It is the innermost place that the exception passed in the file in which the callback begins. If the callback did not
     begin, for instance because it takes other arguments, it is the callback's definition.
 
     error: what the callback raised. function: the callback.
@@ -104,7 +104,7 @@ def _is_torchspans(module: object) -> bool:
 
 
 def _code_of(function: object) -> CodeType | None:
-    """The code of a function or method, also of one whose first arguments are given; None for another callable."""
+    """The code of a function or method, also below `functools.partial`. None for another callable."""
     while type(function) is functools.partial:
         function = function.func
     with contextlib.suppress(Exception):  # a property of a library's

@@ -3,7 +3,7 @@
 
 OpenTelemetry's API has no event for that, and a span processor belongs to a provider that may be the user's. So `end` is
 replaced on the class of a watched span, once for all of torchspan, while a span is watched. Nothing here imports
-OpenTelemetry: a span is what has `is_recording()` and `end()`.
+OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class SpanEnds:
     def watch(self, span: Any, callback: Callback) -> bool:
         """Call `callback(span)` once, when `span.end` is called and before it does anything. Returns whether that will happen.
 
-        It will not for a span that does not record, for one whose class cannot be changed or that cannot be referenced
-        weakly, and after `close`. Several callbacks of one span run in the order of these calls. What a callback raises is
-        logged once and does not reach the caller of `end`. A span that another thread is ending meanwhile may be missed.
+        It will not happen for a span that does not record, for one whose class cannot be changed, for one that cannot be
+        referenced weakly, and after `close`. Several callbacks of one span run in the order of these calls. An exception of a
+        callback is logged once and does not reach the caller of `end`. A span that another thread is ending meanwhile may be missed.
         A callback that refers to the span keeps it alive.
         """
         if not (self._boundary.is_open and span.is_recording()):
@@ -67,12 +67,12 @@ class SpanEnds:
                 _State.patches.undo()
 
     def call(self, callback: Callback, span: Any) -> None:
-        """Call `callback(span)`, whatever it raises; nothing after `close`."""
+        """Call `callback(span)`, whatever it raises. Does nothing after `close`."""
         self._boundary.attempt(callback, span)
 
 
 class _Watched:
-    """The callbacks of one span, which goes from the table when the span does."""
+    """The callbacks of one span. It is removed from the table when the span is freed."""
 
     __slots__ = ("callbacks", "reference")
 
@@ -83,7 +83,7 @@ class _Watched:
 
 
 _WATCHED: dict[int, _Watched] = {}
-"""The spans that are watched, by their ids: a span may hash and compare as its class likes."""
+"""The spans that are watched, by their ids, because the class of a span may define any hash and equality."""
 
 
 class _State:
@@ -93,12 +93,12 @@ class _State:
     holders: set[type] = set()  # noqa: RUF012
     """Classes whose `end` is replaced."""
     classes: set[type] = set()  # noqa: RUF012
-    """Classes of spans that have been seen to have such an `end`."""
+    """Classes of spans that are known to have such an `end`."""
     patches = Patches()
 
 
 def _replace_end(kind: type, user: SpanEnds) -> None:
-    """Replace `end` on `kind`, or on the class that it inherits it from, unless that has been done."""
+    """Replace `end` on `kind`, or on the class from which `kind` inherits it, unless that has been done."""
     if kind in _State.classes and user in _State.users:
         return
     with _LOCK:

@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which name was meant by a misspelled one."""
+"""Finds the name that was meant by a misspelled one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 LETTERS_PER_MISTAKE = 6
-"""A name of up to eleven letters may have one mistake, one of twelve two, and so on."""
+"""A name of up to eleven letters may have one mistake, a name of twelve letters two, and so on."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that `name` is a misspelling of; None if it is too far from all of them."""
+    """The known name of which `name` is a misspelling. None if it differs too much from all of them."""
     mistakes, meant = min((_mistakes(name, each), each) for each in known)
     return meant if mistakes <= max(1, len(meant) // LETTERS_PER_MISTAKE) else None
 
 
 def _mistakes(a: str, b: str) -> int:
-    """Letters added, left out, replaced or swapped with their neighbour (optimal string alignment distance)."""
+    """The number of letters added, left out, replaced or swapped with their neighbor (optimal string alignment distance)."""
     rows = [list(range(len(b) + 1))]
     for i, x in enumerate(a, 1):
         row = [i]

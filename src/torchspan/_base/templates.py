@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages without the values in them.
 
-Exception messages and logs of compilers quote what they choked on: strings of the user, names of layers, whole graphs.
-What leaves the process by default is a template: the words that PyTorch, Torch-TensorRT and TensorRT have in their own
-texts stay, and so do names of registered operators. Everything else is `?`.
+Exception messages and logs of compilers quote the values that they failed on: strings of the user, names of layers, whole
+graphs. By default only a template leaves the process: the words of the texts of PyTorch, Torch-TensorRT and TensorRT stay, and
+so do names of registered operators. Everything else is `?`.
 """
 
 from __future__ import annotations
@@ -20,38 +20,39 @@ LENGTH_LIMIT = 256
 """Characters of a template."""
 
 _READ = 4 * LENGTH_LIMIT
-"""Characters of a line that are looked at."""
+"""Characters of a line that are examined."""
 
 _SEPARATORS = re.compile(r"([()\[\]{}<>,;=\"|!`]+)")
 _COMMON_MARKS = ",.:;)"
 _COLON = re.compile(r"(?<!:)(:)(?!:)")
 """A separator too. `::` is part of a word."""
 _AROUND = ".'*+-&^:?…"
-"""What may stand around a word without being part of it."""
+"""Characters that may surround a word without being part of it."""
 _TOO_MANY = re.compile(r"([.'*+\-&^…]{3})[.'*+\-&^…]+|([()\[\]{}<>,;=\"|!`]{3})[()\[\]{}<>,;=\"|!`]+")
 """More than three marks in a row. A colon stays, since it separates words."""
 _REPEATED = re.compile(r"\?(?:[ ,]*\?)+")
 
 _REDUCED_LIMIT = 14
 _ASKED_LIMIT = 4
-"""How many words of a message are taken apart without success, and how many of those are looked up among the operators. After that a
-word stays only if it is in the vocabulary as it is, so that no message costs more than one of the libraries' own."""
+"""How many words of a message are split without success, and how many of those are looked up among the operators. After that a
+word stays only if the whole word is in the vocabulary. So no message costs more than one of the libraries' own."""
 
 _SEEN_LIMIT = 4096
 _seen: set[str] = set()
-"""Words with punctuation that stay as they are, such as `tensor,`: nothing that was replaced is in it."""
+"""Words with punctuation that stay unchanged, such as `tensor,`. It contains no word that was replaced."""
 
 
 def template(text: str) -> str:
-    """The first line, at most `LENGTH_LIMIT` characters: the libraries' own words and operators; all else is `?`.
+    """The first line, at most `LENGTH_LIMIT` characters, with the libraries' own words and operators. All else is `?`.
 
-    A word stays if it is in `words` or is a registered operator. It is judged whole, so a path, an address or a number
-    is one `?`. `?` after `?` is one. No more than the first 4,096 characters are read. A template's template is itself.
+    A word stays if it is in `words` or is a registered operator. It is judged as a whole, so a path, an address or a number
+    is one `?`. Several `?` in a row become one. No more than the first 4,096 characters are read. The template of a template is
+    the template itself.
     """
     line = text[: 4 * _READ].lstrip().partition("\n")[0]
     chunks = line[:_READ].split()
     if len(line) > _READ:
-        chunks[-1] = "?"  # half a word may be another word
+        chunks[-1] = "?"  # the first half of a word may be another word
     known, kept, length, last, is_cut = words(), [], 0, "", False
     patience, asks = _REDUCED_LIMIT, _ASKED_LIMIT
     for chunk in chunks:
@@ -88,12 +89,12 @@ def words() -> frozenset[str]:
 
 
 def redactor(*, capture_text: bool) -> Callable[[str], str]:
-    """What reduces a text of a library's to what may be recorded: `template`, or with `capture_text` a bound."""
+    """The function that reduces a text of a library to what may be recorded: `template`, or with `capture_text` a bound."""
     return _bounded if capture_text else template
 
 
 def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
-    """What stays of characters between white space. asks: whether operators are looked up."""
+    """What stays of the characters between two spaces. asks: whether operators are looked up."""
     core, mark = chunk[:-1], chunk[-1]
     if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
         return chunk if core in known else f"?{mark}"

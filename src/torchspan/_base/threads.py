@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Propagates values into threads and pools of threads, where Python carries no context variable.
+"""Propagates values into threads and pools of threads, into which Python propagates no context variable.
 
-`add` a `ContextCarrier`, and the value that it has where a thread is started or a work item submitted holds in that thread, or
-around that item. A pool's worker is not its first item: it starts with nothing.
+After `add(carrier)`, the value that the `ContextCarrier` has where a thread is started or a work item is submitted applies in that
+thread, or around that item. A pool's worker is not its first item, and starts without values.
 
-This is here, and not in `propagation`, because two parts need it that do not know each other: `propagation` carries
-OpenTelemetry's context, `subscribers` carry thread-local callbacks and work without OpenTelemetry. It is one mechanism for both:
-wrappers of their own around the same names could not be taken off in any order. Names of the standard library are replaced
-while there is a carrier.
+This module is not in `propagation`, because two parts need it that do not know each other. `propagation` propagates OpenTelemetry's
+context. `subscribers` propagate thread-local callbacks and work without OpenTelemetry. There is one mechanism for both, because
+separate wrappers around the same names could not be removed in any order. Names of the standard library are replaced while there is
+a carrier.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ T = TypeVar("T")
 
 
 class ContextCarrier(ErrorBoundary, ABC):
-    """One value that follows the work; a subclass says which. Where a method raises, its value is not propagated."""
+    """One value that is propagated with the work, defined by a subclass. If a method raises, the value is not propagated."""
 
     @property
     @abstractmethod
     def outside(self) -> Any:
-        """The value that stands for nothing."""
+        """The empty value."""
 
     @abstractmethod
     def for_thread(self) -> Any:
-        """The value for a thread that is started here, which may outlive what is running; None where there is nothing."""
+        """The value for a thread that is started here, which may outlive the running work. None if there is no value."""
 
     @abstractmethod
     def for_item(self) -> Any:
-        """The value for a work item that is submitted here; None where there is nothing."""
+        """The value for a work item that is submitted here. None if there is no value."""
 
     @abstractmethod
     def enter(self, value: Any) -> Any:
-        """Make `value` hold here. Returns the argument of `leave`, which is not None."""
+        """Set `value` here. Returns the argument of `leave`, which is not None."""
 
     @abstractmethod
     def leave(self, before: Any) -> None:
-        """Restore what held before `enter`."""
+        """Restore the value before `enter`."""
 
 
 Values = Iterable[tuple[ContextCarrier, Any]]
@@ -71,7 +71,7 @@ def add(carrier: ContextCarrier) -> None:
 
 
 def remove(carrier: ContextCarrier) -> None:
-    """Stop propagating this carrier's value. What is under way arrives. A second call does nothing."""
+    """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
     if carrier not in _State.carriers:
         return
     with _LOCK:
@@ -82,7 +82,7 @@ def remove(carrier: ContextCarrier) -> None:
 
 
 class Inside:
-    """A context manager: the values of carriers hold inside, and since it was made. Its exit leaves no reference to them."""
+    """A context manager that sets the values of carriers when it is made. Its exit restores them and drops all references."""
 
     __slots__ = ("_entered",)
 
@@ -100,9 +100,9 @@ class Inside:
 
 
 def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
-    """Call `function` where `values` hold. Returns and raises what it does."""
+    """Call `function` with `values` set. Returns and raises what it does."""
     with Inside(values):
-        del values  # an exception keeps this frame, and the frame would keep what is carried
+        del values  # an exception keeps this frame, and the frame would keep the values
         return function(*args, **kwargs)
 
 
@@ -110,7 +110,7 @@ def within(values: Values, function: Callable[..., T], /, *args: Any, **kwargs: 
 
 
 def _starting(boundary: ErrorBoundary, original: Function) -> Function:
-    """`threading.Thread.start`, and with it that of every subclass, Timer among them."""
+    """`threading.Thread.start`, also for every subclass, such as Timer."""
 
     def start(self: Any, *args: Any, **kwargs: Any) -> Any:
         values = boundary.attempt(_values, _FOR_THREAD)
@@ -119,7 +119,7 @@ def _starting(boundary: ErrorBoundary, original: Function) -> Function:
         if not _has_context(self):
             _WAITING[id(self)] = values
         try:
-            # Current meanwhile: another instrumentation that carries what is current then carries this.
+            # Set meanwhile: another instrumentation that propagates the current value then propagates this one.
             with Inside(values):
                 return original(self, *args, **kwargs)
         finally:
@@ -147,7 +147,7 @@ def _beginning(_boundary: ErrorBoundary, original: Function) -> Function:
 
 
 def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
-    """A method of a pool that takes a function as a work item, and may start a worker on the way."""
+    """A method of a pool that takes a function as a work item, and may start a worker while doing so."""
 
     def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         values = boundary.attempt(_values, _FOR_ITEM)
@@ -155,7 +155,7 @@ def _submitting(boundary: ErrorBoundary, original: Function) -> Function:
             return original(self, *args, **kwargs)
         if args and callable(args[0]):
             args = (functools.partial(within, values, args[0]), *args[1:])
-        elif callable(kwargs.get("func")):  # `multiprocessing` takes it by name, too
+        elif callable(kwargs.get("func")):  # `multiprocessing` accepts it by name, too
             kwargs["func"] = functools.partial(within, values, kwargs["func"])
         else:
             return original(self, *args, **kwargs)
@@ -180,15 +180,15 @@ def _call(function: Callable[..., T], *args: Any) -> T:
 
 
 def _has_context(thread: Any) -> bool:
-    """Whether `run` is called in a context of the thread's own: since Python 3.14, which makes one in `start`.
+    """Whether `run` is called in the thread's own context: since Python 3.14, which makes one in `start`.
 
-    One that is there before is the program's, and left as it is.
+    A context that exists before `start` is the program's, and is left unchanged.
     """
     return sys.version_info >= (3, 14) and getattr(thread, "_context", None) is not None
 
 
 def _runs_in_threads(pool: Any) -> bool:
-    """Whether functions are handed to the pool's workers as they are.
+    """Whether functions are handed to the pool's workers without pickling.
 
     `multiprocessing` has one class for its pools, of which ThreadPool is a subclass. Python 3.14's InterpreterPoolExecutor
     is a ThreadPoolExecutor whose functions must pickle.
@@ -213,16 +213,16 @@ ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function],
     ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),
     ("multiprocessing.pool", "Pool", ("__init__",), _making),
 )
-"""Names that are replaced: the module, the class in it, the names, and what makes a replacement."""
+"""Names that are replaced: the module, the class in it, the names, and the function that makes a replacement."""
 
 
-# --- what is carried --------------------------------------------------------------------------------------------------
+# --- propagated values -------------------------------------------------------------------------------------------------
 
 _FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
 
 
 def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
-    """What the carriers have here; None where none has anything, which is nearly always."""
+    """The values of the carriers here. None if no carrier has one, which is nearly always."""
     values: list[tuple[ContextCarrier, Any]] | None = None
     for each in _State.carriers:
         value = each.attempt(ask, each)
@@ -236,7 +236,7 @@ def _outside() -> Values:
 
 
 _WAITING: dict[int, Values] = {}
-"""What a thread that is being started will have, by the id of its object: no attribute is put on it."""
+"""The values for threads that are being started, by the id of the thread's object: no attribute is put on it."""
 
 
 # --- when names are replaced ------------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class _Replacements:
         return patches.undo
 
     def undo(self) -> None:
-        """Put the names back, last replaced first. What is still bound passes calls through."""
+        """Restore the names, last replaced first. A replacement that is still bound passes calls through."""
         self._boundary.close()
         while self._undo:
             self._undo.pop()()
@@ -280,7 +280,7 @@ class _State:
 
     carriers: tuple[ContextCarrier, ...] = ()
     replacements: _Replacements | None = None
-    """There while there is a carrier."""
+    """Set while there is a carrier."""
 
 
 _LOCK = threading.RLock()
@@ -292,5 +292,5 @@ def _forked() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # Held meanwhile: a child of another thread's must not begin with names that are replaced by half.
+    # Held during the fork: a child that another thread forks must not begin with only some of the names replaced.
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_forked)

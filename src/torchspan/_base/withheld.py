@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of spans that the program's exporters do not get, and the file of `torchspan run` does."""
+"""Events of spans that the file of `torchspan run` gets, and the program's exporters do not."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class SpanEvent(NamedTuple):
 
 
 _ENDING: dict[tuple[int, int], Sequence[SpanEvent]] = {}
-"""By trace and span id, while the span ends: processors get another object than the one that is ended."""
+"""By trace and span id, while the span ends: processors receive another object than the one that is ended."""
 
 
 @contextlib.contextmanager
 def while_ending(trace_id: int, span_id: int, events: Sequence[SpanEvent]) -> Iterator[None]:
-    """End the span in this block: `of` returns `events` there, in whichever thread its processors run."""
+    """End the span inside this block. There, `of` returns `events`, in whichever thread its processors run."""
     if not events:
         yield
         return
@@ -34,5 +34,5 @@ def while_ending(trace_id: int, span_id: int, events: Sequence[SpanEvent]) -> It
 
 
 def of(trace_id: int, span_id: int) -> Sequence[SpanEvent]:
-    """The events that are withheld from the span, which is just ending."""
+    """The events that are withheld from a span that is just ending."""
     return _ENDING.get((trace_id, span_id), ()) if _ENDING else ()

@@ -19,9 +19,8 @@ class Crash(NamedTuple):
     """What `faulthandler` wrote when a process crashed.
 
     pid: the process. reason: its first line, such as `Segmentation fault`.
-    file, line, function: the innermost frame of the user's in the thread that crashed, with the file's base name; None
-        where all of its frames are those of PyTorch, Torch-TensorRT, TensorRT, torchspan and the standard library, or
-        it has none.
+    file, line, function: the user's innermost frame in the thread that crashed, with the file's base name. None if all of its
+        frames belong to PyTorch, Torch-TensorRT, TensorRT, torchspan and the standard library, or if it has no frames.
     """
 
     pid: int
@@ -32,12 +31,12 @@ class Crash(NamedTuple):
 
 
 def read_crash(folder: Folder, pid: int) -> Crash | None:
-    """What the process wrote into the folder when it crashed; None if it did not, or not to torchspan's file."""
+    """What the process wrote into the folder when it crashed; None if it did not crash, or wrote to another file."""
     try:
         lines = folder.read(f"{pid}{SUFFIX}", _LARGEST).decode("utf-8", errors="replace").splitlines()
     except OSError:
         return None
-    # A process may have more than one, of signals that it survived: the last one is what it died of.
+    # A process may have several, of signals that it survived. The last one ended it.
     starts = [number for number, line in enumerate(lines) if _REASON.match(line)]
     if not starts:
         return None

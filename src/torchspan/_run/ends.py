@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An end that does not wait for long, whatever has to end."""
+"""Ends things at a program's end without waiting for long."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Ends:
         self._waiting: list[_End] = []
 
     def add(self, end: Callable[[], object]) -> None:
-        """Call `end` when it is time."""
+        """Call `end` in `within`."""
         self._waiting.append(_End(end))
 
     def within(self, limit_s: float) -> None:
-        """Call all of them now, and return when they are done or `limit_s` seconds are over."""
+        """Call all of them now. Returns when they are done or `limit_s` seconds have passed."""
         deadline = time.monotonic() + limit_s
         waiting, self._waiting = self._waiting, []
         for each in waiting:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exporters that `run` makes, as OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name them, and what they delivered."""
+"""The exporters that `run` makes because OTEL_TRACES_EXPORTER and OTEL_METRICS_EXPORTER name them, and what they delivered."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Failed = Callable[[str], None]
 """Called with a short text for each exporter that cannot be made."""
 
 FILE_EXPORTER = "torchspan_file"
-"""Left out: the file of the run has everything that it would write."""
+"""Left out, because the file of the run has everything that it would write."""
 
 DELAY_MS = 1000
-"""Between batches: a program that a signal ends loses what is still in the queue."""
+"""Between batches. Short, because a program that a signal ends loses what is still in the queue."""
 
 _CHECK = "to check the exporters: torchspan doctor"
 
 QUEUE = 65_536
-"""A compilation at detail `passes` ends many spans at once, and a full queue drops the oldest, the roots' children."""
+"""Large, because a compilation at detail `passes` ends many spans at once, and a full queue drops the oldest."""
 
 
 class Delivery(SpanProcessor):
@@ -64,11 +64,11 @@ class Delivery(SpanProcessor):
             self._batches.on_end(span)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Export what waits."""
+        """Export the spans that wait."""
         return self._batches.force_flush(timeout_millis)
 
     def shutdown(self) -> None:
-        """Export what waits, and end."""
+        """Export the spans that wait, and end."""
         self._batches.shutdown()  # type: ignore[no-untyped-call]
 
 

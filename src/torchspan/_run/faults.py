@@ -18,12 +18,12 @@ SUFFIX = ".crash"
 
 
 def catch_crashes(folder: Folder) -> None:
-    """Have a crash of this process written to `<pid>.crash` in the folder, and of its forked children to files of theirs.
+    """Write a crash of this process to `<pid>.crash` in the folder, and crashes of its forked children to files of their own.
 
-    Does nothing where `faulthandler` is enabled already (PYTHONFAULTHANDLER, `-X faulthandler`, `-X dev`, code).
-    As soon as the program calls `faulthandler.enable()` or `disable()`, its call holds and torchspan's file goes
-    away. Until then `faulthandler.is_enabled()` is False, as without torchspan: pytest, for one, enables it again on
-    stderr at its end where it was enabled at its start.
+    Does nothing if `faulthandler` is already enabled (PYTHONFAULTHANDLER, `-X faulthandler`, `-X dev`, code).
+    As soon as the program calls `faulthandler.enable()` or `disable()`, its call is in effect and torchspan's file is removed.
+    Until then `faulthandler.is_enabled()` is False, as without torchspan: pytest, for example, enables it again on stderr at
+    its end if it was enabled at its start.
 
     The file is empty unless the process crashes, and stays until the folder is removed: many crashes come after the
     last of Python's exit handlers.
@@ -45,7 +45,7 @@ class _Catcher:
         self._replacements: dict[str, Callable[..., Any]] = {}
 
     def begin(self) -> bool:
-        """Enable it. Returns False where the file cannot be made."""
+        """Enable it. Returns False if the file cannot be made."""
         if not self._open():
             return False
         enable, disable, is_enabled = self._originals.values()
@@ -94,7 +94,7 @@ class _Catcher:
         return True
 
     def _leave(self) -> bool:
-        """Take back everything once the program has made a call of its own. Returns whether that was the first."""
+        """Restore everything once the program has made its own call. Returns whether that was the first one."""
         file, self._file = self._file, None
         if file is None:
             return False

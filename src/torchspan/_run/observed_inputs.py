@@ -21,10 +21,10 @@ SUFFIX = ".inputs"
 
 
 def begin(settings: RunSettings, reports: Folder) -> None:
-    """Observe the classes that `settings` names until the process ends, and write what was observed into `reports` then.
+    """Observe the classes that `settings` names until the process ends. Then write what was observed into `reports`.
 
-    The end is that of Python, by an exception and `sys.exit` too, and that of a child of `multiprocessing`. What is observed in
-    a process that a signal, a crash or `os._exit` ends is lost.
+    This covers an end of Python, also by an exception or `sys.exit`, and the end of a child of `multiprocessing`. If a signal, a crash
+    or `os._exit` ends the process, its observations are lost.
     """
     from torchspan.inputs import documents
     from torchspan.inputs.processes import ObservedProcess
@@ -43,7 +43,7 @@ def begin(settings: RunSettings, reports: Folder) -> None:
 
 
 def _at_ends_of_forked_children(at_exit: Callable[[], None]) -> Callable[[], None]:
-    """`multiprocessing` ends them by `os._exit`, after its own functions of the end alone."""
+    """`multiprocessing` ends forked children by `os._exit`, and runs only its own finalizers before that."""
     util = sys.modules["multiprocessing.util"]
     util.register_after_fork(at_exit, lambda function: util.Finalize(None, function, exitpriority=0))
     return _nothing

@@ -19,12 +19,12 @@ _CACHED = "_torchspan_tracer"
 
 
 def tracer_provider() -> TracerProvider | None:
-    """The global tracer provider that the program has set; None while there is none."""
+    """The global tracer provider that the program has set; None before."""
     return trace._TRACER_PROVIDER
 
 
 def meter_provider() -> MeterProvider | None:
-    """The global meter provider that the program has set; None while there is none."""
+    """The global meter provider that the program has set; None before."""
     from opentelemetry import metrics
 
     return getattr(getattr(metrics, "_internal", None), "_METER_PROVIDER", None)
@@ -52,11 +52,11 @@ def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:
 def lend_tracers(
     lend: Callable[[str, str | None, str | None, Any], Tracer | None], provider_seen: Callable[[TracerProvider], None]
 ) -> Undo:
-    """Have tracers that were taken before a provider was set use those of `lend`, for as long as none is set.
+    """While no provider is set, tracers that were obtained from the API use those of `lend`.
 
-    lend: takes the arguments of `get_tracer`; called once for each tracer, and again while it returns None.
+    lend: takes the arguments of `get_tracer`. Called once for each tracer, and again while it returns None.
     provider_seen: called with the global provider when such a tracer is used after one was set.
-    Returns the undo. Raises AttributeError where the API has no such tracers.
+    Returns the undo. Raises AttributeError if the API has no such tracers.
     """
     original: object = vars(ProxyTracer).get(_TRACER)
     if not isinstance(original, property) or original.fget is None:
@@ -68,7 +68,7 @@ def lend_tracers(
         if provider is not None:
             provider_seen(provider)
             return programs(self)
-        # Kept alongside the API's own place for it: what is there stays when the program sets its provider.
+        # Kept next to the API's own attribute, whose value would stay when the program sets its provider.
         lent = vars(self).get(_CACHED)
         if lent is None and self._real_tracer is None:
             lent = lend(

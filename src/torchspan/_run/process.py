@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Route = OwnRoute | ProgramRoute | SeparateRoute
 WAITING = 0.9
-"""The share of a program's time to end that exporters have; the rest is for what Python itself does at an end."""
+"""The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
 Undo = Callable[[], None]
 
@@ -39,7 +39,7 @@ class RunProcess:
     While the program has set no provider, spans of its tracers and of torchspan go to `run`'s own provider: the file,
     and the exporters that OTEL_TRACES_EXPORTER names. It is made at the first span and never set as the global one.
 
-    settings: those of the run. reports: the folder for reports; None: there is none to be used.
+    settings: those of the run. reports: the folder for reports; None if none can be used.
     """
 
     def __init__(self, settings: RunSettings, reports: Folder | None) -> None:
@@ -78,33 +78,33 @@ class RunProcess:
         self._undo.append(self.report.write_until_exit(self.end))
 
     def close(self) -> None:
-        """Put everything back; what has been attached to providers stays."""
+        """Restore everything. What has been attached to providers stays."""
         while self._undo:
             self._undo.pop()()
 
     def fail(self, text: str) -> None:
-        """Add to the errors of the report, each once."""
+        """Add a text to the errors of the report, unless it is one of them."""
         if text not in self.report.errors:
             self.report.errors.append(text)
             self.report.write()
 
     def carries(self) -> bool:
-        """Whether the context may follow the work into threads and processes.
+        """Whether the context may be propagated into threads and processes.
 
-        Not where that would give spans of the program's provider other parents than they have without `run`.
+        It may not if that would give spans of the program's provider other parents than they have without `run`.
         """
         return not self.is_alone or otel_private.tracer_provider() is None
 
     # --- providers of the program -----------------------------------------------------------------------------
     def attach_global(self, provider: TracerProvider) -> None:
-        """The program has set its provider: the file goes along."""
+        """The program has set its provider: add the file to it."""
         last, inner = self._last
         if provider is not last or _behind(provider) is not inner:
             self._last = (provider, _behind(provider))
             self.report.provider = "program" if self.attach(provider) else "separate"
 
     def attach(self, provider: TracerProvider) -> bool:
-        """Add the file to a provider of the program's, once. False where the provider takes no processor."""
+        """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
         with self._lock:
             with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
                 known = self._known.get(provider)
@@ -124,13 +124,13 @@ class RunProcess:
             return taken
 
     def route(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Route | None:
-        """The way of torchspan's spans where `provider` holds, which is the program's or stands for none.
+        """The route of torchspan's spans for `provider`, which is the program's or the API's proxy for none.
 
-        Where it is the program's the file goes along. Where it takes no processor the spans go to the file alone, through
-        a provider of `run`'s. None where there is no way.
+        The file is added to the program's provider. If that takes no processor, the spans go only to the file, through a
+        separate provider. None if there is no route.
         """
         if isinstance(provider, ProxyTracerProvider):
-            if self._own_route is None:  # asked for at each span
+            if self._own_route is None:  # this is called at each span
                 lent = self._lend(name, version, schema_url, None)
                 self._own_route = None if lent is None else OwnRoute(lent)
             return self._own_route
@@ -178,7 +178,7 @@ class RunProcess:
         return None if own is None else own.get(name, version, schema_url, attributes)
 
     def _make_own(self) -> OwnTracers | None:
-        """None where it cannot be made, and for spans that its making starts itself."""
+        """Returns None if it cannot be made, and for spans that are started while it is made."""
         if self._failed or self._is_making:
             return None
         try:
@@ -208,7 +208,7 @@ class RunProcess:
             return self._own
 
     def meter_provider(self) -> Any:
-        """Where torchspan's metrics go: to the program's provider, or, while it has set none, to the exporters that
+        """The provider of torchspan's metrics: the program's, or, while it has set none, one with the exporters that
         OTEL_METRICS_EXPORTER names.
         """
         from opentelemetry import metrics
@@ -223,7 +223,7 @@ class RunProcess:
 
         with self._lock:
             if self._meters is None:
-                self._names_metrics = False  # meanwhile, and where it fails
+                self._names_metrics = False  # while it is made, and if that fails
                 try:
                     made = provider.own_meters(exporting.readers(self.fail))
                     self._ends.add(made.shutdown)
@@ -235,7 +235,7 @@ class RunProcess:
 
     # --- the end ----------------------------------------------------------------------------------------------
     def end(self) -> None:
-        """What exporters of `run`'s still hold is delivered, within the limit; the rest is counted."""
+        """Deliver what `run`'s exporters still hold, within the limit. The rest is counted."""
         self._ends.within(self.settings.exit_s * WAITING)
         if self._file is not None:
             with contextlib.suppress(Exception):
@@ -249,14 +249,14 @@ class RunProcess:
 
 
 class _Known(NamedTuple):
-    """A provider of the program's: whether it takes the file, and what it stood for when it was asked."""
+    """A provider of the program: whether it takes the file, and the provider behind it at that time."""
 
     takes: bool
     behind: object
 
 
 def _behind(provider: Any) -> object:
-    """The provider that another one stands for; logfire's stands for a new one after each `configure`."""
+    """The provider behind a proxy. logfire's proxy has a new one after each `configure`."""
     return getattr(provider, "provider", None)
 
 

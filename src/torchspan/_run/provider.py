@@ -28,15 +28,15 @@ from torchspan._run.settings import RunSettings, parse_traceparent
 from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, is_owned, owned, remote, visible
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
-"""The samplers under which a parent changes no decision."""
+"""Samplers for which a parent changes no decision."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-"""What a name of a script, a module or an interpreter may be to become a `service.name`."""
+"""The form of a name of a script, a module or an interpreter that may become a `service.name`."""
 
 
 def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
     """A provider as the program's own variables describe it: resource, sampler, limits, id generator.
 
-    processors: what its spans go to. It is not shut down at exit.
+    processors: receive its spans. The provider is not shut down at exit.
     """
     provider = TracerProvider(
         sampler=sdk_private.sampler(),
@@ -63,17 +63,17 @@ def resource() -> Resource:
 
 
 def service_name() -> str:
-    """`train.py` of `python train.py` and of torchrun's workers, `app.main` of `python -m app.main`, else `python`.
+    """`train.py` for `python train.py` and torchrun's workers, `app.main` for `python -m app.main`, otherwise `python`.
 
-    It is the whole name of a script, or of the folder or archive that is one, of a module, or of the interpreter: ASCII
-    letters, digits, `_`, `.` and `-`, at most 64. What is anything else is left out, whatever part of it is a name.
-    Nothing is read from a command line, and no code of the program's runs.
+    It is the whole name of a script (or of a folder or archive that is run), of a module, or of the interpreter: ASCII
+    letters, digits, `_`, `.` and `-`, at most 64. A name with anything else is left out as a whole.
+    Nothing is read from a command line, and no code of the program runs.
     """
     return _module_name() or _plain(_script()) or _plain(PurePath(sys.executable or "").name) or "python"
 
 
 def _module_name() -> str:
-    """The module of `python -m`; empty where none was run, or where its name is not plain."""
+    """The module of `python -m`; empty if none was run, or if its name is not plain."""
     spec = _of_main("__spec__")
     name = spec.name if type(spec) is ModuleSpec else ""
     if type(name) is not str or name == "__main__":
@@ -90,21 +90,21 @@ def _script() -> str:
 
 
 def _of_main(name: str) -> object:
-    """What the program's main module has under the name. It may have put anything there, or in the module's place."""
+    """The entry `name` of the program's main module. The program may have put anything there, or in place of the module."""
     main = sys.modules.get("__main__")
     return main.__dict__.get(name) if type(main) is ModuleType else None
 
 
 def _plain(name: str) -> str:
-    """The name, or nothing where it is not plain as a whole."""
+    """The name, or an empty text if it is not plain as a whole."""
     return name if _PLAIN_NAME.fullmatch(name) else ""
 
 
 class StartParent:
     """The span in which this process was started: the parent of roots, until the process begins to serve requests.
 
-    A request is a trace of its own, and what runs in a server between requests belongs to no start. Where a sampler
-    decides by trace id, roots keep their own traces: in one trace all would be sampled or none.
+    A request is a separate trace, and the work of a server between requests does not belong to its start. If a sampler
+    decides by trace id, roots keep their own traces, because in one trace all would be sampled or none.
     """
 
     def __init__(self, settings: RunSettings) -> None:
@@ -169,7 +169,7 @@ def _owned(span: Span, parent: SpanContext, start_parent: StartParent) -> Span:
 
 
 def hide_from_other_tracers() -> Callable[[], None]:
-    """From now on no tracer of the SDK but `RunTracer` sees spans of `run`'s own provider as parents. Returns the undo.
+    """From now on only `RunTracer` sees spans of `run`'s own provider as parents, and no other tracer of the SDK. Returns the undo.
 
     A program may use a provider that it sets nowhere, inside a span that it makes without one.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an instrumented process tells `torchspan run` what it saw, so that an empty run can say why it is empty.
+"""How an instrumented process reports to `torchspan run` what it saw, so that `run` can give the reason for an empty run.
 
-One file `<pid>.json` per process in the folder `RunSettings.reports`, reached through a descriptor that each process
-keeps from its start: what others put in place of the folder is neither read nor written. Standard library only: the writing side runs in every
-process below `torchspan run`.
+There is one file `<pid>.json` for each process in the folder `RunSettings.reports`. Each process reaches the folder through a
+descriptor that it keeps from its start. If others put something in place of the folder, that is neither read nor written. Standard
+library only: the writing side runs in every process below `torchspan run`.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SUFFIX = ".json"
 """Of a report; its stem is the process id."""
 
 LARGEST = 1 << 20
-"""Bytes that are read of a report."""
+"""The most bytes that are read of a report."""
 
 _UNWRITTEN = ("folder", "complete", "_earlier")
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
 class Counts(NamedTuple):
-    """What is counted of spans and runs; the fields are those of `RunReport`."""
+    """The counts of spans and runs. The fields are those of `RunReport`."""
 
     spans: int = 0
     unsampled: int = 0
@@ -48,11 +48,11 @@ class Counts(NamedTuple):
 
 @dataclass
 class RunReport:
-    """What one process observed. Set the attributes, then `write()`; both as often as there is news.
+    """What one process observed. Set the attributes, then call `write()`, as often as something changes.
 
     executable: the Python interpreter.
     libraries: name and version of the observed libraries that were imported.
-    rows: hook points that the process knew of; resolved: those that it found and hooked.
+    rows: hook points that the process knew; resolved: those that it found and hooked.
     complete: brings the report up to date; called before each writing.
     spans: spans that were started and recorded; unsampled: those that the sampler refused; left_out: those that were not
         started because of the process's rank.
@@ -62,7 +62,7 @@ class RunReport:
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
     runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
-    folder: where it is written; None: nowhere.
+    folder: where it is written. None: it is not written.
     """
 
     pid: int = field(default_factory=os.getpid)
@@ -85,7 +85,7 @@ class RunReport:
     _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
 
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
-        """Write now, when the process ends, and in every forked child; the returned function ends that.
+        """Write now, when the process ends, and in every forked child. The returned function stops that.
 
         end: called when the process ends, before the report is written.
         """
@@ -108,11 +108,11 @@ class RunReport:
         self.left_out = self._earlier.left_out + now.left_out
 
     def counted_elsewhere(self) -> None:
-        """What counts from now on begins at zero: torchspan is instrumented again."""
+        """The counts begin at zero from now on, because torchspan is instrumented again."""
         self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
-        """What a fork counts begins at zero; the bridge's count of spans continues in it."""
+        """The counts of a fork begin at zero, but the bridge's count of spans continues in it."""
         self._complete()
         self._earlier = Counts(
             self._earlier.spans - self.spans,
@@ -124,7 +124,7 @@ class RunReport:
         self._save()
 
     def write(self) -> None:
-        """Replace this process's file as a whole. Raises nothing: a report is never worth a failure.
+        """Replace this process's file as a whole. Raises nothing, because a report must never cause a failure.
 
         In a forked child the report is written under the child's process id.
         """
@@ -147,7 +147,7 @@ class RunReport:
 
 
 def read_reports(folder: Folder) -> list[RunReport]:
-    """The reports in a folder, by process id; a file that is not a report is left out."""
+    """The reports in a folder, by process id. A file that is not a report is left out."""
     reports = []
     with contextlib.suppress(OSError):
         for name in folder.names():
@@ -216,8 +216,8 @@ def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Ma
 def problems(reports: Sequence[RunReport]) -> list[str]:
     """What could not be done in the processes of a run, each once: sentences without a full stop.
 
-    Among them spans that exporters made by `run` did not deliver. Files that could not be written are not: they are the
-    reason why nothing was recorded, or a warning in the program's own output.
+    They include spans that `run`'s exporters did not deliver. They do not include files that could not be written: those are
+    the reason why nothing was recorded, or a warning in the program's own output.
     """
     found = dict.fromkeys(error for report in reports for error in report.errors)
     undelivered: dict[str, int] = {}

@@ -29,7 +29,7 @@ class OwnRoute:
 
 
 class ProgramRoute(OwnRoute):
-    """Through a provider of the program's, among its spans: those of `run`'s own provider are missing without `run`."""
+    """Through a provider of the program, among its spans. Spans of `run`'s own provider do not count: without `run` none exist."""
 
     def current(self, context: Context) -> Span:
         """OpenTelemetry's current span, unless it is one of `run`'s own provider."""
@@ -38,10 +38,10 @@ class ProgramRoute(OwnRoute):
 
 
 class SeparateRoute:
-    """Through a provider of `run`'s alongside one of the program's that takes no processor.
+    """Through a separate provider of `run`, alongside one of the program that takes no processor.
 
-    The spans are among themselves. The program's provider must not get them as parents, so they are never OpenTelemetry's
-    current span.
+    These spans have only each other as parents. The program's provider must not get them as parents, so they are never
+    OpenTelemetry's current span.
     """
 
     def __init__(self, tracer: Tracer) -> None:

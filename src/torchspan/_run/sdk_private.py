@@ -26,7 +26,7 @@ _BUILT_IN = {
 
 
 def sampler() -> Any:
-    """The sampler that OTEL_TRACES_SAMPLER names through an entry point; None for those that the SDK finds itself."""
+    """The sampler that OTEL_TRACES_SAMPLER names through an entry point; None for the SDK's own samplers."""
     name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
     if not name or name.lower() in _BUILT_IN:
         return None
@@ -36,7 +36,7 @@ def sampler() -> Any:
 
 
 def id_generator() -> Any:
-    """The generator that OTEL_PYTHON_ID_GENERATOR names; None where it is not set, or the SDK's default."""
+    """The generator that OTEL_PYTHON_ID_GENERATOR names; None if it is not set, or names the SDK's default."""
     name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
     if name in ("", "random"):
         return None
@@ -48,7 +48,8 @@ def id_generator() -> Any:
 def resource() -> Resource:
     """The resource that the program's variables describe, as `Resource.create` makes it.
 
-    It has detectors run in threads of a pool, which refuses work once the main thread has ended, while other threads may continue for hours. There they run one after the other in this thread.
+    `Resource.create` runs detectors in threads of a pool. The pool refuses work once the main thread has ended, although other threads
+    may continue for hours. Then the detectors run one after the other in this thread.
     """
     from opentelemetry.sdk import resources
 
@@ -77,7 +78,7 @@ def exporter_names(signal: Signal) -> list[str]:
 
 
 def exporter_class(signal: Signal, name: str) -> Any:
-    """The class behind an exporter's entry point. Raises RuntimeError where there is none of that name."""
+    """The class behind an exporter's entry point. Raises RuntimeError if none has that name."""
     from opentelemetry.sdk import _configuration
 
     traces, metrics, _ = _configuration._import_exporters(

@@ -16,7 +16,7 @@ _TRACEPARENT = re.compile(r"(?!ff)([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([
 class RunSettings(NamedTuple):
     """One run of `torchspan run`, as its processes know it.
 
-    id: 16 hexadecimal digits; tells the spans of this run from others in the same file.
+    id: 16 hexadecimal digits, which distinguish the spans of this run from others in the same file.
     file: template of an absolute path, `%p` allowed: where the processes write their spans.
     reports: the folder for their reports.
     span: the W3C traceparent of the span that the process was started in: `torchspan.run`, or a span of the process
@@ -26,7 +26,7 @@ class RunSettings(NamedTuple):
     inputs: the classes whose calls are observed, `module:Class`.
     """
 
-    # A frozen dataclass would take longer to make than all else that is loaded here.
+    # A frozen dataclass would take longer to make than everything else that is loaded here.
 
     id: str
     file: str
@@ -38,9 +38,9 @@ class RunSettings(NamedTuple):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> RunSettings | None:
-        """The settings in TORCHSPAN_RUN, or None when this process does not run under `torchspan run`.
+        """The settings in TORCHSPAN_RUN; None if this process does not run under `torchspan run`.
 
-        environ: read instead of this process's environment. A value that is not the text of settings counts as none.
+        environ: read instead of this process's environment. A value that is not the text of settings counts as not set.
         """
         text = (os.environ if environ is None else environ).get(TORCHSPAN_RUN)
         if not text:
@@ -62,14 +62,14 @@ class RunSettings(NamedTuple):
             return None
 
     def to_text(self) -> str:
-        """The value of TORCHSPAN_RUN: JSON, ASCII alone."""
+        """The value of TORCHSPAN_RUN: JSON in ASCII."""
         import json
 
         return json.dumps(self._asdict(), separators=(",", ":"))
 
 
 def _path(value: object) -> str:
-    """The value as the path that it is. Raises ValueError for what no file system takes."""
+    """The value as a path. Raises ValueError for a path that no file system accepts."""
     text = str(value)
     if b"\0" in os.fsencode(text):
         raise ValueError(text)
@@ -84,7 +84,7 @@ def _seconds(value: Any) -> float:
 
 
 def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
-    """Trace id, span id and flags of a W3C traceparent; None where it is none (Trace Context, 3.2)."""
+    """Trace id, span id and flags of a W3C traceparent; None if the text is not one (Trace Context, 3.2)."""
     found = _TRACEPARENT.fullmatch(text.strip()) if text else None
     if found is None or (found[1] == "00" and found[5]):
         return None
@@ -93,9 +93,9 @@ def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
 
 
 def new_span(caller: str | None) -> str:
-    """The traceparent of a new span: in the trace of `caller` and sampled as that is, or in a trace of its own.
+    """The traceparent of a new span: in the trace of `caller` and sampled like it, or in a new trace.
 
-    caller: the TRACEPARENT of the process that starts the span; what is not a traceparent counts as none.
+    caller: the TRACEPARENT of the process that starts the span. Any other text counts as none.
     """
     import secrets
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans of `run`'s own provider, as the rest of the program sees them.
 
-They are there while the program has set no provider. From then on they count as no spans: without `torchspan run` there
-would be none, so they must not become parents in the program's provider. The file keeps their ids.
+They are visible until the program sets a provider. From then on they do not count as spans: without `torchspan run` they
+would not exist, so they must not become parents in the program's provider. The file keeps their ids.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torchspan._run.settings import parse_traceparent
 class RunSpanContext(SpanContext):
     """The ids of a span of `run`'s own provider, of this process or of the one that started it.
 
-    local_root: the id of the outermost span of this process around it, below the span in which the process was started;
-        None in a trace of its own. torchspan's limits count by it: all of them are in the one trace of the run.
+    local_root: the id of the outermost span of this process around it, below the span in which the process was started.
+        None in a separate trace. torchspan's limits count by this id, because all these spans are in the one trace of the run.
     """
 
     local_root: int | None = None
 
     @property
     def is_valid(self) -> bool:
-        """Whether others may refer to the span: not once the program has set a provider."""
+        """Whether others may refer to the span. False once the program has set a provider."""
         return tracer_provider() is None and super().is_valid
 
 
@@ -38,12 +38,12 @@ class UnrecordedRunSpan(NonRecordingSpan):
 
 
 def visible(context: SpanContext) -> SpanContext:
-    """`context`, or the invalid one where it does not count."""
+    """`context`, or the invalid one if it is not valid any more."""
     return context if context.is_valid else INVALID_SPAN_CONTEXT
 
 
 def owned(context: SpanContext, local_root: int | None = None) -> RunSpanContext:
-    """The same ids, as those of a span of `run`'s own provider. local_root: see `RunSpanContext`."""
+    """The same ids, marked as those of a span of `run`'s own provider. local_root: see `RunSpanContext`."""
     made = RunSpanContext(
         context.trace_id, context.span_id, context.is_remote, context.trace_flags, context.trace_state
     )

@@ -65,7 +65,7 @@ def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess)
 
 
 def _reports(path: str) -> Folder | None:
-    """None where the folder is gone, because `run` has ended, or is not this user's."""
+    """The folder for reports. None if it does not exist, because `run` has ended, or if it is not this user's."""
     from torchspan._base.folders import open_folder
 
     try:
@@ -77,9 +77,9 @@ def _reports(path: str) -> Folder | None:
 def start(site: str) -> None:
     """Begin, and load the instrumentations that are installed, torchspan's among them. For `sitecustomize`.
 
-    site: the folder that `run` has put on PYTHONPATH. Which instrumentations are loaded, and with which arguments,
-    OpenTelemetry's own start decides. Its configurator sets global providers and is called only where the program asks
-    for it, with OTEL_CONFIG_FILE.
+    site: the folder that `run` has put on PYTHONPATH. OpenTelemetry's own start decides which instrumentations are loaded, and
+    with which arguments. Its configurator sets global providers, and is called only if the program asks for it with
+    OTEL_CONFIG_FILE.
     """
     process = current()
     if process is None:
@@ -129,7 +129,7 @@ def _load_instrumentations(process: RunProcess) -> None:
 def _distro() -> Any:
     """The distro that OpenTelemetry's start would choose.
 
-    OpenTelemetry's own adds only defaults of `OTEL_*`, which are not wanted, and imports the whole SDK.
+    OpenTelemetry's own distro is replaced: it only adds defaults of `OTEL_*`, which are not wanted, and imports the whole SDK.
     """
     from importlib.metadata import entry_points
 

@@ -26,7 +26,7 @@ DARK = {
     "background": "#0d1117", "border": "#3d444d", "plain": "#e6edf3", "dim": "#9198a1", "bar": "#39c5cf",
     "stand_in": "#2f6f78", "fallback": "#d29922", "error": "#ff7b72",
 }  # fmt: skip
-"""Colours by role; `strong` has that of `plain`."""
+"""Colors by role; `strong` has that of `plain`."""
 
 _CLASSES = {
     Style.PLAIN: "plain",
@@ -67,11 +67,11 @@ class Picture:
 def _css() -> str:
     return (
         f"text{{font:{_FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;white-space:pre}}"
-        f".strong{{font-weight:bold}}{_colours(LIGHT)}@media(prefers-color-scheme:dark){{{_colours(DARK)}}}"
+        f".strong{{font-weight:bold}}{_colors(LIGHT)}@media(prefers-color-scheme:dark){{{_colors(DARK)}}}"
     )
 
 
-def _colours(palette: dict[str, str]) -> str:
+def _colors(palette: dict[str, str]) -> str:
     texts = "".join(f".{role}{{fill:{palette[role]}}}" for role in ("plain", "dim", "bar", "fallback", "error"))
     return (
         f"{texts}.strong{{fill:{palette['plain']}}}.stand_in{{fill:{palette['stand_in']}}}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Styled lines on a terminal, plain ones everywhere else.
 
-rich is optional and gives the colours alone: lines are measured and broken here, so that they are the same with it,
+rich is optional and gives the colors alone: lines are measured and broken here, so that they are the same with it,
 without it and in a pipe. Text never passes through rich's markup: `[CONV]-[/x]` is a name.
 """
 
@@ -121,7 +121,7 @@ def pad(text: str, width: int) -> str:
 
 
 class Terminal:
-    """Writes lines to a stream, in the stream's encoding, with colour where a person looks at it."""
+    """Writes lines to a stream, in the stream's encoding, with color where a person looks at it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -17,12 +17,11 @@ LONG = tuple(each for each in PHASES if each.is_long)
 class ActiveWork:
     """The open events of some phases, outermost ones only.
 
-    phases: by default those that may take minutes (`Phase.is_long`). name: what keeping track of them is called.
+    phases: by default those that may take minutes (`Phase.is_long`). name: what is kept track of, for the name of the callback.
 
-    A callback of the pipeline keeps it, so that what is in it ends with its event, however that ends; also when an
-    interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended counts as such at once.
-    Any thread may ask.
-    What a forked process' parent was running continues in the parent, and not in the child.
+    A callback of the pipeline keeps the list, so that each entry ends with its event, however the event ends. That holds even if an
+    interrupt (Ctrl-C) comes between two steps of the callback, because an event that has ended is left out at once.
+    Any thread may read it. In a forked child the list is empty: the work of its parent continues in the parent.
     """
 
     def __init__(self, phases: Iterable[Phase] = LONG, name: str = "long work") -> None:
@@ -30,7 +29,7 @@ class ActiveWork:
         self.callback = Callback(f"keeping track of {name}", self._start, self._end, frozenset(phases))
 
     def events(self) -> list[Event]:
-        """Those open now, in the order of their starts."""
+        """Return the events that are open now, in the order of their starts."""
         return [event for event in list(self._open().values()) if event.is_open]
 
     def __len__(self) -> int:
@@ -40,7 +39,7 @@ class ActiveWork:
         return event.is_open and id(event) in self._open()
 
     def _open(self) -> dict[int, Event]:
-        # One dictionary a process, made by one atomic step: a lock might be held by another thread during a fork.
+        # One dictionary for each process, made by one atomic step: a lock might be held by another thread during a fork.
         return self._open_by_process.setdefault(os.getpid(), {})
 
     def _start(self, event: Event) -> bool:

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from torchspan.engine.dispatch import Engine
 
 LIMIT = 1_000
-"""Events that wait to be completed; beyond that the oldest is completed as it is."""
+"""Events that wait to be completed. Beyond that the oldest is completed without further facts."""
 
 
 class Deferral:
-    """The right to complete one event. It completes once, on any thread; with the end of a `with` statement too."""
+    """The right to complete one event, once and on any thread. The end of a `with` statement completes it too."""
 
     __slots__ = ("_engine", "_event")
 
@@ -28,7 +28,7 @@ class Deferral:
         self._event = event
 
     def complete(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Add `facts`, if the event has not been completed yet, and complete it: at once, or when it is closed."""
+        """Add `facts` and complete the event, at once or when it is closed. Does nothing if it has been completed."""
         self._engine.complete(self._event, facts or {})
 
     def __enter__(self) -> Self:
@@ -46,7 +46,7 @@ class Waiting:
         self._by_process: dict[int, dict[int, Event]] = {}
 
     def add(self, event: Event) -> None:
-        """`event` waits from now on."""
+        """Have `event` wait from now on."""
         waiting = self._here()
         waiting[id(event)] = event
         if len(waiting) > LIMIT:
@@ -55,11 +55,11 @@ class Waiting:
                 self._complete(oldest)
 
     def remove(self, event: Event) -> bool:
-        """Whether `event` was waiting; it is no more."""
+        """Remove `event`. Returns whether it was waiting."""
         return self._here().pop(id(event), None) is not None
 
     def flush(self) -> None:
-        """Complete all that wait, as they are."""
+        """Complete all events that wait, without further facts."""
         for event in list(self._here().values()):
             if self.remove(event):
                 self._complete(event)

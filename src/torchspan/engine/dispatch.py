@@ -31,9 +31,9 @@ class Audience(Enum):
 
     ALL = "pipeline, user callbacks and observers"
     PIPELINE = "pipeline"
-    """The pipeline alone: subscribers have had this work, or it is over."""
+    """Only the pipeline: subscribers have already received this work, or it is over."""
     SUBSCRIBERS = "user callbacks and observers"
-    """Those that want it; for the pipeline, and for nesting, the event does not exist."""
+    """Only subscribers that want it. For the pipeline, and for nesting, the event does not exist."""
 
 
 class Engine:
@@ -42,8 +42,8 @@ class Engine:
     Around each event run the pipeline, then the user's callbacks in the order of registration, then the official observers
     of its phase. The ends run in reverse.
 
-    registry: where the user's callbacks are registered; one of its own by default.
-    pipeline: what torchspan itself does with events. What needs the engine to be made is set before the first event.
+    registry: where the user's callbacks are registered. Default: a new one.
+    pipeline: what torchspan itself does with events. It may be assigned later, before the first event, if its members need the engine.
     """
 
     def __init__(self, registry: Registry | None = None, pipeline: Pipeline | None = None) -> None:
@@ -59,7 +59,7 @@ class Engine:
         self.pipeline = pipeline or Pipeline()
         self._current: ContextVar[Event | None] = ContextVar("torchspan_event", default=None)
         self.peek = self._current.get
-        """The cheapest question: None says that no event is open here; anything else, that one may be (`current`)."""
+        """The cheapest test. None means that no event is open here; any other value, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: ByIdentity[bool] = ByIdentity()
         self.at_stop(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
@@ -75,15 +75,15 @@ class Engine:
         self._members = Members(pipeline, self.guard)
 
     def at_stop(self, action: Undo) -> None:
-        """Have `action` run when the engine stops."""
+        """Run `action` when the engine stops."""
         self._at_stop.append(action)
 
     def before_next_event(self, action: Undo) -> None:
-        """Have `action` run once, before the next event that the pipeline receives."""
+        """Run `action` once, before the next event that the pipeline receives."""
         self._before_next.append(action)
 
     def stop(self) -> None:
-        """Open no event any more; those that are open still end, those that wait are completed."""
+        """Open no more events. Open events still end, and events that wait are completed."""
         self.active = False
         self.flush()
         while self._at_stop:
@@ -124,16 +124,16 @@ class Engine:
             placement: Where the event lies. An event for subscribers alone is never current.
             audience: Who receives it.
             observed: The call that it is.
-            links: What stands for events that this one refers to (`Event.handle`).
-            at_ns: When it started by the source's own clock, in nanoseconds since the epoch. It is moved into its parent, and
-                not beyond now.
+            links: The handles of events that this one refers to (`Event.handle`).
+            at_ns: When it started by the source's own clock, in nanoseconds since the epoch. The time is moved into the parent's
+                times, and not beyond the present.
             pick: See `Event.pick`.
 
         Returns:
             The event. None while inactive, inside a callback, and where no subscriber wants an event for subscribers alone.
 
         Raises:
-            Exception: What the policy of a user's callback wants raised; the event is closed then.
+            Exception: An exception of a user's callback that its policy rethrows. The event is closed then.
         """
         if not self.active or self._busy.now:
             return None
@@ -159,11 +159,9 @@ class Engine:
                 state.record = RecordFunction._of_event(event, self.registry)
                 _begin(state, callbacks, state.record)
             _begin(state, observers, event)
-        except (
-            BaseException
-        ) as interrupt:  # the program's own, or a policy's: what has started is closed before it passes
+        except BaseException as interrupt:  # of the program or of a policy: what has started is closed before it passes
             if event.placement.is_current:
-                self._current.set(event)  # so that what has been made current here is left
+                self._current.set(event)  # so that `close` leaves what has been made current here
             self.close(event, interrupt)
             raise
         finally:
@@ -225,12 +223,12 @@ class Engine:
 
         Args:
             event: The event. It leaves its context now, also where it is completed later (`defer`).
-            error: What ended it. Such an event is completed at once.
+            error: The exception that ended it. Such an event is completed at once.
             result: What the observed call returned.
             at_ns: When it ended by the source's own clock, in nanoseconds since the epoch; not before its start nor after now.
 
         Raises:
-            Exception: What the policy of a user's callback wants raised, after everything else has run.
+            Exception: An exception of a user's callback that its policy rethrows, after everything else has run.
         """
         state: State = event.state
         is_here = bool(self.guard.finish("closing an event", self._settle, event, error, result, at_ns) is True)
@@ -251,7 +249,7 @@ class Engine:
             state.record = None
 
     def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> bool:
-        """Take note of the end; whether the event was current here."""
+        """Record the end. Returns whether the event was current here."""
         state: State = event.state
         event.is_open = False
         now_ns = event.anchor.now_ns()
@@ -272,7 +270,7 @@ class Engine:
         return is_here
 
     def _is_here(self, event: Event) -> bool:
-        """Whether it is open in this context: what was forgotten half-way is collected, and ended, wherever that may be."""
+        """Whether the event is open in this context: abandoned work is collected, and its event closed, in any context."""
         current = self._current.get()
         while current is not None and current is not event:
             current = current.parent
@@ -282,8 +280,8 @@ class Engine:
     def defer(self, event: Event) -> Deferral:
         """Complete an open event later than it is closed.
 
-        When it is closed it leaves its context and has its times. The pipeline's ends run when the deferral completes it, at
-        the latest at `flush`, so that facts which arrive after the end (a time measured on a device) are part of it.
+        When the event is closed, it leaves its context and its times are fixed. The pipeline's ends run when the deferral completes
+        it, at the latest at `flush`. So facts that arrive after the end (a time measured on a device) are part of it.
         """
         state: State = event.state
         if state.deferral is None:
@@ -291,7 +289,7 @@ class Engine:
         return state.deferral
 
     def complete(self, event: Event, facts: Attributes) -> None:
-        """Complete a deferred event, with `facts` added; nothing happens if it has been completed."""
+        """Complete a deferred event, with `facts` added. Does nothing if it has been completed."""
         state: State = event.state
         if event.is_open:
             state.deferral = None
@@ -301,7 +299,7 @@ class Engine:
             self._complete(event)
 
     def flush(self) -> None:
-        """Complete all closed events that wait to be completed, as they are."""
+        """Complete all closed events that wait to be completed, without further facts."""
         self._waiting.flush()
 
     @staticmethod
@@ -313,11 +311,11 @@ class Engine:
 
     # --- errors -----------------------------------------------------------------------------------------------
     def wraps_with(self, code: CodeType) -> None:
-        """Tell the engine the code of a wrapper that opens events, so that it knows it in a traceback."""
+        """Register the code of a wrapper that opens events, so that the engine recognizes it in a traceback."""
         self._codes[code] = True
 
     def _note_error(self, event: Event, error: BaseException) -> None:
-        """Decide whether the error came from the event's own work, holding on to no exception.
+        """Decide whether the error came from the event's own work. Keeps no exception alive.
 
         A child that ended with this very object passed it on. Addresses are reused once an exception has been
         swallowed and freed, so the traceback must show the child's wrapper as well.
@@ -348,6 +346,6 @@ def _finish(state: State) -> None:
         subscriber, subject, context = state.subscribers.pop()
         try:
             subscriber.finish(subject, context)
-        except BaseException:  # the program's own: the others end before it passes
+        except BaseException:  # of the program: the other ends run before it passes
             _finish(state)
             raise

@@ -57,7 +57,7 @@ class Steps:
             entry[1] += seconds
 
     def renamed(self, rename: Callable[[str], str]) -> Steps:
-        """The same work under other names; what has one name then is counted together."""
+        """The same work under other names. Work that has the same name then is counted together."""
         renamed = Steps()
         for name, (count, seconds) in self._by_name.items():
             entry = renamed._by_name.setdefault(rename(name), [0, 0.0])
@@ -66,7 +66,7 @@ class Steps:
         return renamed
 
     def seconds(self) -> float:
-        """What all of them took."""
+        """The seconds of all of them together."""
         return sum(seconds for _, seconds in self._by_name.values())
 
     def longest(self, limit: int) -> list[tuple[str, int, float]]:
@@ -80,7 +80,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Something that happened at one moment inside an event: a line of a library's log."""
+    """Something that happened at one moment inside an event, such as a line of a library's log."""
 
     name: str
     time_ns: int
@@ -88,10 +88,10 @@ class Occurrence:
 
 
 class Observed:
-    """The call that an event is.
+    """The call that an event records.
 
-    function: what is called. args, kwargs: with what. outcome: `returned` or `raised` once it has ended, else None, with
-    `return_value` or `exception`.
+    function: what is called. args, kwargs: its arguments. outcome: `returned` or `raised` once it has ended, with `return_value` or
+    `exception`; None before.
     """
 
     __slots__ = ("args", "exception", "function", "kwargs", "outcome", "return_value")
@@ -105,7 +105,7 @@ class Observed:
         self.outcome: Literal["returned", "raised"] | None = None
 
     def ended(self, exception: BaseException | None, return_value: Any) -> None:
-        """Take note of how the call ended."""
+        """Record how the call ended."""
         self.exception, self.return_value = exception, return_value
         self.outcome = "returned" if exception is None else "raised"
 
@@ -113,10 +113,10 @@ class Observed:
 class Event:
     """A piece of work of one phase, as callbacks see it.
 
-    `attributes` are those known at the start; `additions` are gathered until the end, and so are `occurrences`. `scratch` holds
-    what is counted on the way and summed up at the end. None of them keeps an observed object alive; `observed`, the call that
-    the event is, goes with the event's end. `root` is the outermost event of the tree, the event itself where there is none
-    around it; its `running` is the innermost one that is open, for other threads that ask.
+    `attributes` are those known at the start. `additions` and `occurrences` are gathered until the end. `scratch` holds what is
+    counted meanwhile and summed up at the end. None of them keeps an observed object alive. `observed`, the call that the event
+    records, is released at the event's end. `root` is the outermost event of the tree, which may be the event itself. `root.running`
+    is the innermost open event of the tree, for other threads that read it.
 
     `is_open` turns false before the time of the end is read: a time that another thread read before it saw the event
     open lies inside the event.
@@ -161,17 +161,17 @@ class Event:
         self.start_ns: int = now_ns if at_ns is None else max(earliest_ns, min(at_ns, now_ns))
         self.is_open = True
         self.is_incomplete = False
-        """Whether torchspan did not see its end: it was closed because the work around it has ended."""
+        """Whether torchspan did not see its end. It was closed because the work around it had ended."""
         self.end_ns: int | None = None
         self.error: BaseException | None = None
         self.innermost = True
         """Whether `error` was raised in this event's own work rather than passed on by a child."""
         self.pick: Any = pick
-        """Why it is an event whatever surrounds it (`torchspan.engine.run_sampling.Pick`); None: it follows what does."""
+        """Why it is recorded whatever surrounds it (`torchspan.engine.run_sampling.Pick`). None: its surroundings decide."""
         self.handle: Any = None
-        """What stands for this event outside the process (a span context); the writer of spans sets it."""
+        """Identifies this event outside the process (a span context). The span writer sets it."""
         self.state: Any = None
-        """What the engine keeps for the event; see `torchspan.engine.state`."""
+        """What the engine keeps for the event. See `torchspan.engine.state`."""
 
     @property
     def name(self) -> str:
@@ -179,11 +179,11 @@ class Event:
         return f"{self.phase.name} {self.target}" if self.target else self.phase.name
 
     def elapsed_ns(self) -> int:
-        """Nanoseconds since its start, whether it has ended or not."""
+        """Nanoseconds since its start, whether or not it has ended."""
         return self.anchor.now_ns() - self.start_ns
 
     def innermost_running(self) -> Event:
-        """The innermost open event inside this one, from any thread; the event itself where there is none."""
+        """The innermost open event inside this one, or the event itself. Any thread may ask."""
         running = self.root.running
         while running is not None and not running.is_open:
             running = running.parent

@@ -16,9 +16,9 @@ from torchspan.phase import Phase
 class Callback:
     """A start and an end that run as a pair, as `at::RecordFunctionCallback` has them (ATen/record_function.h).
 
-    What `start` returns is handed to `end`; an event whose start ran always has its end run. `phases` empty means all.
-    `leave`, if there is one, runs immediately before `end` in the context in which the event was current. Where the event is
-    completed later (`torchspan.engine.deferral`), `leave` runs when it is closed and `end` when it is completed.
+    What `start` returns is handed to `end`. For every start that ran, the end runs. `phases` empty means all. `leave`, if given, runs
+    immediately before `end` in the context in which the event was current. If the event is completed later
+    (`torchspan.engine.deferral`), `leave` runs when it is closed and `end` when it is completed.
     """
 
     name: str
@@ -29,12 +29,12 @@ class Callback:
 
 
 class Pipeline:
-    """The callbacks of an engine, in order; fixed once it is made.
+    """The callbacks of an engine, in order. They do not change after construction.
 
-    They start before the user's callbacks and end after them, so that those run inside what the pipeline opened. Each is
-    guarded by its name. Raises ValueError for two of one name: they would be disabled together.
+    They start before the user's callbacks and end after them, so that the user's run inside what the pipeline opened. Each is
+    guarded by its name. Raises ValueError for two with the same name: they would be disabled together.
 
-    is_suppressed: whether nothing may be emitted here; an event that starts here is for user callbacks and observers alone.
+    is_suppressed: whether nothing may be emitted here. An event that starts here is for user callbacks and observers alone.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Member:
     guard: Guard
 
     def begin(self, event: Event) -> Any:
-        """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
+        """Run the start. Returns what it returned, or `FAILED` if it raised: then there is no end."""
         return self.guard.begin(self.callback.name, self.callback.start, event)
 
     def leave(self, event: Event, context: Any) -> None:
@@ -70,7 +70,7 @@ class Member:
 
 
 class Members(dict[Phase, tuple[Member, ...]]):
-    """Phase -> the members of a pipeline that take its events."""
+    """Phase -> the members of a pipeline that receive its events."""
 
     def __init__(self, pipeline: Pipeline, guard: Guard) -> None:
         super().__init__()

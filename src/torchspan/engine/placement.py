@@ -29,7 +29,7 @@ class Stacked:
 
 @dataclass(frozen=True, slots=True)
 class Detached:
-    """Below the current event, but never current itself: its body is left and entered again, as a generator's is."""
+    """Below the current event, but never current itself: its body is left and entered again, as that of a generator."""
 
     is_current: ClassVar[bool] = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rate limits for frequent events: which run of which object gets an event of its own."""
+"""Rate limits for frequent events: which runs of which objects become events."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PER_TRACE = 50
 """Events a trace."""
 
 UNREFERABLE_LIMIT = 1_000
-"""Objects without weak references that have windows; beyond that they all begin at zero."""
+"""Objects without weak references that have windows. Beyond that, the windows of all of them begin at zero."""
 
 REMEMBERED = 1024
 """Traces whose events are counted; the oldest is forgotten."""
 
 
 class _Window:
-    """One second of one object: when it began, in seconds of `time.perf_counter`, and the events in it."""
+    """One second of one object: its beginning, in seconds of `time.perf_counter`, and the events in it."""
 
     __slots__ = ("began_s", "count", "owner")
 
@@ -35,11 +35,11 @@ class _Window:
 
 
 class RateLimits:
-    """Counts events by object and by trace. Under races a limit may be passed by one event for each thread.
+    """Counts events by object and by trace. If threads race, each may exceed a limit by one event.
 
     An object is known by its identity for as long as it lives, so that a new object at the same address starts from zero.
 
-    per_second: events a second and object; None: any number. Less than 1 is one event in as many seconds as that takes.
+    per_second: events a second and object. None: any number. Less than 1 means one event in 1/per_second seconds.
     """
 
     def __init__(self, per_second: float | None = PER_SECOND) -> None:
@@ -49,10 +49,10 @@ class RateLimits:
         self._traces: OrderedDict[Hashable, int] = OrderedDict()
 
     def refused_until(self, thing: Any, trace: Hashable | None) -> float | None:
-        """Count one more event of `thing`; None if it fits the limits.
+        """Count one more event of `thing`. Returns None if it is within the limits.
 
-        trace: None where the event would begin one. Otherwise returns the `time.perf_counter`, in seconds, until which
-        further events of `thing` in this trace do not fit either; infinity where the trace has all of its events.
+        Otherwise returns the `time.perf_counter`, in seconds, until which further events of `thing` in this trace exceed them too;
+        infinity if the trace has all of its events. trace: None where the event would begin one.
         """
         count = 0 if trace is None else self._traces.get(trace, 0)
         if count >= PER_TRACE:
@@ -79,7 +79,7 @@ class RateLimits:
             return window
         try:
             owner: Any = weakref.ref(thing, lambda _gone: self._windows.pop(key, None))
-        except TypeError:  # no weak references: its address may be taken for a later object's
+        except TypeError:  # no weak references: a later object at its address may be mistaken for it
             if len(self._unreferable) >= UNREFERABLE_LIMIT:
                 self._unreferable.clear()
             return self._unreferable.setdefault(key, _Window(None))

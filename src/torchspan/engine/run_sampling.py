@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs are events by a sampler's rules: those that nothing surrounds, failed ones, and those that a target rate allows.
 
-One decision is made about a run. Where the sampler is torchspan's, it is made here, and the sampler accepts it. Another sampler
-decides alone: here nothing is drawn then, and only the rate limits hold.
+One decision is made about a run. If the sampler is torchspan's, the decision is made here, and the sampler accepts it. Another sampler
+decides by itself. Then nothing is drawn here, and only the rate limits apply.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from torchspan.engine.runs import Decision, Parent, Verdict
 from torchspan.subscribers.sampling import renew_after_fork, tries_until_hit, uniform
 
 BURST_S = 1.0
-"""Of runs that a target would have allowed while there were none, those of this many seconds may follow."""
+"""If no run came, a target allows its unused runs later: those of this many seconds."""
 
 
 class Pick(NamedTuple):
     """A run that is an event whatever surrounds it.
 
-    probability: that with which it was picked; None where it is not known.
+    probability: the one with which it was picked. None if it is not known.
     """
 
     probability: float | None = None
 
 
 FOR_ITSELF = Pick()
-"""Of a first run, and of a failed one."""
+"""The pick of a first run, and of a failed one."""
 
 
 # --- which runs outside everything are picked -------------------------------------------------------------------------
 class Roots(Protocol):
     """Picks runs that nothing surrounds.
 
-    A hot path takes one of `passes` for each run. Where there is none left, or what it took is a moment that is over, it asks
-    `picks` instead, and takes of the `passes` that there are after that.
+    A hot path takes one item of `passes` for each run. If none is left, or the item is a time that has passed, it calls `picks`
+    instead, and continues with the `passes` that exist afterwards.
 
-    passes: for each run that may pass, until when it may, by the clock; None: whenever it comes.
+    passes: one item for each run that may pass: the time until which it may, by the clock. None: at any time.
     """
 
     @property
@@ -76,8 +76,8 @@ class AllRoots:
 class ShareOfRoots:
     """Picks each run with a probability of more than 0 and less than 1.
 
-    As callbacks are sampled, a number is drawn of how many runs the next pick is away. All threads count the same number down,
-    which is one step of the interpreter: a number for each thread costs as much as all else that a run does.
+    As for sampled callbacks, a number is drawn: the runs until the next pick. All threads count the same number down, which is one
+    step of the interpreter. A number for each thread would cost as much as everything else that a run does.
     """
 
     def __init__(self, probability: float) -> None:
@@ -100,11 +100,11 @@ class ShareOfRoots:
 
 
 class TargetRate:
-    """Picks so many runs a second, or all where there are fewer: in each 1/N of a second the first one after a random moment.
+    """Picks `per_second` runs a second, or all if there are fewer: in each 1/N of a second the first one after a random moment.
 
-    Where there was none, the next one is picked for it, up to `BURST_S` later.
+    If no run came after that moment, the next one is picked in its place, up to `BURST_S` later.
 
-    per_second: how many. clock: returns seconds.
+    per_second: the number N. clock: returns seconds.
     """
 
     def __init__(self, per_second: float, clock: Callable[[], float]) -> None:
@@ -128,7 +128,7 @@ class TargetRate:
         return self._clock() >= self.due_s
 
     def take(self) -> bool:
-        """Whether a run is picked now; then the next one is due later."""
+        """Whether a run is picked now. If so, the next one is due later."""
         with self._lock:
             now_s = self._clock()
             if now_s < self.due_s:
@@ -160,7 +160,7 @@ class RunSampling:
     ) -> None:
         self._limits = limits
         self.clock: Callable[[], float] = clock or time.perf_counter
-        """By which a target says until when runs may pass."""
+        """The clock by which a target states until when runs may pass."""
         self._failures = RateLimits()
         self._asked = asked or SamplingRules()
         self._rules: SamplingRules | None = None
@@ -178,14 +178,14 @@ class RunSampling:
         renew_after_fork(self)
 
     def use(self, rules: SamplingRules | None) -> None:
-        """A provider holds from now on. rules: those of its sampler, if that is torchspan's; None for another one."""
+        """A provider is in use from now on. rules: those of its sampler, if that is torchspan's. None for another sampler."""
         if self._is_in_use and rules == self._rules:
             return
         self._is_in_use, self._rules = True, rules
         self.renew()
 
     def renew(self) -> None:
-        """Begin with new numbers, as in a forked process: its draws are not its parent's."""
+        """Draw new numbers, for example in a forked process: its draws must differ from its parent's."""
         if not self._is_in_use:
             return
         rules = self._rules or self._asked
@@ -213,7 +213,7 @@ class RunSampling:
 
     # --- decisions --------------------------------------------------------------------------------------------
     def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
-        """See `RunPolicy`: about first runs, and those with something around them."""
+        """See `RunPolicy`. Decides about first runs, and runs with a span around them."""
         if is_first:
             return Decision(Verdict.FIRST)
         if parent is None:
@@ -229,7 +229,7 @@ class RunSampling:
         return Decision(Verdict.RECORD)
 
     def root(self, runner: Any) -> Pick | None:
-        """Whether a run of `runner` that `roots` has picked, and that nothing surrounds, is an event."""
+        """Whether a run of `runner` is an event. `roots` has picked it, and nothing surrounds it."""
         if self.target is not None and not self.target.take():
             return None
         until_s = self._limits.refused_until(runner, None)
@@ -239,7 +239,7 @@ class RunSampling:
         return Pick(None if self.clock() < self._certain_from_s else self._probability)
 
     def failed(self, runner: Any) -> Pick | None:
-        """Whether a run of `runner` that has failed, and that is not an event yet, is one: ten a second of one object."""
+        """Whether a failed run of `runner` that is not an event yet becomes one: ten a second for each object."""
         if not self.keeps_failed or self._failures.refused_until(runner, None) is not None:
             return None
         return FOR_ITSELF

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 
 HELD = 8192
-"""Durations that are held at most before they are summed up."""
+"""The most durations that are held before they are summed up."""
 
 CLOSE_TIMEOUT_S = 1.0
 """How long an end of a span waits for a thread that is summing up, which takes microseconds. A forked child may wait without success:
@@ -18,12 +18,12 @@ the thread that held the lock is its parent's."""
 class RunTally:
     """The runs below one span: their number, and the sum and the maximum of their durations in seconds.
 
-    A hot path takes one of `passes`, which is how to hold a duration: a step of the interpreter that needs no lock. When there is
-    none left, it calls `add`. So `write` receives the totals whenever the number has doubled: in between, what it has received
-    lags by a factor of two. `close` writes what is left.
+    A hot path takes one item of `passes`, a function that holds a duration. That is one step of the interpreter and needs no lock.
+    When none is left, the hot path calls `add`. So `write` receives the totals whenever the number of runs has doubled. In between,
+    the written totals lag by at most a factor of two. `close` writes the rest.
 
-    write: receives number, sum and maximum; called by one thread at a time.
-    at_close: called when the span ends, before the last totals are written: what hot paths know of the span is out of date.
+    write: receives number, sum and maximum. Called by one thread at a time.
+    at_close: called when the span ends, before the last totals are written. What hot paths remember of the span is then outdated.
     """
 
     __slots__ = ("_lock", "_write", "at_close", "count", "held", "longest_s", "passes", "total_s")
@@ -47,7 +47,7 @@ class RunTally:
         self.sum_up()
 
     def sum_up(self) -> None:
-        """Write the totals, unless another thread is at it: what is held stays for the next time."""
+        """Write the totals, unless another thread is doing so. What is held then stays for the next call."""
         if self._lock.acquire(blocking=False):
             try:
                 self._sum_up()

@@ -20,11 +20,11 @@ T = TypeVar("T")
 Collect = Callable[[], None]
 
 HELD = 8192
-"""Durations that may come together before the collector is called, unless it asks to be called earlier."""
+"""Durations that are held before the collector is called, unless it asks to be called earlier."""
 
 
 class Totals(Protocol):
-    """Adds up durations, whether or not a collector takes them."""
+    """Adds up durations, whether or not there is a collector."""
 
     def add(self, count: int, seconds: float) -> None:
         """Add runs that have ended."""
@@ -34,14 +34,14 @@ class Totals(Protocol):
 
 
 class RunTimes:
-    """Durations of runs, held from the run to the collector; nothing is measured while there is neither that nor a total.
+    """Durations of runs, held until a collector takes them. Nothing is measured while there is neither a collector nor a total.
 
-    Adding takes no lock: appending to a list is one step of the interpreter. Of threads that take durations out at the same
-    time one gets them. A forked child starts with none: they are its parent's.
+    Adding takes no lock: appending to a list is one step of the interpreter. If threads take durations out at the same time, one of
+    them gets the durations. A forked child starts with none, because they are its parent's.
 
-    A hot path takes one of `passes`, which is how to hold a duration. When there is none left, it calls `add`.
+    A hot path takes one item of `passes`, a function that holds a duration. When none is left, it calls `add`.
 
-    held: durations in seconds. failed: the runs that failed. due: when that many are held, `add` has the collector called.
+    held: durations in seconds. failed: the runs that failed. due: when that many are held, `add` calls the collector.
     wanted: whether durations are measured. is_collected: whether there is a collector.
     """
 
@@ -59,9 +59,9 @@ class RunTimes:
         _ALL.add(self)
 
     def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
-        """Measure durations from now on; None: there is no collector any more.
+        """Measure durations from now on. None: there is no collector any more.
 
-        collect: takes durations; called by a run that finds at least `batch` of them held, and at most `HELD`.
+        collect: takes durations. Called by a run that finds at least `batch` of them held, or `HELD` if that is less.
         """
         self._collect = collect
         self.due = min(batch, HELD)
@@ -73,7 +73,7 @@ class RunTimes:
             self.forget()
 
     def measure_for(self, totals: Totals) -> None:
-        """Measure durations from now on; what is taken out, or forgotten for want of a collector, is added to `totals`."""
+        """Measure durations from now on. All that are taken out, with or without a collector, are added to `totals`."""
         self._totals = totals
         self._look_again()
 
@@ -109,7 +109,7 @@ class RunTimes:
         else:
             self.take()
             self.take_failed()
-        for each in (self.held, self.failed):  # the collector fails
+        for each in (self.held, self.failed):  # in case the collector fails
             del each[: max(len(each) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:
@@ -127,7 +127,7 @@ class RunTimes:
         return found
 
     def forget(self) -> None:
-        """Hold nothing any more."""
+        """Discard all that is held."""
         self.held.clear()
         self.failed.clear()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many runs of engines there were, and how long they took together."""
+"""The number of engine runs, and their total duration."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torchspan.phase import EXECUTE, RUNS
 
 
 class RunTotals:
-    """All runs of this process since it was made: those that are events, and those that a `RunTimes` holds.
+    """All runs of this process since this object was made: those that are events, and those that a `RunTimes` holds.
 
     A callback of the pipeline adds the events. A forked child starts at zero.
 
-    times: those of each phase of runs.
+    times: the `RunTimes` of each phase of runs.
     """
 
     def __init__(self, times: Iterable[RunTimes]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which engine is at work in this process, for what a program calls by itself."""
+"""The running engine of this process, for functions that the program itself calls."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Running:
-    """engine: the one that the bridge has made; None before that and after its end."""
+    """engine: the one that the bridge has made. None before that, and after its end."""
 
     engine: Engine | None = None
 
     def start(self, engine: Engine) -> None:
-        """`engine` is at work until it stops."""
+        """Make `engine` the running one, until it stops."""
         self.engine = engine
         engine.at_stop(self._forget)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to one run of frequent work, an engine's above all: the decision, and its two seams.
+"""What happens to one run of frequent work, mostly of an engine: the decision, and its two extension points.
 
-A `RunPolicy` decides. A `Companion` works alongside the runs that were decided to be recorded. What surrounds a run is what a
-`ParentProbe` sees; the writer supplies it, because the parents are spans.
+A `RunPolicy` decides. A `Companion` works alongside the runs that are recorded. A `ParentProbe` reports what surrounds a run. The
+writer supplies it, because the parents are spans.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class Parent(Protocol):
         """Identifies the trace."""
 
     def tally(self, phase: Phase) -> RunTally:
-        """Counts the runs of `phase` below this span that are not events: the same object for the same span."""
+        """The counter of the runs of `phase` below this span that are not events. The same object for the same span."""
 
 
 class ParentProbe(Protocol):
-    """Looks at what surrounds a run.
+    """Reports what surrounds a run.
 
-    context: returns the current context. It is the same object until another one becomes current, so a verdict on it stands
-    until the span in it ends.
+    context: returns the current context. It is the same object until another one becomes current. So a verdict on it is valid until
+    the span in it ends.
     """
 
     context: Callable[[], Any]
 
     def look(self, context: Any) -> Parent | Surroundings:
-        """What a run in this context lies in."""
+        """What surrounds a run in this context."""
 
     def is_outside(self, context: Any) -> bool:
-        """Whether a run in this context lies in nothing at all, not even in what is not recorded."""
+        """Whether nothing at all surrounds a run in this context, not even a span that is not recorded."""
 
 
 # --- what is decided --------------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class Verdict(Enum):
 
 
 class Decision(NamedTuple):
-    """A verdict. until_s: for COUNT, the `time.perf_counter` until which runs of the same object below the same span share it."""
+    """A verdict. until_s: for COUNT, the `time.perf_counter` until which it applies to runs of the same object below the same span."""
 
     verdict: Verdict
     until_s: float = 0.0
@@ -83,9 +83,9 @@ class RunPolicy(Protocol):
 
 
 class LimitedCalls:
-    """The default policy for calls of observed functions: within `limits`, below a recording span or not.
+    """The default policy for calls of observed functions. Calls within `limits` are recorded, below a recording span or not.
 
-    What exceeds the limits is counted on the span around it; without one it passes.
+    A call beyond the limits is counted on the span around it. Without such a span it passes.
     """
 
     def __init__(self, limits: RateLimits) -> None:
@@ -102,7 +102,7 @@ class LimitedCalls:
 # --- what goes alongside a recorded run ------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run that is an event. runner: the object that runs. inputs: its inputs, empty where they are not arguments."""
+    """A run that is an event. runner: the object that runs. inputs: its inputs, empty if they are not arguments."""
 
     event: Event
     runner: Any
@@ -112,7 +112,7 @@ class RecordedRun:
 class Companion(Protocol):
     """Works alongside recorded runs, inside their events: records shapes, measures time on the device, and similar.
 
-    What it raises is caught and counted like a callback's.
+    An exception that it raises is caught and counted like one of a callback.
     """
 
     def begin(self, run: RecordedRun) -> Any:
@@ -125,7 +125,7 @@ class Companion(Protocol):
 class FreshObjects:
     """Objects that have not run since they were made. It keeps none of them alive.
 
-    held: the objects by address. It is mostly empty, which is all that a hot path asks.
+    held: the objects by address. It is mostly empty, and a hot path only tests whether it is.
     """
 
     def __init__(self) -> None:
@@ -133,20 +133,20 @@ class FreshObjects:
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` when an object has been made: what was known of an earlier run of it is out of date."""
+        """Call `watcher` when an object has been made: what was known of earlier runs is outdated."""
         self._watchers.append(watcher)
 
     def add(self, made: Any) -> None:
-        """`made` has been made: its next run is its first."""
+        """`made` has just been made. Its next run is its first."""
         key = id(made)
         try:
             self.held[key] = weakref.ref(made, lambda _gone: self.held.pop(key, None))
-        except TypeError:  # no weak references: if it never runs, its address may be taken for a later object's
+        except TypeError:  # no weak references: if it never runs, a later object at its address may be mistaken for it
             if len(self.held) < UNREFERABLE_LIMIT:
                 self.held[key] = None
         for each in self._watchers:
             each()
 
     def take(self, runner: Any) -> bool:
-        """Whether this is the first run of `runner` since it was made; from now on it is not."""
+        """Whether this is the first run of `runner` since it was made. The next call returns False."""
         return self.held.pop(id(runner), self) is not self  # one step: two threads may run it at once

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of sources that report beginnings and ends apart, by key: Dynamo's event log, TensorRT's progress monitor."""
+"""Events of sources that report beginnings and ends separately, by key: Dynamo's event log, TensorRT's progress monitor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchspan.phase import Phase
 
 
 class _Entry(NamedTuple):
-    """A beginning whose end has not come. event: None where none was opened; the end still belongs to it."""
+    """A beginning whose end has not come. event: None if none was opened. The end still belongs to this entry."""
 
     key: Hashable
     event: Event | None
@@ -23,8 +23,8 @@ class _Entry(NamedTuple):
 class EventStack:
     """The open events of one source, by key. Keys may repeat, one after the other or nested.
 
-    below: the event to which they all belong, wherever a source reports from. Without one they lie below the current event and
-    are current themselves, so the stack is that of one thread (`ThreadStacks`).
+    below: the event to which they all belong, from whichever thread a source reports. Without it they lie below the current event and
+    are current themselves. Such a stack belongs to one thread (`ThreadStacks`).
     """
 
     def __init__(self, engine: Engine, below: Event | None = None) -> None:
@@ -98,7 +98,7 @@ class EventStack:
             return found.event
 
     def close(self) -> None:
-        """Close what is left open, innermost first. These events are incomplete."""
+        """Close the events that are still open, innermost first. These events are incomplete."""
         with self._lock:
             while self._entries:
                 self._close_incomplete(self._entries[-1])

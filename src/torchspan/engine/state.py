@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class Subscriber(Protocol):
-    """What runs around events alongside the pipeline: a user's pair of callbacks, the official observers of a phase."""
+    """Runs around events alongside the pipeline: a user's pair of callbacks, or the official observers of a phase."""
 
     def begin(self, subject: Any) -> Any:
-        """The event has started; `FAILED` for an event that has no end."""
+        """The event has started. Returns `FAILED` for an event whose end is not to be reported."""
 
     def finish(self, subject: Any, context: Any) -> None:
-        """It has ended; `context` is what `begin` returned."""
+        """The event has ended. `context` is what `begin` returned."""
 
 
 class State:
-    """members: pipeline members whose start ran, each with what it returned. subscribers: the same, with the subject that it
+    """members: pipeline members whose start ran, each with what it returned. subscribers: the same, with the subject that each
     received. record: how user callbacks see the event. tree, opens_tree: where sampling is decided once for all events inside.
     for_subscribers: the pipeline does not receive the event, and for nesting it does not exist. child_error: identity of the last
     exception that ended an event inside. deferral: completes the event after it has been closed.

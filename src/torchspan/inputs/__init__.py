@@ -7,7 +7,7 @@
         model(x2, y2)
     program = torch.export.export(model, observer.infer_arguments(), dynamic_shapes=observer.infer_dynamic_shapes())
 
-docs/how-to/observing-inputs.md teaches it.
+docs/how-to/observing-inputs.md is a guide.
 """
 
 from __future__ import annotations

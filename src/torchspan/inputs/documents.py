@@ -57,7 +57,7 @@ _WRITERS = "InputObserver.to_json, or with torchspan run --observe-inputs"
 
 
 class InputFileError(ValueError):
-    """A file, or a text, holds no observed calls that this torchspan can read."""
+    """A file, or a text, contains no observed calls that this version of torchspan can read."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from torchspan.inputs.trees import is_missing
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about the observed calls that hinders an export or an engine, or changes from call to call.
+    """Something about the observed calls that prevents an export or an engine, or changes from call to call.
 
     Attributes:
         kind: What it concerns, such as `dtype`.
-        path: The argument, or the place in it, such as `past[0][1]`; empty where it concerns calls as a whole.
+        path: The argument, or the place in it, such as `past[0][1]`. Empty if it concerns calls as a whole.
         message: What was observed, and what to do.
     """
 

@@ -23,7 +23,7 @@ class InputCandidate:
     Attributes:
         arguments: The arguments by the names of the parameters, with a `TensorShape` in place of each tensor.
         flat_list: The tensors among the arguments, in the order of the signature.
-        aligned_flat_list: The same, with None for each tensor that another call has and this call does not. None where
+        aligned_flat_list: The same, with None for each tensor that another call has and this call does not. None if
             the call raised.
         flat_outputs: The tensors that the call returned.
         failed: Whether the call raised.
@@ -49,8 +49,8 @@ class InputObserverInfo:
         num_failed: The number of calls that raised.
         signature_names: The names of the method's parameters.
         default_values: The default values, by the names of the parameters.
-        args_name_and_position: The name and the position of `*args`; None where the method has none.
-        kwargs_name: The name of `**kwargs`; None where the method has none.
+        args_name_and_position: The name and the position of `*args`; None if the method has none.
+        kwargs_name: The name of `**kwargs`; None if the method has none.
     """
 
     inputs: list[InputCandidate]

@@ -9,7 +9,7 @@ from typing import Any
 
 
 class NotWrittenError(RuntimeError):
-    """Something is needed that is not in the file from which the calls were read."""
+    """A value is needed that is not in the file from which the calls were read."""
 
 
 Path = tuple[Hashable, ...]
@@ -18,7 +18,7 @@ Path = tuple[Hashable, ...]
 
 @dataclass(frozen=True, slots=True)
 class TensorShape:
-    """What is recorded of a tensor.
+    """The recorded properties of a tensor.
 
     Attributes:
         shape: Its size in each dimension.
@@ -41,7 +41,7 @@ class TensorShape:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A number, a string, a flag, a `torch.dtype` or similar: it becomes a part of an exported program.
+    """A number, a string, a flag, a `torch.dtype` or similar. It becomes a part of an exported program.
 
     The value stays in the process that observed it.
 

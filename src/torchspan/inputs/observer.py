@@ -34,7 +34,7 @@ DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 
 
 class InputObserver:
-    """Records the shapes of what a model is called with, and infers what `torch.export.export` needs.
+    """Records the shapes of the arguments of a model, and infers what `torch.export.export` needs.
 
     It has the interface of `torch.onnx.InputObserver`:
 
@@ -46,16 +46,16 @@ class InputObserver:
         dynamic_shapes = observer.infer_dynamic_shapes()
         program = torch.export.export(model, args, dynamic_shapes=dynamic_shapes)
 
-    Of a tensor it keeps the shape, the data type and the device; of numbers, strings and flags the value, in this process
-    alone. Every call counts, whether its arguments came by position or by keyword. At most 1,024 distinct shapes of calls are
-    kept; of further ones, the range of each dimension. An observed call never fails because of the observer: `findings` lists
-    what prevents an export. It may be used from any thread.
+    Of a tensor it keeps the shape, the data type and the device. Of numbers, strings and flags it keeps the value, only in this
+    process. Every call counts, whether its arguments were passed by position or by keyword. At most 1,024 distinct shapes of
+    calls are kept. Of further ones, only the range of each dimension is kept. An observed call never fails because of the
+    observer: `findings` lists what prevents an export. It may be used from any thread.
 
     Args:
-        value_if_missing: What stands for an argument in the calls that lack it, by its name or its position. Its shape
-            counts as observed in those calls; the model does not receive it.
-        keep_tensors: The number of first calls of which the inputs and outputs are kept, for `check_discrepancies`. Each is
-            copied on its device, twice the memory of those calls, until the observer is deleted. Default: 0.
+        value_if_missing: Values for arguments in calls that lack them, by name or position. The shape of such a value
+            counts as observed in those calls. The model does not receive the value.
+        keep_tensors: The number of first calls whose inputs and outputs are kept, for `check_discrepancies`. Each tensor is
+            copied on its device until the observer is deleted, which doubles the memory of those calls. Default: 0.
 
     Raises:
         TypeError: `value_if_missing` is not a dictionary with names and positions as keys, or `keep_tensors` is not an int.
@@ -231,8 +231,8 @@ class InputObserver:
             With `flat`, a list of tensors; with `as_args_kwargs`, a tuple and a dictionary.
 
         Raises:
-            RuntimeError: No call was observed; or a tuple or a dictionary alone cannot hold the arguments; or an argument
-                holds an object that torchspan cannot build.
+            RuntimeError: No call was observed; or the arguments do not fit into only a tuple or only a dictionary; or an
+                argument contains an object that torchspan cannot build.
             IndexError: There is no recorded call of this index.
             TypeError, ValueError: The given arguments are of another type, or do not fit the signature.
         """
@@ -303,11 +303,11 @@ class InputObserver:
                 True for all. A first dimension with one observed size gets the range from 1 to that size, or to 2.
             percentile: The upper limit of each dimension is the size that this share of the calls, in percent, does not
                 exceed. The profile reports how many calls exceed it.
-            headroom: What is added to the upper limit of each dimension that varies, as a share of it: 0.25 makes 40 of 32.
+            headroom: The share that is added to the upper limit of each dimension that varies: 0.25 turns 32 into 40.
             powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
 
         Returns:
-            An `InputProfile`, for `to_torch_tensorrt`, `export` and `mark_dynamic`. Its `to_python()` is a program text.
+            An `InputProfile`, for `to_torch_tensorrt`, `export` and `mark_dynamic`. Its `to_python()` returns a program.
 
         Raises:
             RuntimeError: No call was observed.
@@ -330,7 +330,7 @@ class InputObserver:
             profile: The ranges. Default: those of `infer_profile()`.
 
         Returns:
-            A dictionary with `arg_inputs` and `kwarg_inputs`, which hold a `torch_tensorrt.Input` for each tensor.
+            A dictionary with `arg_inputs` and `kwarg_inputs`, which contain a `torch_tensorrt.Input` for each tensor.
 
         Raises:
             RuntimeError: No call was observed, or `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or
@@ -362,7 +362,7 @@ class InputObserver:
             code, or that has a narrower range than the profile.
 
         Raises:
-            RuntimeError: No call was observed, another method than `forward` was, or an argument holds an object that
+            RuntimeError: No call was observed, another method than `forward` was, or an argument contains an object that
                 torchspan cannot build.
             TypeError: `profile` is not an `InputProfile`.
             Exception: What `torch.export.export` raises.
@@ -387,7 +387,7 @@ class InputObserver:
             compiled(x)
 
         The engine is built for the ranges, with opt as observed, whatever sizes this call has. A call with a size outside of a
-        range, or of 1, is compiled for itself.
+        range, or a size of 1, is compiled separately.
 
         Args:
             args: The positional arguments of the call.
@@ -448,16 +448,16 @@ class InputObserver:
     def to_json(self, file: str | os.PathLike[str] | None = None, *, values: bool | None = None) -> str:
         """Write the observed calls as JSON, for `from_json` and for `torchspan inputs`.
 
-        The file has shapes, data types, devices, names of parameters and classes, and counts. Single calls, tensors that were
-        kept and outputs are not written.
+        The file contains shapes, data types, devices, names of parameters and classes, and counts. Single calls, kept tensors and
+        outputs are not written.
 
         Args:
-            file: Where it is written: for its owner alone, and as a whole, in place of a file of this name. Default:
-                nowhere.
+            file: The file to write. It is readable for its owner only, and replaces a file of this name as a whole.
+                Default: no file.
             values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
-                keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them a constant has its
-                type and its counts, and a key has a digest: a reader who guesses the key can compute it. Default: whether the
-                environment variable TORCHSPAN_CAPTURE is `text`.
+                keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them, a constant has its
+                type and its counts, and a key is a digest, which a reader who guesses the key can compute. Default: whether
+                the environment variable TORCHSPAN_CAPTURE is `text`.
 
         Returns:
             The text that was written.
@@ -481,15 +481,15 @@ class InputObserver:
 
         Args:
             source: A file, or the text itself.
-            name: Which calls are read, where the file has those of several classes: `module.Class.method`.
+            name: The calls to read if the file has those of several classes: `module.Class.method`.
 
         Returns:
             The observer.
 
         Raises:
             TypeError: `source` is not a path or a str.
-            InputFileError: The file is torn or damaged, of another version, or something else; or there are no calls of `name`; or
-                there are calls of several methods and `name` is None.
+            InputFileError: The file is incomplete or damaged, has another version, or is another kind of file; or it has no calls
+                of `name`; or it has calls of several methods and `name` is None.
             OSError: The file cannot be read.
         """
         if not isinstance(source, (str, os.PathLike)):
@@ -502,8 +502,8 @@ class InputObserver:
     def from_torch_onnx(cls, observer: Any) -> InputObserver:
         """An observer with the calls that a `torch.onnx.InputObserver` has kept.
 
-        That one keeps the first three calls of a block unless `store_n_calls` says more, and no number, string or flag that an
-        argument without a default value had.
+        `torch.onnx.InputObserver` keeps the first three calls of a block unless `store_n_calls` is larger. It keeps no number,
+        string or flag of an argument without a default value.
 
         Args:
             observer: A `torch.onnx.InputObserver` of torch 2.11 or later. It is not changed.
@@ -520,8 +520,8 @@ class InputObserver:
     def merge(self, *others: InputObserver) -> InputObserver:
         """A new observer with the calls of this one and of others, such as those of several processes.
 
-        Counts, shapes and ranges add up exactly, in any order. Where one of them has no values (see `to_json`), the new one has
-        none. Single calls and kept tensors are left out.
+        Counts, shapes and ranges add up exactly, in any order. If one of the observers has no values (see `to_json`), the new one
+        has none. Single calls and kept tensors are left out.
 
         Args:
             *others: Observers of the same method of the same class.

@@ -25,7 +25,7 @@ class DimensionProfile:
         observed: The smallest and the largest observed size.
         distinct: The number of different sizes that were observed.
         calls: The number of calls in which they were observed.
-        shared: The name that it shares with the dimensions that had its size in every call; None without such dimensions.
+        shared: The name that it shares with dimensions that had the same size in every call; None without such dimensions.
     """
 
     min: int
@@ -38,7 +38,7 @@ class DimensionProfile:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the engine takes more than one size."""
+        """Whether the engine accepts more than one size."""
         return self.min != self.max
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class TensorProfile:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the engine takes more than one shape of it."""
+        """Whether the engine accepts more than one shape of this tensor."""
         return any(each.is_dynamic for each in self.dimensions)
 
     @property
@@ -126,7 +126,7 @@ class InputProfile:
         calls_at_opt: The number of calls that had exactly the `opt_shape` of every tensor.
         calls_outside: The number of calls with a size outside of the ranges: those beyond the percentile, and those with
             empty tensors.
-        findings: What hinders an engine of these sizes.
+        findings: What prevents an engine of these sizes.
         arguments: The structure of the example.
         layout: How the example is passed.
         signature: The parameters of the observed method.

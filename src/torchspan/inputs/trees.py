@@ -79,7 +79,7 @@ class Container:
             The object.
 
         Raises:
-            NotWrittenError: The calls were read from a file that does not say how to make such an object.
+            NotWrittenError: The calls were read from a file that does not describe how to make such an object.
         """
         if isinstance(self.context, Unknown):
             raise NotWrittenError(
@@ -92,7 +92,7 @@ class Container:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether `torch.export` wants dynamic shapes in a container of this kind, instead of in a list."""
+        """Whether `torch.export` expects dynamic shapes in a container of this kind, instead of in a list."""
         return self.kind in _pytree().BUILTIN_TYPES or _is_named_tuple(self.kind)
 
 

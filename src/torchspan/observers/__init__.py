@@ -6,8 +6,8 @@
 
 Every phase has a pair of observers below the name of its library: `torch_tensorrt.compile`, `torch_tensorrt.convert`,
 `tensorrt.build_engine`, `torch.export` and so on. `observable` and `observe_function` give functions such a pair.
-docs/tutorial/observers.md is a tutorial and lists what is different from Torch-TensorRT's module. In a function that Dynamo
-traces every function does nothing.
+docs/tutorial/observers.md is a tutorial and lists the differences from Torch-TensorRT's module. In a function that Dynamo
+traces, every function does nothing.
 """
 
 # General layout: `_observer` is a source of events and `_added` its callbacks, `_observable` a pair around a function,

@@ -24,8 +24,7 @@ _RETHROWING = ErrorPolicy(rethrow=True)
 class Added:
     """A callback that was added to an observer.
 
-    number: the order of additions. is_on: False once it has been removed. token: refers to what contexts hold of it, if one
-    does.
+    number: the order of additions. is_on: False once it has been removed. token: refers to the token in contexts, if a context has it.
     """
 
     __slots__ = ("__weakref__", "_guarded", "_policy", "callback", "is_on", "number", "token")
@@ -39,7 +38,7 @@ class Added:
         self._guarded = Guarded(f"callback {self.number} ({reading.function_name(callback)}) of {observer}")
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Exception | None:
-        """Call it. Returns what it raised, if its policy, or that of the module, wants that raised again."""
+        """Call it. Returns what it raised, if its policy, or that of the module, rethrows it."""
         policy = _RETHROWING if sys.modules[__package__].RETHROW_CALLBACK_EXCEPTION else self._policy
         call = functools.partial(self.callback, *args, **kwargs)
         if policy is not None:
@@ -49,7 +48,7 @@ class Added:
 
 
 class _Token:
-    """What contexts hold of a callback: as long as some context has it, the observer keeps the callback.
+    """Represents a callback in contexts. As long as some context has it, the observer keeps the callback.
 
     A context may live as long as the process, so it keeps alive neither callbacks nor their observers.
     """
@@ -62,14 +61,14 @@ class _Token:
 
 
 def _no_token() -> None:
-    """No context holds it."""
+    """No context has it."""
 
 
 class _Lease:
     """A context variable for as long as one observer needs it.
 
-    Contexts keep their variables forever, so variables are used again. What a context holds of an earlier observer has
-    another key, and goes with the next addition there.
+    Contexts keep their variables forever, so variables are used again. What a context still has of an earlier observer has
+    another key, and is dropped at the next addition there.
     """
 
     __slots__ = ("variable",)
@@ -87,7 +86,8 @@ class _Lease:
 
 
 class AddedCallbacks:
-    """The registry's lock is held around additions and removals. What firing costs does not depend on other observers.
+    """The callbacks of an observer. The registry's lock is held around additions and removals. The cost of firing does not depend
+    on other observers.
 
     gate: open while there is a callback, here or elsewhere.
     """
@@ -102,11 +102,11 @@ class AddedCallbacks:
         self._lease: _Lease | None = None
 
     def exist(self) -> bool:
-        """Whether there are any, here or elsewhere."""
+        """Whether there are callbacks, here or in another context."""
         return bool(self._of_process or self._of_contexts)
 
     def here(self) -> list[Added]:
-        """Those of the process and of the current context, in the order in which they were added."""
+        """The callbacks of the process and of the current context, in the order in which they were added."""
         lease = self._lease
         if lease is None:
             return list(self._of_process)
@@ -120,11 +120,11 @@ class AddedCallbacks:
         return found
 
     def add_to_process(self, added: Added) -> None:
-        """Have it called in every thread."""
+        """Add a callback that is called in every thread."""
         self._of_process = (*self._of_process, added)
 
     def add_to_context(self, added: Added) -> None:
-        """Have it called in this context, and in copies that are made of it later."""
+        """Add a callback that is called in this context, and in copies that are made of it later."""
         if self._lease is None:
             self._lease = _Lease()
         token = _Token(self._key, added)
@@ -133,7 +133,7 @@ class AddedCallbacks:
         self._hold(token)
 
     def remove(self, added: Added) -> None:
-        """Have it called no more, in copies of its context either."""
+        """Remove a callback, also from copies of its context."""
         added.is_on = False
         token = added.token()
         if token is None:

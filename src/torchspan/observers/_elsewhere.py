@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Observation(Removable):
-    """A function that `observe_function` observes: end that with `remove`, or use this in a `with` statement."""
+    """A function that `observe_function` observes. Call `remove` to stop, or use this object in a `with` statement."""
 
     @property
     def observers(self) -> CallableObservers:
@@ -30,7 +30,7 @@ class Observation(Removable):
         raise NotImplementedError
 
     def remove(self) -> None:
-        """Put the function back wherever the observed one is bound. Other references to it call the function unobserved.
+        """Restore the function wherever the observed one is bound. Other references to it call the function unobserved.
 
         A second call does nothing.
         """
@@ -76,7 +76,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         The observation, whose `observers` are the pair that fires. It ends with `remove()` or with a `with` statement.
 
     Raises:
-        TypeError: `target` is not a string or names something else than a function, or `policy` has the wrong type.
+        TypeError: `target` is not a string or is not the path of a function, or `policy` has the wrong type.
         ValueError: `target` does not have the form `module:name`.
         ImportError: The module cannot be imported.
         AttributeError: The module or the class has no such name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that can be observed: what runs before a call, and after it."""
+"""Functions that can be observed: callbacks run before and after each call."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class ObserveContext:
         callable: The original function, which is not observed.
         args: The positional arguments of the call.
         kwargs: The keyword arguments of the call.
-        return_value: What the function returned; None before the call, and where it raised.
-        outcome: `returned` or `raised`; None before the call.
-        exception: What the function raised, else None. Keep no reference to it: it holds the frames of the call.
+        return_value: What the function returned. None before the call, and if it raised.
+        outcome: `returned` or `raised`. None before the call.
+        exception: What the function raised, otherwise None. Keep no reference to it: it keeps the frames of the call alive.
     """
 
     callable: Callable[..., Any]
@@ -77,7 +77,7 @@ class CallableObservers:
 
 
 class ObservedCallable(Protocol[P, R]):
-    """An observed function, which `observable` and `make_observable` make. It is called as the function is.
+    """An observed function, made by `observable` or `make_observable`. It is called like the function.
 
     Attributes:
         observers: The pair that fires before and after each call.
@@ -127,7 +127,7 @@ class Site:
             self.gate.set(self.is_observed and is_wanted)
 
     def ended(self) -> None:
-        """The function is observed no more."""
+        """The function is not observed any more."""
         self.is_observed = False
         self.changed()
 
@@ -147,9 +147,9 @@ class Site:
 
 
 class ObservedCall:
-    """One call of an observed function, from its start to its end: what the bridge makes an event of, around the callbacks.
+    """One call of an observed function, from its start to its end. The bridge makes an event of it, around the callbacks.
 
-    resumes: it is a generator's, whose body is left and entered again.
+    resumes: it is the call of a generator, whose body is left and entered again.
     """
 
     __slots__ = ("_begun", "_recorder", "observed", "resumes", "site")
@@ -242,7 +242,7 @@ def observable(function: Any = None, /, *, policy: ErrorPolicy | None = None) ->
 
 
 def make_observable(orig_func: Callable[P, R], policy: ErrorPolicy | None = None) -> ObservedCallable[P, R]:
-    """Make an observed form of a function. The function itself stays as it is.
+    """Make an observed form of a function. The function itself stays unchanged.
 
     Args:
         orig_func: The function to observe.

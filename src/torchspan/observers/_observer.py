@@ -29,13 +29,13 @@ class Observer(Generic[C]):
     that are fired inside a callback reach no callback. A callback that is removed while the observer fires is not called
     any more; the others still are.
 
-    As a type it takes the type of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
+    For type checkers, its parameter is the type of its callbacks: `Observer[Callable[[torch.fx.GraphModule], None]]`.
 
     Args:
         name: Shown in log messages, and on the span event that torchspan records when the observer fires.
-        scope: Where a callback is called that is added without a scope of its own. `context`: in the execution context that
-            it is added in. A task has the callbacks of the code that created it, not of its siblings; a thread starts with
-            none. `process`: in every thread.
+        scope: Where callbacks are called that are added without a scope. `context`: in the execution context in which they are
+            added. A task has the callbacks of the code that created it, not of its siblings. A thread starts with none.
+            `process`: in every thread.
         policy: How exceptions of callbacks are handled. Default: they are logged, and a callback that keeps failing is
             disabled.
 
@@ -121,7 +121,7 @@ class Observer(Generic[C]):
             self._changed()
 
     def _get_callbacks(self) -> Callbacks:
-        """The callbacks that are called here; what is appended to it, or removed, is added to the observer, or removed."""
+        """The callbacks that are called here. Appending to the list adds a callback to the observer, and removing removes it."""
         return Callbacks(self)
 
     def _here(self) -> list[Added]:
@@ -144,7 +144,7 @@ class Observer(Generic[C]):
             _dynamo_safety.undisturbed(self._fire, args, kwargs)
 
     def _fire(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """What `observe` does, for code that has asked all that."""
+        """What `observe` does, for code that has made its tests already."""
         busy = REGISTRY.busy
         busy.now = True
         try:
@@ -156,9 +156,9 @@ class Observer(Generic[C]):
         self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        """Call the callbacks; when all have run, raise the first exception that is to come out.
+        """Call the callbacks. When all have run, raise the first exception that is to be rethrown.
 
-        An interrupt is the program's own and comes before what policies want raised.
+        An interrupt belongs to the program and comes before the exceptions that policies rethrow.
         """
         callbacks, busy = self._callbacks(), REGISTRY.busy
         if not callbacks.exist():  # the contexts of the last ones are gone
@@ -195,7 +195,7 @@ def _raise_first(failures: list[BaseException]) -> NoReturn:
 
 
 class PartObserver(Observer[C]):
-    """One of a function's pair, or of a phase's: what it says is part of a call, and no point in time of its own.
+    """One observer of the pair of a function or a phase. What it reports is part of a call, and not a separate point in time.
 
     changed: called when callbacks have been added or removed.
     """
@@ -209,7 +209,7 @@ class PartObserver(Observer[C]):
         super().__init__(name, scope=scope, policy=policy)
 
     def _join(self, recording: Recording) -> None:
-        """Its call is recorded, not the part."""
+        """Does nothing: the call is recorded, and not this part of it."""
 
     @staticmethod
     def _is_wanted(callbacks: AddedCallbacks) -> bool:
@@ -223,13 +223,13 @@ class PartObserver(Observer[C]):
         self._call(args, kwargs)
 
     def notify(self, context: Any) -> None:
-        """Call the callbacks with `context`, whether or not the engine is at its callbacks."""
+        """Call the callbacks with `context`, even while the engine runs callbacks."""
         if self._callbacks().gate.countdown is not None:
             self._call((context,), {})
 
 
 class Registration(Removable):
-    """A callback that `Observer.add` registered: remove it with `remove`, or use this in a `with` statement."""
+    """A callback that `Observer.add` registered. Call `remove` to remove it, or use this object in a `with` statement."""
 
     __slots__ = ()
 
@@ -254,7 +254,7 @@ class _Registered(Registration):
 
 
 class Callbacks:
-    """The callbacks of an observer that are called here, as a list of them: a view, safe to change while it fires."""
+    """The callbacks of an observer that are called here, as a list. It is a view, and may be changed while the observer fires."""
 
     __slots__ = ("_observer",)
 
@@ -266,7 +266,7 @@ class Callbacks:
         self._observer.add(callback)
 
     def remove(self, callback: Callback) -> None:
-        """Remove the first that equals `callback`. Raises ValueError where there is none."""
+        """Remove the first callback that equals `callback`. Raises ValueError if there is none."""
         if _dynamo_safety.is_tracing():  # nothing was appended either
             return
         for added in self._observer._here():

@@ -17,7 +17,7 @@ OFFICIAL: dict[str, tuple[Phase, CallableObservers]] = {}
 
 
 def official(name: str, phase: Phase) -> CallableObservers:
-    """The pair of a phase. name: its name below `torchspan.observers`."""
+    """Make the pair of a phase. name: its name below `torchspan.observers`."""
     pair = _Feed(name, phase).pair
     OFFICIAL[name] = (phase, pair)
     return pair
@@ -52,7 +52,7 @@ class _Feed:
                 )
 
     def _switch(self) -> bool:
-        """Have the engine notify this while there is a callback. Returns whether it begins to."""
+        """Have the engine notify this object while there is a callback. Returns whether it begins to."""
         with REGISTRY.changing():  # once, also where two threads add callbacks at the same time
             was_on, self._is_on = self._is_on, self._pre.is_heard or self._post.is_heard
             if was_on != self._is_on:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torchspan hooks, as data: one row a place, with its reason, its versions and what is done there."""
+"""Where torchspan hooks, as data: one row for each place, with its reason, its versions and what is done there."""
 
 from torchspan.probes import dynamo, export, tensorrt, torch_tensorrt
 from torchspan.probes._actions import (

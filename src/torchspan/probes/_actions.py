@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done at a hook point: each kind is a type with exactly the fields it needs.
+"""What is done at a hook point: each kind is a type with exactly the fields that it needs.
 
-The functions in these fields describe and select. They are pure: they look at a call and change nothing.
+The functions in these fields describe and select. They are pure: they read a call and change nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Creates:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What the nearest outer event of one of `phases` gets too: described facts by their `keys`, and scratch values."""
+    """What the nearest outer event of one of `phases` receives as well: described facts by their `keys`, and scratch values."""
 
     phases: tuple[Phase, ...]
     keys: tuple[str, ...] = ()
@@ -46,14 +46,14 @@ class Record:
     """The call is an event of `phase`.
 
     start, end: describe the call, and its result. failed: describes a call that raised; it keeps nothing of the exception.
-    within: the call is of that phase only inside an event of one of these (a method of torch that others call as well).
-    elsewhere: the phase of a call that is not; None: it is not recorded.
-    links_to: selects the object that the call works on; the event links to the one that made it, if that was seen.
+    within: the call has that phase only inside an event of one of these (for a method of torch that others call as well).
+    elsewhere: the phase of a call outside of these. None: it is not recorded.
+    links_to: selects the object that the call works on. The event links to the event that made the object, if that was seen.
     remembers_result: the result is remembered with the event, for the links of events that use it.
     creates: the call makes an object that runs later. shares: facts that an outer event carries too.
-    follows: selects, of the call and its result, a compiled module whose calls are followed where a setting asks for it.
-    excluded_callers: calls made by these libraries are ignored; they have probes of their own.
-    around: the adapter's wrapper that runs the call, where recording it takes more than calling it.
+    follows: selects, from the call and its result, a compiled module whose calls are followed if a setting enables that.
+    excluded_callers: calls by these libraries are ignored, because they have their own probes.
+    around: the adapter's wrapper that runs the call, if recording it takes more than calling it.
     """
 
     phase: Phase
@@ -73,7 +73,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Annotate:
-    """The call adds facts to the nearest event of one of `phases`; at least one of `start` and `end` describes it."""
+    """The call adds facts to the nearest event of one of `phases`. At least one of `start` and `end` describes it."""
 
     phases: tuple[Phase, ...]
     start: DescribeStart | None = None
@@ -84,8 +84,8 @@ class Annotate:
 class Tally:
     """The call is counted in the nearest event of one of `phases`.
 
-    count: adds one call, with its result and its duration in seconds. before: looks at the call before it runs; what it
-    returns is `call.before`. counts_failures: calls that raise are counted too, with `RAISED` for a result.
+    count: adds one call, with its result and its duration in seconds. before: reads the call before it runs. What it returns is
+    `call.before`. counts_failures: calls that raise are counted too, with `RAISED` as their result.
     """
 
     phases: tuple[Phase, ...]
@@ -98,9 +98,9 @@ class Tally:
 class Step:
     """The call is counted with its duration in the innermost event.
 
-    annotate: it adds facts as well. tally: it is counted in a second way as well. invalidates: selects TensorRT's engine
-    that the call changes in place, inside an event or not: the engine's id does not hold from then on. follows: selects, of
-    the call and its result, a module that was compiled elsewhere, as in `Record`.
+    annotate: the call adds facts as well. tally: it is counted in a second way as well. invalidates: selects TensorRT's engine
+    that the call changes in place, inside an event or not. The engine's id is not valid from then on. follows: selects, from the
+    call and its result, a module that was compiled elsewhere, as in `Record`.
     """
 
     annotate: Annotate | None = None
@@ -111,9 +111,9 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arguments:
-    """The two positional arguments of a frequent function: their names, and where its engine and its inputs are.
+    """The two positional arguments of a frequent function: their names, and the positions of its engine and its inputs.
 
-    inputs: None where the inputs are not an argument.
+    inputs: None if the inputs are not an argument.
     """
 
     names: tuple[str, str]
@@ -126,7 +126,7 @@ class Run:
     """The call is one run of an engine, which happens thousands of times a second: an event only within rate limits.
 
     describe: describes a run from the object that runs, its inputs, and whether this is its first run. end: describes the
-    result. arguments: of a function with two; None for `forward(self, *inputs)` of a module. excluded_callers: as in
+    result. arguments: those of a function with two; None for `forward(self, *inputs)` of a module. excluded_callers: as in
     `Record`. Every run's duration is in the metric of the phase.
     """
 
@@ -139,7 +139,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Tap:
-    """The adapter's handler receives the arguments; the original runs unchanged and the call itself is not an event.
+    """The adapter's handler receives the arguments. The original runs unchanged, and the call itself is not an event.
 
     handler: its name in the adapter, `file:purpose`.
     """
@@ -149,7 +149,7 @@ class Tap:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Nothing is done. The probe is here so that a version without the target is noticed."""
+    """Nothing is done. The probe exists so that a version without the target is noticed."""
 
 
 Action = Record | Annotate | Step | Tally | Run | Tap | Watch

@@ -8,17 +8,16 @@ from types import FunctionType
 from typing import Any
 
 RAISED: Any = object()
-"""What a count sees in place of a result where the call raised."""
+"""The result that a count receives if the call raised."""
 
 
 class Call:
-    """The arguments of one call, by the names of the observed function's own signature.
+    """The arguments of one call, by the names in the observed function's signature.
 
-    Extension types have no signature; for them `get` takes the position as well. A call that does not fit its
-    signature is the program's error to make: it then has no named arguments here and the program gets its
-    TypeError from the function itself.
+    Extension types have no signature, so `get` takes the position as well. If a call does not fit the signature, it has no named
+    arguments here, and the program gets its TypeError from the function itself.
 
-    `before` is what the row wanted to know before the call ran.
+    `before` is what was read before the call ran.
     """
 
     __slots__ = ("_bound", "_signature", "args", "before", "kwargs")
@@ -71,7 +70,7 @@ def guarded(function: Any) -> Any:
 
 
 def signature_of(function: Any) -> inspect.Signature | None:
-    """The signature of `function`, or None where it has none (extension types); of a guard, what it guards."""
+    """The signature of `function`, or of the function that a guard guards. None without one (extension types)."""
     try:
         return inspect.signature(guarded(function))
     except (TypeError, ValueError):

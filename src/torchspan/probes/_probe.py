@@ -26,7 +26,7 @@ class Probe:
     why: the reason for the hook, shown by `torchspan probes`.
     since, until: versions of the library, both included, that have the target.
     package: the only TensorRT package (`tensorrt`, `tensorrt_rtx`) that has it.
-    detail: the detail level from which on what it finds is recorded.
+    detail: the lowest detail level at which it is recorded.
     """
 
     library: str
@@ -41,7 +41,7 @@ class Probe:
     def holds_for(self, version: str, package: str | None) -> bool:
         """Whether a library of this version, over this package, is expected to have the target.
 
-        A version without a number might have it.
+        A version without a number is expected to have it.
         """
         number = parse_version(version)
         if self.package is not None and package != self.package:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a probe names: each kind of target is a type, which is also its text, `module:name`."""
+"""What a probe hooks: each kind of target is a subclass of `str` with the text `module:name`."""
 
 from __future__ import annotations
 
 
 class Target(str):
-    """`module:name` or `module:Class.name`. A subclass says what kind of thing that is."""
+    """`module:name` or `module:Class.name`. Each kind of target is a subclass."""
 
     __slots__ = ()
 
@@ -21,7 +21,7 @@ class Target(str):
 
 
 class Function(Target):
-    """`module:name`: a function, replaced in every module of its library that holds it."""
+    """`module:name`: a function, replaced in every module of its library that contains it."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ class Method(Target):
 
 
 class Member(Target):
-    """`module:inner.name`: a name of another module `inner`, replaced as `module` alone sees it."""
+    """`module:inner.name`: a name of another module `inner`, replaced only as `module` sees it."""
 
     __slots__ = ()
 

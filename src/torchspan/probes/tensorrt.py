@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """TensorRT's hook points: classes of the extension module, which accept attributes where their instances do not.
 
-`tensorrt` stands for TensorRT and for TensorRT-RTX, whichever of them the program has imported, or both; versions are theirs.
+`tensorrt` means TensorRT and TensorRT-RTX, whichever of them the program has imported, or both. Versions are those of that package.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torchspan.probes.describe import build, execution, parse
 
 _row = partial(Probe, library="tensorrt")
 _TORCH_TENSORRT = ("torch_tensorrt",)
-"""Its runs are those of its operator, and its contexts are a step of an engine's first run."""
+"""Torch-TensorRT's runs are runs of its operator, and its contexts are a step of an engine's first run."""
 
 
 def _parse(start: DescribeStart | None = None) -> Record:
@@ -29,22 +29,22 @@ _PARSER = (
     _row(
         target=Method("tensorrt:OnnxParser.__init__"),
         action=Tap("parser:made"),
-        why="tells which network a parser fills, to count its layers; the parser itself does not",
+        why="shows which network a parser fills, to count its layers; the parser itself does not",
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse"),
         action=_parse(parse.model_size),
-        why="from the bytes of an ONNX model to a network; a failure is a False and a list of errors",
+        why="from the bytes of an ONNX model to a network; a failure is the result False and a list of errors",
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse_from_file"),
         action=_parse(parse.file_size),
-        why="the same from a file, with the weights that lie alongside it",
+        why="the same from a file, with the weights next to it",
     ),
     _row(
         target=Method("tensorrt:OnnxParser.parse_model_proto"),
         action=_parse(),
-        package="tensorrt_rtx",  # of TensorRT it depends on the version
+        package="tensorrt_rtx",  # in TensorRT it depends on the version
         why="the same after load_model_proto and load_initializer, for weights that the program has in memory",
     ),
 )
@@ -58,14 +58,14 @@ _BUILD = (
     _row(
         target=Method("tensorrt:Builder.build_serialized_network_to_stream"),
         action=_BUILD_ENGINE,
-        package="tensorrt_rtx",  # of TensorRT it depends on the version
+        package="tensorrt_rtx",  # in TensorRT it depends on the version
         why="the engine build for engines that are written while they are built",
     ),
     _row(
         target=Method("tensorrt:Builder.build_engine_with_config"),
         action=_BUILD_ENGINE,
         package="tensorrt",
-        why="the engine build on TensorRT; TensorRT-RTX does not have it",
+        why="the engine build on TensorRT; TensorRT-RTX does not have this method",
     ),
 )
 
@@ -101,13 +101,13 @@ _RUN = (
     _row(
         target=Method("tensorrt:IExecutionContext.execute_async_v3"),
         action=_run("stream_handle"),
-        why="one run, on a stream; hooked once a program other than Torch-TensorRT has made a context, whose own runs "
-        "are those of its operator",
+        why="one run, on a stream; hooked once the program itself has made a context, because Torch-TensorRT's runs are "
+        "those of its operator",
     ),
     _row(
         target=Method("tensorrt:IExecutionContext.execute_v2"),
         action=_run("bindings"),
-        why="one run that is over when the call returns",
+        why="one run that has ended when the call returns",
     ),
 )
 

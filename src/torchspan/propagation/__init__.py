@@ -2,13 +2,13 @@
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
 General layout: `_current` is the carrier of the context with which `torchspan._base.threads` propagates into threads and pools
-of threads. For the rest, `ROWS` says which names of the standard library are replaced; `_context` is the context as the other
-side sees it, `_carrier` its form as text; `_pools`, `_processes` and `_environment` propagate, `_start_up` reads what this
-process was started with. The folder's files are loaded when there is a context to propagate: most processes that
-`opentelemetry-instrument` starts have none.
+of threads. For the rest, `ROWS` lists the names of the standard library that are replaced. `_context` is the context as the other
+side sees it, and `_carrier` its form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
+context that this process was started with. The folder's files are loaded when there is a context to propagate. Most processes
+that `opentelemetry-instrument` starts have none.
 
-Only OpenTelemetry's context travels, no other context variable: what the program finds in its own must not depend on
-whether it is traced.
+Only OpenTelemetry's context is propagated, and no other context variable: the program's own variables must not depend on
+whether the program is traced.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ if TYPE_CHECKING:
 
 __all__ = ["install"]
 
-# Plain tuples: a class for them would take longer than all else that is loaded here.
+# Plain tuples: a class for them would take longer to load than everything else here.
 ROWS: tuple[tuple[str, str | None, str, str], ...] = (
     ("concurrent.futures.process", "ProcessPoolExecutor", "submit", "_pools:item"),
     ("multiprocessing.pool", "Pool", "apply_async", "_pools:item"),
     ("multiprocessing.pool", "Pool", "_map_async", "_pools:item"),
     ("multiprocessing.pool", "Pool", "imap", "_pools:item"),
     ("multiprocessing.pool", "Pool", "imap_unordered", "_pools:item"),
-    # Inductor's compile workers: started below whichever compilation is the first, kept for all of them.
+    # Inductor's compile workers: started below the first compilation, and kept for all.
     ("torch._inductor.compile_worker.subproc_pool", "SubprocPool", "__init__", "_pools:workers"),
     ("subprocess", "Popen", "__init__", "_environment:popen"),
-    # What server instrumentations (ASGI, WSGI, …) call for each request; they take the name from this module.
+    # Server instrumentations (ASGI, WSGI, …) call this function for each request, and import it from this module.
     ("opentelemetry.instrumentation.utils", None, "_start_internal_or_server_span", "_start_up:serving"),
 )
 """Names that are replaced: the module, the class in it or None, the name, and what replaces it: `module:function` in this
@@ -58,13 +58,13 @@ def install(
     as_parent: bool = True,
     run: RunProcess | None = None,
 ) -> Undo:
-    """Propagate from now on, and take over what this process was started with. Returns what ends that.
+    """Propagate from now on, and adopt the context that this process was started with. Returns the undo.
 
     resume: enables torchspan in a started process as it is here. It must pickle.
-    exports: returns what exports what has been recorded, nothing where nothing is; asked at the end of processes that end
+    exports: returns the functions that export what has been recorded, none if nothing has. Called at the end of processes that end
         without running exit handlers.
-    as_parent: whether what this process was started with is the parent of its roots; otherwise they are linked to it.
-    run: torchspan's part in this process below `torchspan run`: it says whether anything may be propagated, and has the
+    as_parent: whether the span that this process was started with is the parent of its roots. Otherwise they are linked to it.
+    run: torchspan's part in this process below `torchspan run`. It decides whether anything may be propagated, and has the
         span in which this process was started.
     """
     carries = _always if run is None else run.carries
@@ -134,7 +134,7 @@ def _replace(
 def _loaded_when_needed(
     boundary: ErrorBoundary, carries: Callable[[], bool], make: str, original: Function
 ) -> Function:
-    """What replaces `original`, except that `make` and its file are loaded at the first call that has a context."""
+    """The replacement of `original`. `make` and its file are loaded at the first call that has a context."""
     replacement: Function | None = None
 
     def load() -> Function:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs started through `subprocess` below `torchspan run`: the span goes along in the variable of the run.
+"""Programs started through `subprocess` below `torchspan run`: the span is propagated in the variable of the run.
 
-It is the parent of roots in the child's own `run`'s provider. A provider that the child sets does not see it.
+It is the parent of roots in `run`'s own provider in the child. A provider that the child sets does not see it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from torchspan.propagation._environment import own_environment, with_environment
 
 
 def popen(boundary: ErrorBoundary, run: RunProcess, original: Function) -> Function:
-    """What replaces `subprocess.Popen.__init__`."""
+    """The replacement of `subprocess.Popen.__init__`."""
     return with_environment(
         original, lambda given: boundary.attempt(of_child, given, run.settings) if boundary.is_open else None
     )
 
 
 def of_child(given: Any, settings: RunSettings) -> dict[Any, Any] | None:
-    """The environment for a child that is started in the current span; None to leave it as it is.
+    """The environment for a child that is started in the current span; None to leave it unchanged.
 
     given: what the program passed: a mapping, or None for a copy of this process's environment.
     """
@@ -38,7 +38,7 @@ def of_child(given: Any, settings: RunSettings) -> dict[Any, Any] | None:
         return None
     environment = dict(own_environment() if given is None else given)
     name = next((each for each in (TORCHSPAN_RUN, os.fsencode(TORCHSPAN_RUN)) if each in environment), None)
-    if name is None:  # the program starts it outside of the run
+    if name is None:  # the program starts the child outside of the run
         return None
     text = settings._replace(span=traceparent(context)).to_text()
     environment[name] = text if isinstance(name, str) else os.fsencode(text)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The context as text, under the names of environment variables (TRACEPARENT, TRACESTATE, BAGGAGE).
 
-The names follow OpenTelemetry's specification "Environment variables as context propagation carriers": those of the
-propagators that are set, in capitals, everything else than letters and digits an underscore.
+The names follow OpenTelemetry's specification "Environment variables as context propagation carriers". They are those of the
+propagators that are set, in capitals, with an underscore for everything except letters and digits.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ BAGGAGE = "BAGGAGE"
 _EXTRACTING = ErrorBoundary("Reading the propagated context failed; the work continues, in traces of its own.")
 
 OWNED = "TORCHSPAN_OWNED"
-"""Alongside the span's ids: it belongs to `run`'s own provider, which is nothing to one that the other side sets."""
+"""Set alongside the span's ids: the span belongs to `run`'s own provider, and a provider that the other side sets ignores it."""
 
 
 VALUE_LIMIT = 8192
-"""Bytes of the longest value that is carried: what the W3C's Baggage allows. The system limits what a child can be given."""
+"""Bytes of the longest value that is propagated: the limit of W3C Baggage. The system limits the environment of a child."""
 
 VALUES_LIMIT = 64
-"""Values that are carried."""
+"""The most values that are propagated."""
 
 
 def pack(context: Context) -> dict[str, str]:
-    """What the propagators that are set make of `context`; empty when there is nothing to propagate.
+    """The variables that the propagators make of `context`; empty if there is nothing to propagate.
 
-    A propagator may be the program's. What could not be a variable is left out: other things than text, a NUL character,
-    text that the system cannot encode, more than `VALUE_LIMIT` bytes.
+    A propagator may be the program's. Values that cannot be a variable are left out: those that are not text, that contain a NUL
+    character, that the system cannot encode, or that have more than `VALUE_LIMIT` bytes.
     """
     from opentelemetry import propagate
 
@@ -52,7 +52,7 @@ def pack(context: Context) -> dict[str, str]:
 
 
 def unpack(variables: Mapping[str, str]) -> Context:
-    """The context that `variables` describe; empty if they describe none, or if a propagator of the program's makes none."""
+    """The context that `variables` describe; empty if they describe none, or if a propagator of the program returns none."""
     from opentelemetry import propagate
 
     context: Context | None = _EXTRACTING.attempt(propagate.extract, variables, Context(), _VariableGetter())
@@ -65,7 +65,7 @@ def unpack(variables: Mapping[str, str]) -> Context:
 
 
 def fields() -> frozenset[str]:
-    """The variables that the propagators that are set may write."""
+    """The variables that the current propagators may write."""
     from opentelemetry import propagate
 
     found = reading.entries(propagate.get_global_textmap().fields) or ()

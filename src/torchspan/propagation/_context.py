@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a thread or a process sees of the context in which it was started."""
+"""The context in which a thread or a process was started, as that thread or process sees it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from torchspan._base.keys import STARTED_BY
 
 
 class StartContext(Context):
-    """The context in which something was started that may outlive it.
+    """The context in which a thread or process was started that may outlive it.
 
-    Its span is there while it is open and gone once it is over, so that a worker's later work gets no stale parent, and
-    no worker keeps a span alive. What the span was stays under `STARTED_BY`: torchspan's spans link to it then.
+    It contains the span while the span is open, and not afterwards. So a worker's later work gets no stale parent, and
+    no worker keeps a span alive. The ids of the span stay under `STARTED_BY`, and torchspan's spans then link to them.
 
-    entries: the other entries. started_by: what the span is known by. find: the span while it is open, else None.
+    entries: the other entries. started_by: the ids of the span. find: returns the span while it is open, otherwise None.
     """
 
     def __init__(self, entries: dict[str, object], started_by: SpanContext, find: Callable[[], Span | None]) -> None:
@@ -30,30 +30,30 @@ class StartContext(Context):
         self._find = find
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The span while it is open; other entries as they are."""
+        """The span while it is open. Other entries are unchanged."""
         if key == _SPAN_KEY:
             return self._find() or default
         return super().get(key, default)
 
     def copy(self) -> dict[str, object]:
-        """The entries as they are now, for a context that is derived from this one."""
+        """The current entries, for a context that is derived from this one."""
         entries, span = dict(self), self._find()
         if span is not None:
             entries[_SPAN_KEY] = span
         return entries
 
     def end(self) -> None:
-        """The span is over, whatever it says itself."""
+        """Treat the span as ended, whether or not it has."""
         self._find = _no_span
 
     def forget(self) -> None:
-        """As if it had never been: over, and nothing to link to."""
+        """Treat the span as ended, and link to nothing."""
         self.end()
         dict.pop(self, STARTED_BY, None)  # a context refuses changes; nothing was derived from this entry
 
 
 def at_start() -> Context | None:
-    """The current context as a thread or process started now sees it; None when there is nothing."""
+    """The current context as a thread or process that is started now sees it; None if it is empty."""
     context = context_api.get_current()
     if not context or isinstance(context, StartContext):
         return context or None
@@ -66,9 +66,9 @@ def at_start() -> Context | None:
 
 
 def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | None:
-    """What a process sees of the context it was started with; None when there is nothing.
+    """The context that a process was started with, as the process sees it; None if it is empty.
 
-    is_over: whether the span is not a parent any more.
+    is_over: returns whether the span is not a parent any more.
     """
     span = trace.get_current_span(context)
     if not span.get_span_context().is_valid:
@@ -78,7 +78,7 @@ def from_elsewhere(context: Context, is_over: Callable[[], bool]) -> Context | N
 
 
 def _while_open(span: Span) -> Callable[[], Span | None]:
-    """A span that is not recorded does not say when it ends; it is over when nothing refers to it any more."""
+    """Finds the span while it is open. A span that is not recorded has no end, and counts as open while it is referenced."""
     reference = weakref.ref(span)
 
     def find() -> Span | None:

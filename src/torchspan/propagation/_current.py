@@ -27,7 +27,7 @@ class CurrentContext(ContextCarrier):
         self._carries = carries
 
     def for_thread(self) -> Context | None:
-        """The context without its span, which may end before the thread does."""
+        """The context with a weak reference to its span, which may end before the thread does."""
         if not context_api.get_current() or not self._carries():
             return None
         from torchspan.propagation._context import at_start
@@ -51,10 +51,10 @@ _ATTACHED = CurrentContext()
 
 
 def inside(context: Context) -> Inside:
-    """A context manager: `context` is the current one inside."""
+    """A context manager in which `context` is the current one."""
     return Inside([(_ATTACHED, context)])
 
 
 def outside() -> Inside:
-    """A context manager: the current context is empty inside. Long-lived workers are started there."""
+    """A context manager in which the current context is empty. Long-lived workers are started in it."""
     return inside(CurrentContext.outside)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs started through `subprocess`: the context goes into the environment of the child, never into that of this process."""
+"""Programs started through `subprocess`: the context is put into the environment of the child, never into that of this process."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
 
 ENV_PLACE = 10
-"""Where `env` stands among the positional arguments of `subprocess.Popen`, behind `self`."""
+"""The position of `env` among the arguments of `subprocess.Popen`, not counting `self`."""
 
 
 def popen(boundary: ErrorBoundary, original: Function) -> Function:
-    """What replaces `subprocess.Popen.__init__`, and with it run, call, check_output, os.popen and asyncio's."""
+    """The replacement of `subprocess.Popen.__init__`, also for run, call, check_output, os.popen and asyncio's functions."""
     return with_environment(original, lambda given: boundary.attempt(of_child, given, INHERITED))
 
 
 def with_environment(original: Function, environment_of: Callable[[Any], dict[Any, Any] | None]) -> Function:
     """`subprocess.Popen.__init__` with another environment for the child.
 
-    environment_of: takes what the program passed as `env`, and returns what the child gets; None to leave it as it is.
+    environment_of: takes what the program passed as `env`, and returns what the child gets; None to leave it unchanged.
     """
 
     def start(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -42,11 +42,11 @@ def with_environment(original: Function, environment_of: Callable[[Any], dict[An
 
 
 def of_child(given: Any, inherited: Mapping[str, str]) -> dict[Any, Any] | None:
-    """The environment for a child in the current context; None to leave it as it is.
+    """The environment for a child in the current context; None to leave it unchanged.
 
-    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that it set itself
-        wins. One that has less than half of this process's variables was emptied on purpose: no baggage is put into it.
-    inherited: the variables of a context that this process was started with, which does not win.
+    given: what the program passed: a mapping, or None for a copy of this process's environment. A context that the program itself
+        put into it wins. A mapping with less than half of this process's variables was emptied on purpose and gets no baggage.
+    inherited: the variables of a context that this process was started with. They do not win.
     """
     carrier = _carrier.pack(context_api.get_current())
     if _carrier.OWNED in carrier:  # a span of `run`'s own provider is for processes below `run`
@@ -76,7 +76,7 @@ def _is_emptied(environment: Mapping[Any, Any], own: Mapping[str, str]) -> bool:
 
 
 def _value(environment: Mapping[Any, Any], name: str) -> str | None:
-    """The text of a variable; empty where the program passed something else, which the system will judge."""
+    """The text of a variable; empty if the program passed something else, which the system will refuse or accept."""
     value = environment.get(name, environment.get(os.fsencode(name)))
     if value is None or type(value) is str:
         return value
@@ -84,10 +84,10 @@ def _value(environment: Mapping[Any, Any], name: str) -> str | None:
 
 
 def own_environment() -> Mapping[str, str]:
-    """What a child gets when nothing is passed: this process's environment as the C library knows it.
+    """The environment that a child gets by default: that of this process, as the C library knows it.
 
-    `os.environ` was read when Python started. A library that has set a variable since (MPI and CUDA libraries do) counts
-    on its children getting it.
+    `os.environ` was read when Python started. A library that has set a variable since then (MPI and CUDA libraries do) expects
+    its children to get it.
     """
     if os.name != "posix":
         return os.environ

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a started process knows that the span in which it was started is over: a byte that both see.
 
-The byte lies in a file without a name, mapped by both, which forked processes inherit and spawned ones are handed. It is
+The byte is in a file without a name that both processes map. Forked processes inherit it, and spawned ones receive it. It is
 written when the span ends in the process that opened it, so that a long-lived worker gets no stale parent.
 """
 
@@ -42,7 +42,7 @@ class Liveness:
         return self._byte[0] != 0
 
     def end(self) -> None:
-        """The span has ended. In a fork, which has a copy of the span, nothing has."""
+        """Record that the span has ended. Does nothing in a fork, which has only a copy of the span."""
         if os.getpid() == self._owner:
             self._byte[0] = 1
 
@@ -50,9 +50,9 @@ class Liveness:
         from multiprocessing import context, reduction
 
         try:
-            if context.get_spawning_popen() is not None:  # else pickling would start a server of files
+            if context.get_spawning_popen() is not None:  # otherwise pickling would start a server for files
                 return _handed_over, (reduction.DupFd(self._fd),)
-        except Exception:  # whatever else starts processes; it must not fail for this
+        except Exception:  # something else that starts processes; it must not fail because of this
             logger.debug("A file could not be handed to a started process.", exc_info=True)
         return _handed_over, (None,)
 
@@ -63,14 +63,14 @@ class Liveness:
 
 
 class LivenessTable:
-    """The bytes of this process's open spans in which processes were started, one a span."""
+    """The bytes of this process's open spans in which processes were started, one for each span."""
 
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
         self._of: weakref.WeakKeyDictionary[Span, Liveness] = weakref.WeakKeyDictionary()
 
     def of(self, span: Span) -> Liveness | None:
-        """The byte of `span`; None for one that does not record, whose end cannot be seen."""
+        """The byte of `span`; None for a span that does not record, because its end cannot be seen."""
         if not span.is_recording() or not hasattr(os, "fork"):
             return None
         liveness = self._of.get(span)
@@ -88,7 +88,7 @@ class LivenessTable:
 
 
 def _handed_over(handle: Any) -> Liveness | None:
-    """The same byte in a started process; None where no file was passed, and the parent stays what it was."""
+    """The same byte in a started process; None if no file was passed. The span then stays the parent."""
     try:
         return None if handle is None else Liveness(handle.detach())
     except Exception:

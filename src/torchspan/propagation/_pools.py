@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools of processes: the context follows the work item, never the worker that happens to run it.
+"""Pools of processes: the context is propagated with the work item, never to the worker that happens to run it.
 
 Items of pools of threads are propagated by `torchspan._base.threads`.
 """
@@ -19,7 +19,7 @@ from torchspan.propagation._current import inside, outside
 
 
 def item(boundary: ErrorBoundary, original: Function) -> Function:
-    """What replaces a method that takes a function as a work item, and may start workers on the way."""
+    """The replacement of a method that takes a function as a work item, and may start workers while doing so."""
 
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         payload = boundary.attempt(_payload, self, args[0] if args else kwargs.get("func"))
@@ -36,7 +36,7 @@ def item(boundary: ErrorBoundary, original: Function) -> Function:
 
 
 def workers(_boundary: ErrorBoundary, original: Function) -> Function:
-    """What replaces a method that starts long-lived workers."""
+    """The replacement of a method that starts long-lived workers."""
 
     def method(self: Any, /, *args: Any, **kwargs: Any) -> Any:
         with outside():
@@ -46,14 +46,14 @@ def workers(_boundary: ErrorBoundary, original: Function) -> Function:
 
 
 def _payload(pool: Any, function: Any) -> Function | None:
-    """The function in the current context; None to leave it as it is, what is not a function included."""
+    """The function with the current context; None to leave it unchanged, also if it is not a function."""
     if not callable(function) or _runs_in_threads(pool):
         return None
     return ItemPayload(function, _carrier.pack(context_api.get_current()))
 
 
 class ItemPayload:
-    """A function with the context of its submitter, as text: what a worker process gets."""
+    """A function with the context of its submitter, as text. The worker process receives this object."""
 
     __slots__ = ("_carrier", "_function")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of `multiprocessing`, forked or spawned: what their object carries, and their end.
+"""Processes of `multiprocessing`, forked or spawned: what is propagated to them, and their end.
 
-The context, the settings and the liveness of the span travel inside the process object that `multiprocessing` copies or
-pickles anyway, and are taken out of it again: neither the program's environment nor its objects are changed.
+The context, the settings and the liveness of the span are put into the process object, which `multiprocessing` copies or
+pickles anyway, and are removed from it again. So neither the program's environment nor its objects are changed.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from torchspan.propagation._context import from_elsewhere
 from torchspan.propagation._liveness import Liveness, LivenessTable
 
 KEY = "torchspan"
-"""Where it lies in the process object: its `_config` is a dictionary that every start method hands on."""
+"""The key in the process object's `_config`, a dictionary that every start method hands on."""
 
 EXPORT_LIMIT_S = 5.0
-"""How long the end of a process may wait for what it recorded to be exported."""
+"""How long the end of a process may wait for its records to be exported."""
 
 Export = Callable[[], object]
 """Exports some of what this process has recorded. It may take any time."""
 
 
 class ProcessPayload:
-    """What a started process gets.
+    """What a started process receives.
 
-    carrier: the context as text. liveness: says whether its span is still open; None where that cannot be known.
+    carrier: the context as text. liveness: shows whether its span is still open; None if that cannot be known.
     resume: pickled function that enables torchspan with the settings of the starting process.
     as_parent: whether the span in which the process is started is the parent of its roots.
     """
@@ -71,7 +71,7 @@ def install(
     *,
     as_parent: bool,
 ) -> Undo:
-    """Propagate into what is started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
+    """Propagate into processes that are started as a `multiprocessing.process.BaseProcess`. See `torchspan.propagation.install`."""
     patches, ends = Patches(), SpanEnds()
     table = LivenessTable(ends)
 
@@ -106,7 +106,7 @@ def _start(boundary: ErrorBoundary, payload: Callable[[], ProcessPayload], origi
 
 
 def _same_interpreter() -> bool:
-    """Whether what is pickled here can be unpickled there: with another interpreter torchspan may be missing."""
+    """Whether the child can unpickle what is pickled here: another interpreter may not have torchspan."""
     spawn = sys.modules.get("multiprocessing.spawn")
     executable = spawn.get_executable() if spawn is not None else None
     if isinstance(executable, bytes):
@@ -115,7 +115,7 @@ def _same_interpreter() -> bool:
 
 
 def _bootstrap(boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]], original: Function) -> Function:
-    """Runs in the started process, around everything that `multiprocessing` does in it."""
+    """The replacement of `_bootstrap`, which runs in the started process around everything that `multiprocessing` does there."""
 
     def arrive(self: Any) -> None:
         config = reading.instance_dict(self).get("_config")
@@ -134,9 +134,9 @@ def _bootstrap(boundary: ErrorBoundary, exports: Callable[[], Sequence[Export]],
 
 
 def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
-    """`multiprocessing` ends forked processes without running exit handlers, so nothing else would export.
+    """Export at the end of a process. `multiprocessing` ends forked processes without exit handlers, so nothing else would.
 
-    In a thread, because an exporter without a collector may take minutes. Without one where nothing is to be exported.
+    It runs in a thread, because an exporter without a collector may take minutes. If there is nothing to export, no thread is started.
     """
     due = exports()
     if not due:
@@ -152,9 +152,9 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
 
 
 def _unpickled(carrier: dict[str, str], liveness: Liveness | None, resume: bytes, as_parent: bool) -> ProcessPayload:
-    """In a spawned process, before its `_bootstrap`: torchspan is enabled from here on.
+    """Runs in a spawned process, before its `_bootstrap`. torchspan is enabled from here on.
 
-    What the target needs is imported after this and before `_bootstrap`: the context is attached here as well.
+    The modules that the target needs are imported after this and before `_bootstrap`, so the context is attached here as well.
     """
     payload = ProcessPayload(carrier, liveness, resume, as_parent=as_parent)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this process was started with: a TRACEPARENT in its environment, as a CI job, Kubernetes or torchspan itself sets it."""
+"""The context that this process was started with: a TRACEPARENT in its environment, set by a CI job, Kubernetes or torchspan."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def _context(inherited: dict[str, str], is_over: bool) -> Any:
 
 
 def serving(boundary: ErrorBoundary, original: Function) -> Function:
-    """What begins to serve requests is a long-lived worker: its start is the parent of none, nor of what follows.
+    """A process that begins to serve requests is a long-lived worker. From then on the span of its start is not a parent.
 
-    Below a current span, server instrumentations take a request for internal work, and what its headers say is not read.
+    Below a current span, server instrumentations treat a request as internal work, and do not read its headers.
     """
 
     def begin() -> None:

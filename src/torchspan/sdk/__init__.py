@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugs into the OpenTelemetry SDK; works without the rest of torchspan being enabled."""
+"""Plug-ins for the OpenTelemetry SDK, which work without the rest of torchspan being enabled."""
 
 from __future__ import annotations
 

@@ -47,10 +47,10 @@ class FileSpanExporter(SpanExporter):
     descriptor such as `/dev/stdout`, for which the exporter never waits. Where another process holds the lock of the file for
     more than 0.1 s, this process writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
 
-    Nothing is raised into the program. A file that cannot be written and a file that has reached its limit are one
-    warning each, with the consequence, and every batch that is not written is a FAILURE.
+    Nothing is raised into the program. A file that cannot be written and a file that has reached its limit cause one
+    warning each, with the consequence. Every batch that is not written is a FAILURE.
 
-    Where torchspan traces a compilation, the file shows a crash in it, and a crash after it loses none of its spans:
+    If torchspan traces a compilation, the file shows a crash in it, and a crash after it loses none of its spans:
 
     - When it begins, a span `torchspan.progress` with the number 0 and no duration is written. No other exporter gets it.
     - At each heartbeat (`TORCHSPAN_HEARTBEAT`) and when it ends, what the SDK's `BatchSpanProcessor` holds is written.

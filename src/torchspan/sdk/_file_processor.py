@@ -43,10 +43,10 @@ _logger = logging.getLogger("torchspan.sdk")
 
 
 class RunFileProcessor(SpanProcessor):
-    """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON; for `torchspan run`.
+    """Writes each sampled span to a file before its `end()` returns, as a line of OTLP JSON, for `torchspan run`.
 
-    A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, the
-    first of each engine excepted, may be written 100 ms later. Only the file contains, in addition to the spans as every exporter gets them:
+    A process that is killed loses no span that has ended: each is one write, without fsync. Spans of engine runs, except the
+    first one of each engine, may be written 100 ms later. In addition to the spans that every exporter gets, the file contains:
 
     - the resource attributes `torchspan.run.id` and `process.pid`;
     - the `exception` events that are log records elsewhere (`OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN=logs`);
@@ -54,16 +54,16 @@ class RunFileProcessor(SpanProcessor):
     - where work begins that is worth keeping (`torchspan.keep`), and at the first run of an engine, a span
       `torchspan.progress` with the number 0 and no duration.
 
-    It goes alongside other processors, on any number of providers, and may be added while spans are open. It raises
-    nothing into the program. A file that cannot be written and a file that has reached its limit are one warning each;
-    `errors` and `lost` report the spans that it does not contain. Which files are written, with which permissions, and what
-    happens if one is locked: as for `FileSpanExporter`.
+    It may be added alongside other processors, to any number of providers, and while spans are open. It raises nothing
+    into the program. A file that cannot be written and a file that has reached its limit cause one warning each. `errors`
+    and `lost` report the spans that the file does not contain. The rules for files, permissions and locks are those of
+    `FileSpanExporter`.
 
     Args:
         path: The file, absolute. `%p` is the process id (a forked child has a file of its own), `%t` the time at which this
             processor was created, `%%` a percent sign.
         run_id: The resource attribute `torchspan.run.id` of each line.
-        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, else 256 MiB.
+        max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, otherwise 256 MiB.
         failed: Called after the first span that could not be written, on the thread that ended it.
     """
 
@@ -109,17 +109,17 @@ class RunFileProcessor(SpanProcessor):
 
     @property
     def lost(self) -> int:
-        """Spans that could not be written."""
+        """The number of spans that could not be written."""
         return sum(self._errors.values())
 
     @property
     def errors(self) -> list[str]:
-        """Why spans could not be written, each reason once, with their number. Empty if all are in the file."""
+        """The reasons why spans could not be written, each once with the number of spans. Empty if all are in the file."""
         return [f"{reason}; {count} lost" if count else reason for reason, count in list(self._errors.items())]
 
     # --- the SDK's interface --------------------------------------------------------------------------------------
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Remember the span while it is open; write that its work began where that is long."""
+        """Remember the span while it is open. If its work is long, write that it began."""
         try:
             opened = self._open.start(span, parent_context)
             context = span.get_span_context()
@@ -149,14 +149,14 @@ class RunFileProcessor(SpanProcessor):
             self._note(f"a span could not be written ({type(error).__name__})", 1)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
-        """Write what waits."""
+        """Write the spans that wait."""
         self._write_waiting()
         return True
 
     def shutdown(self) -> None:
-        """Write what waits and close the file.
+        """Write the spans that wait and close the file.
 
-        It is opened again for a span that ends later: another provider may have this processor, too.
+        The file is opened again for a span that ends later, because another provider may have this processor, too.
         """
         self.force_flush()
         with contextlib.suppress(Exception):

@@ -11,7 +11,7 @@ from torchspan._base.ids import IDS
 class TorchspanIdGenerator(IdGenerator):
     """Random span and trace ids that repeat neither after `random.seed` nor after a compilation by Dynamo.
 
-    For `TracerProvider(id_generator=TorchspanIdGenerator())`, or as `OTEL_PYTHON_ID_GENERATOR=torchspan` where OpenTelemetry's
+    Use it as `TracerProvider(id_generator=TorchspanIdGenerator())`, or set `OTEL_PYTHON_ID_GENERATOR=torchspan` if OpenTelemetry's
     configurator makes the provider. Python's global generator is neither read nor advanced. Generators of one process
     share one source, which a forked child seeds again.
     """
@@ -23,7 +23,7 @@ class TorchspanIdGenerator(IdGenerator):
         return IDS.generate_span_id()
 
     def generate_trace_id(self) -> int:
-        """A random 128-bit number, never 0; for a span of torchspan's that a sampler has kept, one that marks it as kept."""
+        """A random 128-bit number, never 0. For a span that torchspan's sampler is to keep, one that marks the span as kept."""
         return IDS.generate_trace_id()
 
     def is_trace_id_random(self) -> bool:

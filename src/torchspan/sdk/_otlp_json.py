@@ -92,7 +92,7 @@ class Encoder:
 
 
 def lines(spans: Iterable[Encoded]) -> bytes:
-    """The spans as requests of OTLP JSON, each with a newline; neighbours of one resource and scope share a request."""
+    """The spans as requests of OTLP JSON, each with a newline; neighbors of one resource and scope share a request."""
     text = ""
     for (resource, scope), members in itertools.groupby(spans, key=operator.itemgetter(0, 1)):
         texts = ",".join([member.span for member in members])

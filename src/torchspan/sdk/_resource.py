@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process is, for the resource of all that it sends: its rank, its host, the versions of the libraries."""
+"""The attributes of a process for its resource: its rank, its host, the versions of the libraries."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _TENSORRT_RTX = ("tensorrt-rtx", "tensorrt-rtx-cu13", "tensorrt-rtx-cu12")
 
 
 class TorchspanResourceDetector(ResourceDetector):
-    """Adds to the resource which process of a job this is, on which host, with which versions of the libraries.
+    """Adds the rank of the process, its host, and the versions of the libraries to the resource.
 
-    For ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads only the environment and the metadata of installed
+    Enable it with ``OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan``. It reads only the environment and the metadata of installed
     packages: it imports neither torch nor TensorRT, and queries neither CUDA nor NVML. What is not known is left out.
 
-    - ``torch.distributed.rank``, ``.local_rank``, ``.world_size``: from torchrun's variables, else from those of Open MPI,
-      MVAPICH2, MPICH or Intel MPI, Slurm; else the index of a pod in an Indexed Job of Kubernetes.
-    - ``torch.distributed.restart_count``, ``torch.distributed.run.id``: torchrun's, else those of the Slurm job.
+    - ``torch.distributed.rank``, ``.local_rank``, ``.world_size``: from torchrun's variables, otherwise from those of Open MPI,
+      MVAPICH2, MPICH or Intel MPI, Slurm; otherwise the index of a pod in an Indexed Job of Kubernetes.
+    - ``torch.distributed.restart_count``, ``torch.distributed.run.id``: torchrun's, otherwise those of the Slurm job.
     - ``host.name``, ``process.pid``, ``process.runtime.name``, ``process.runtime.version``.
-    - ``torch.version``, ``torch_tensorrt.version``, ``tensorrt.version``, ``tensorrt.package``: of what is installed. Where
-      both TensorRT and TensorRT-RTX are, the one that the installed Torch-TensorRT is made for.
+    - ``torch.version``, ``torch_tensorrt.version``, ``tensorrt.version``, ``tensorrt.package``: of the installed packages. If
+      both TensorRT and TensorRT-RTX are installed, the one for which the installed Torch-TensorRT is made.
 
     Attributes of OTEL_RESOURCE_ATTRIBUTES win. A forked child has its own process id. Nothing is raised.
 
@@ -53,7 +53,7 @@ class TorchspanResourceDetector(ResourceDetector):
         super().__init__(raise_on_error=raise_on_error)
 
     def detect(self) -> Resource:
-        """The resource as it is now."""
+        """The current resource."""
         attributes: dict[str, Any] = {}
         for found in (_process, _job, _versions):
             with contextlib.suppress(Exception):

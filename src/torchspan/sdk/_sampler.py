@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan's sampler: what a span is decides whether it is kept."""
+"""torchspan's sampler: the kind of a span decides whether it is kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TorchspanSampler(Sampler):
     A span about which the sampler fails to decide is kept.
 
     Args:
-        rules: Rules as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. An invalid rule is one
+        rules: Rules as in OTEL_TRACES_SAMPLER_ARG: `other=0.1,execute=0.01,execute_per_second=10`. An invalid rule causes one
             warning and has no effect. torchspan's settings `sample_*` win over the rules.
     """
 

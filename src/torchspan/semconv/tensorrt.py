@@ -190,21 +190,21 @@ MEMORY_PEAK_SAMPLED = Attribute(
 GPU_MEMORY_FREE_BEFORE = Attribute(
     "tensorrt.build.gpu_memory.free.before",
     "int",
-    "Free memory of the current device before the build, in bytes. Present only if the program itself had initialised "
+    "Free memory of the current device before the build, in bytes. Present only if the program itself had initialized "
     "CUDA and used that device.",
     phase.BUILD_ENGINE,
 )
 GPU_MEMORY_FREE_AFTER = Attribute(
     "tensorrt.build.gpu_memory.free.after",
     "int",
-    "Free memory of the current device after the build, in bytes. Present only if the program itself had initialised "
+    "Free memory of the current device after the build, in bytes. Present only if the program itself had initialized "
     "CUDA and used that device.",
     phase.BUILD_ENGINE,
 )
 GPU_MEMORY_TOTAL = Attribute(
     "tensorrt.build.gpu_memory.total",
     "int",
-    "Total memory of the current device, in bytes. Present only if the program itself had initialised CUDA and used "
+    "Total memory of the current device, in bytes. Present only if the program itself had initialized CUDA and used "
     "that device.",
     phase.BUILD_ENGINE,
 )

@@ -616,14 +616,14 @@ CACHE_SETTINGS = Attribute(
     phase.CACHE_LOOKUP,
     kind=Identifier(),
 )
-CACHE_NEIGHBOURS = Attribute(
+CACHE_NEIGHBORS = Attribute(
     "torch_tensorrt.engine_cache.miss.entries",
     "int",
     "Number of entries in the cache's folder that are of the same graph, with other inputs or other settings. Present "
     "only on a miss. torchspan compares the names of the entries and does not read the entries themselves.",
     phase.CACHE_LOOKUP,
 )
-CACHE_NEIGHBOUR_SETTINGS = Attribute(
+CACHE_NEIGHBOR_SETTINGS = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.names",
     "string[]",
     "Names of settings, each of which is the only difference between this compilation and an entry of the same graph "
@@ -632,7 +632,7 @@ CACHE_NEIGHBOUR_SETTINGS = Attribute(
     phase.CACHE_LOOKUP,
     kind=Identifier(),
 )
-CACHE_NEIGHBOUR_STORED = Attribute(
+CACHE_NEIGHBOR_STORED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.stored_values",
     "string[]",
     "Value in the cache entry of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "
@@ -640,7 +640,7 @@ CACHE_NEIGHBOUR_STORED = Attribute(
     phase.CACHE_LOOKUP,
     kind=SettingValue(),
 )
-CACHE_NEIGHBOUR_REQUESTED = Attribute(
+CACHE_NEIGHBOR_REQUESTED = Attribute(
     "torch_tensorrt.engine_cache.miss.settings.requested_values",
     "string[]",
     "Value in this compilation of each of `torch_tensorrt.engine_cache.miss.settings.names`; `?` for a value that is "

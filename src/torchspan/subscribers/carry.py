@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Mark:
-    """Held by each piece of work for which callbacks are disabled."""
+    """Referenced by each piece of work for which callbacks are disabled."""
 
 
 class StateCarrier(threads.ContextCarrier):

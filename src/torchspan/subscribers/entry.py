@@ -16,8 +16,8 @@ from torchspan.subscribers.scope import Scope
 class Entry:
     """One pair of callbacks as it is registered.
 
-    handle: unique in the process, never given out again. guarded: how the guard knows it. start, end: the pair. scopes: which
-    scopes it runs for; empty means all. is_on: whether it starts for events. is_removed: it never will again.
+    handle: unique in the process, never reused. guarded: the callback as the guard knows it. start, end: the pair. scopes: the
+    scopes for which it runs; empty means all. is_on: whether it starts for events. is_removed: whether it will never start again.
     """
 
     handle: int
@@ -42,7 +42,7 @@ class Entry:
 
     @property
     def may_run(self) -> bool:
-        """Whether there is an event that it would start for."""
+        """Whether it would start for any event."""
         return self.is_on and (self.probability > 0 or self.should_run is not None)
 
     @property
@@ -55,9 +55,9 @@ class Entry:
         return not self.scopes or scope in self.scopes
 
     def begin(self, record: Any) -> Any:
-        """Run the start; what it returned, `FAILED` when it raised: then there is no end."""
+        """Run the start. Returns what it returned, or `FAILED` if it raised: then there is no end."""
         return self.guard.begin(self.guarded, self.start, record)
 
     def finish(self, record: Any, context: Any) -> None:
-        """Run the end of a start that ran, also where the callback was removed since."""
+        """Run the end of a start that ran, even if the callback has been removed since."""
         self.guard.finish(self.guarded, self.end, record, context)

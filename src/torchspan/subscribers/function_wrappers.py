@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One wrapper for each kind of function: what stands for a function whose calls are recorded."""
+"""One wrapper for each kind of function whose calls are recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torchspan.subscribers.interest import Gate
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_DYNAMO = ("_torchdynamo_", "get_compiler_config")
-"""Attributes with which Dynamo marks a function, which hold of that function alone."""
+"""Attributes with which Dynamo marks a function, which apply to that function alone."""
 
 
 class Opened(Protocol):
@@ -26,17 +26,17 @@ class Opened(Protocol):
 
 
 class Site(Protocol):
-    """What records the calls of one function."""
+    """Records the calls of one function."""
 
     def _begun(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, resumes: bool = False) -> Any:
-        """A call begins: an `Opened`, or None where no callback runs for it. resumes: its body is left and entered again."""
+        """A call begins. Returns an `Opened`, or None if no callback runs for it. resumes: its body is left and entered again."""
 
     def _ended(self, opened: Any, error: BaseException | None = None, result: Any = None) -> None:
         """It ended: it raised `error`, or returned `result`."""
 
 
 def wrapped(function: F, site: Site, gate: Gate) -> F:
-    """`function`, of the same kind and dressed as it, whose calls `site` records while `gate` is open."""
+    """A wrapper of `function`, of the same kind and with its attributes, whose calls `site` records while `gate` is open."""
     wrapper = _wrapper(function, site, gate)
     functools.update_wrapper(wrapper, function, updated=())
     theirs = {
@@ -48,10 +48,10 @@ def wrapped(function: F, site: Site, gate: Gate) -> F:
 
 
 class _OwnAttributes(dict[str, Any]):
-    """The attributes of a wrapper. A copy of them has only those that may hold of another function too.
+    """The attributes of a wrapper. A copy of them has only those that may apply to another function too.
 
-    `functools.wraps` copies them to what a program puts around a decorated function. Dynamo would take that for torchspan's wrapper, and read
-    the bare function in its place: what the program's own wrapper does would be missing in compiled code.
+    `functools.wraps` copies them to the wrapper that a program puts around a decorated function. Dynamo would mistake that for
+    torchspan's wrapper, and read the undecorated function in its place. So compiled code would skip what the program's wrapper does.
     """
 
     def keys(self) -> Any:
@@ -88,7 +88,7 @@ def _wrapper(function: Any, site: Site, gate: Gate) -> Any:
 
 
 def _before(function: Any, recording: Any, gate: Gate) -> Any:
-    """While the gate is closed the function itself is called: no frame of torchspan's is around what it makes."""
+    """While the gate is closed, the function itself is called, without a frame of torchspan around what it makes."""
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
         if gate.countdown is None:
@@ -99,10 +99,10 @@ def _before(function: Any, recording: Any, gate: Gate) -> Any:
 
 
 def _marked(factory: Callable[..., Any], flag: int) -> Any:
-    """`factory`, whose functions say of themselves what `flag` says.
+    """`factory`, whose functions have the code flag `flag`.
 
-    It is what `inspect` reads. Its own mark would not do: there is one for coroutine functions only, since Python 3.12, and
-    `functools.wraps` puts it on whatever is put around them as well, `def main(): asyncio.run(…)` included.
+    `inspect` reads that flag. The mark of `inspect` would not do: it exists only for coroutine functions, since Python 3.12, and
+    `functools.wraps` copies it to every wrapper around them as well, `def main(): asyncio.run(…)` included.
     """
     code = factory.__code__
     constants = (
@@ -116,7 +116,7 @@ _before_coroutine = _marked(_before, inspect.CO_COROUTINE)
 _before_generator = _marked(_before, inspect.CO_GENERATOR)
 _before_async_generator = _marked(_before, inspect.CO_ASYNC_GENERATOR)
 _FLAGS_ARE_MARKS = _before_generator(lambda: None, None, Gate())() is None
-"""Whether the interpreter goes by the code and leaves the flags to those who ask. Python 3.10 makes a generator by the flag."""
+"""Whether the interpreter uses the code and ignores the flags. Python 3.10 makes a generator because of the flag."""
 
 
 def _observe(function: Callable[..., Any], site: Site, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

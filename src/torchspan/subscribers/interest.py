@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether events of a source are wanted, and by which callbacks: what a hot path keeps and asks at each event."""
+"""Whether events of a source are wanted, and by which callbacks. A hot path keeps this and reads it at each event."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Undo = Callable[[], None]
 
 
 class Passing(Protocol):
-    """How many events may pass without a look at who wants them."""
+    """How many events may pass before the source has to find out which callbacks want them."""
 
     @property
     def passes(self) -> Iterable[None]:
-        """Yields once for each event that may pass; a hot path takes one for each that it lets pass."""
+        """Yields once for each event that may pass. A hot path takes one item for each event that it lets pass."""
 
 
 class _EachEvent:
@@ -29,14 +29,14 @@ class _EachEvent:
 
 
 EACH_EVENT = _EachEvent()
-"""The countdown of a source whose every event is looked at."""
+"""The countdown of a source whose every event is examined."""
 
 
 class Gate:
     """What the wrapper of a function tests before it records a call.
 
-    countdown: None while no event is wanted. Else `countdown.passes` yields once for each event that may pass before the
-    source has to ask again; nothing where every event has to be looked at.
+    countdown: None while no event is wanted. Otherwise `countdown.passes` yields once for each event that may pass before the
+    source has to ask again, and nothing if every event has to be examined.
     """
 
     __slots__ = ("__weakref__", "countdown")
@@ -45,25 +45,25 @@ class Gate:
         self.countdown: Passing | None = None
 
     def set(self, is_open: bool) -> None:
-        """Have every event looked at, or none."""
+        """Have every event examined, or none."""
         self.countdown = EACH_EVENT if is_open else None
 
 
 class Observers(Protocol):
-    """What is notified of each event of a phase, after the user's callbacks: an official pair of observers."""
+    """Notified of each event of a phase, after the user's callbacks: an official pair of observers."""
 
     def begin(self, event: Any) -> Any:
-        """The event has started. Raises what a callback's policy wants raised."""
+        """The event has started. Raises what a callback's policy rethrows."""
 
     def finish(self, event: Any, context: Any) -> None:
-        """It has ended; `context` is what `begin` returned. Raises what a callback's policy wants raised."""
+        """The event has ended. `context` is what `begin` returned. Raises what a callback's policy rethrows."""
 
 
 class Roster(NamedTuple):
     """The callbacks of one scope, as of the last change.
 
-    countdown: of those that are sampled event by event. steady: the others, in order. everyone: all of them, where all run
-    for every event; else None. is_per_root: whether what was decided at the root says it all.
+    countdown: of those that are sampled event by event. steady: the others, in order. everyone: all of them if all run
+    for every event, otherwise None. is_per_root: whether the decision at the root applies to all of them.
     """
 
     countdown: Countdown
@@ -87,7 +87,7 @@ class Roster(NamedTuple):
 
 
 _NO_ROSTER = Roster.of((), may_skip=False)
-"""Its countdown is that of no scope: who finds it has to ask for a new one."""
+"""Its countdown belongs to no scope: a caller that finds it has to get a new roster."""
 
 
 class Interest(Gate):
@@ -112,7 +112,7 @@ class Interest(Gate):
         self._watchers: list[Callable[[], None]] = []
 
     def watch(self, watcher: Callable[[], None]) -> Undo:
-        """Have `watcher` called now, and whenever events begin to be wanted or cease to be. Returns what ends that."""
+        """Call `watcher` now, and whenever events begin to be wanted or cease to be. Returns the undo."""
         self._watchers.append(watcher)
         watcher()
 
@@ -124,7 +124,7 @@ class Interest(Gate):
 
     # --- changes, made by the registry under its lock -----------------------------------------------------------
     def put(self, entry: Entry) -> None:
-        """Take note of a global pair as it is now."""
+        """Record the current state of a global pair."""
         if entry.may_run and entry.selects(self.scope):
             self._pairs[entry.handle] = entry
         else:
@@ -132,7 +132,7 @@ class Interest(Gate):
         self.changed()
 
     def put_local(self, entry: Entry) -> None:
-        """Take note of a thread-local pair as it is now; it is kept by the work that it belongs to alone."""
+        """Record the current state of a thread-local pair. Only the work that it belongs to keeps it alive."""
         if entry.is_on and entry.selects(self.scope):
             self._local[entry.handle] = entry
         else:
@@ -140,7 +140,7 @@ class Interest(Gate):
         self.changed()
 
     def want_roots(self, is_wanted: bool) -> None:
-        """Have each event looked at that may be the root of a tree. Events of phases ask for that themselves."""
+        """Have each event examined that may be the root of a tree. Events of phases request that themselves."""
         self._is_root_wanted = is_wanted and isinstance(self.scope, RecordScope)
         self.changed()
 
@@ -160,5 +160,5 @@ class Interest(Gate):
             self.countdown = self.roster.countdown
 
     def _has_others(self) -> bool:
-        """Whether each event has to be looked at whatever the pairs are."""
+        """Whether each event has to be examined, whatever the pairs are."""
         return bool(self._local or self.observers or self._is_root_wanted)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What belongs to a piece of work and follows it: thread-local callbacks, and whether callbacks run at all.
+"""The state that is propagated with a piece of work: thread-local callbacks, and whether callbacks run at all.
 
-ATen keeps both in a thread-local that ThreadLocalState copies wherever work continues elsewhere. Python's form of that is the
-context variable: tasks and `asyncio.to_thread` copy it by themselves, `carry.py` propagates it into threads and pools.
+ATen keeps both in a thread-local, which ThreadLocalState copies where work continues elsewhere. Python's equivalent is the
+context variable. Tasks and `asyncio.to_thread` copy it by themselves, and `carry.py` propagates it into threads and pools.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class RecordFunctionTLS(NamedTuple):
-    """`at::RecordFunctionTLS`, of an execution context instead of a thread. It is immutable: replace it.
+    """`at::RecordFunctionTLS`, for an execution context instead of a thread. It is immutable, so replace it as a whole.
 
     Attributes:
         callbacks: The thread-local callbacks, in the order of their handles.
@@ -45,7 +45,7 @@ def get_record_function_tls() -> RecordFunctionTLS:
     """Return the thread-local callbacks of the current context, and whether callbacks run in it.
 
     Returns:
-        A value to give to `set_record_function_tls`. In code that Dynamo traces, the default one.
+        A value for `set_record_function_tls`. In code that Dynamo traces, the default value.
     """
     return RecordFunctionTLS() if _dynamo_safety.is_tracing() else current()
 
@@ -96,7 +96,7 @@ def enable_record_function(enable: bool = True) -> None:
 class RecordFunctionGuard:
     """A context manager that enables or disables user callbacks inside, and restores the earlier state afterwards.
 
-    The state follows the work into threads that are started inside and work items that are submitted inside. Thread-local
+    The state is propagated into threads that are started inside and work items that are submitted inside. Thread-local
     callbacks that are registered inside stay registered. One object may be entered again inside itself. The guard does not
     change what torchspan records.
 
@@ -131,7 +131,7 @@ class DisableRecordFunctionGuard(RecordFunctionGuard):
 
 
 class ThreadLocalState:
-    """The thread-local callbacks of the context it is created in, to take elsewhere, as `at::ThreadLocalState` does.
+    """The thread-local callbacks of the context it is created in, for use in another context, like `at::ThreadLocalState`.
 
     Use it where work continues in a context that torchspan does not propagate to: a callback of a future, a thread that C++
     started.
@@ -165,5 +165,5 @@ class ThreadLocalState:
             _put(before)
 
     def resume(self) -> None:
-        """Use the callbacks of the context in which this object was created, here, from now on."""
+        """From now on, use the callbacks of the context in which this object was created in the current context."""
         set_record_function_tls(self._tls)

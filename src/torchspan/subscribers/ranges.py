@@ -78,7 +78,7 @@ def record_function(
     raises or is closed. A callback that is registered between the call of a generator or of a coroutine function and its
     first step may miss the range. Put the decorator above `types.coroutine`.
 
-    While no callback is registered, a decorated function costs one call and one test more. Nothing is recorded in a function
+    While no callback is registered, a decorated function costs one more call and one more test. Nothing is recorded in a function
     that Dynamo traces, nor for tensors without data.
 
     Args:
@@ -97,7 +97,7 @@ def record_function(
         place of the name, the decorated function.
 
     Raises:
-        TypeError: An argument has the wrong type, or what is decorated is a class or cannot be called.
+        TypeError: An argument has the wrong type, or the decorated object is a class or cannot be called.
     """
     if type(name) is not str and not isinstance(name, str):
         if name is _NONE:
@@ -116,7 +116,7 @@ def _name_of(function: Any) -> str:
 class RecordedRange:
     """A range that `record_function` made: a context manager, and a decorator.
 
-    One object serves for one `with` statement at a time. It may be entered again inside itself.
+    One object can be used for one `with` statement at a time. It may be entered again inside itself.
 
     Args:
         name: See `record_function`, as for the other arguments.

@@ -56,7 +56,7 @@ class _Inside:
 
 
 class RecordFunction:
-    """A range that callbacks run for, with the names of `at::RecordFunction`. Callbacks receive it.
+    """A range for which callbacks run, with the names of `at::RecordFunction`. Callbacks receive it.
 
     Creating one decides which callbacks run. `before` runs the starts, and `end` runs the ends, once, on any thread. An
     object that is not active does nothing. `record_function` does the same as a decorator and as a context manager.
@@ -155,12 +155,12 @@ class RecordFunction:
 
     @property
     def needs_inputs(self) -> bool:
-        """Whether a callback needs the inputs; else they need not be gathered."""
+        """Whether a callback needs the inputs. Otherwise they need not be gathered."""
         return any(each.needs_inputs for each in self._entries)
 
     @property
     def needs_outputs(self) -> bool:
-        """Whether a callback needs the outputs; else they need not be gathered."""
+        """Whether a callback needs the outputs. Otherwise they need not be gathered."""
         return any(each.needs_outputs for each in self._entries)
 
     # --- what goes in and comes out ---------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class RecordFunction:
 
     @property
     def outputs(self) -> tuple[Any, ...]:
-        """The outputs, from `set_outputs` to the last end callback; empty where no callback needs outputs."""
+        """The outputs, from `set_outputs` to the last end callback. Empty if no callback needs outputs."""
         return self._outputs
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What records the calls of observed functions, and observers that fire: the bridge, while it is enabled."""
+"""The recorder of calls of observed functions, and of observers that fire: the bridge, while it is enabled."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class Recorder(Protocol):
     """Makes events of what is observed. Never raises an `Exception`."""
 
     def begin(self, call: Any) -> Any:
-        """A call begins, an `ObservedCall`. What is returned is handed to `end`."""
+        """A call, an `ObservedCall`, begins. The returned value is handed to `end`."""
 
     def end(self, call: Any, begun: Any) -> None:
         """The call has ended."""
 
     def fired(self, observer: Any) -> None:
-        """An observer fired that is not a part of a function's pair."""
+        """An observer that is not part of a function's pair has fired."""
 
 
 class Recordable(Protocol):
     """An observed function, or an observer."""
 
     def recording_changed(self) -> None:
-        """`RECORDING.recorder` is another one now."""
+        """`RECORDING.recorder` has changed."""
 
 
 class Recording:
-    """The recorder, if there is one. Whatever can be recorded is informed of changes, and kept by none of this."""
+    """The recorder, if there is one. Recordable objects are informed of changes, and are not kept alive."""
 
     def __init__(self) -> None:
         self.recorder: Recorder | None = None
@@ -46,7 +46,7 @@ class Recording:
             recordable.recording_changed()
 
     def install(self, recorder: Recorder) -> Undo:
-        """Have `recorder` record from now on; the returned function ends that."""
+        """Have `recorder` record from now on. The returned function stops that."""
         self._change_to(recorder)
 
         def undo() -> None:

@@ -30,9 +30,9 @@ class _Busy(threading.local):
 class Registry(Sources):
     """Registers, orders, samples, disables and counts the user's callbacks. Every method may be called from any thread.
 
-    Order: by handle, that is by time of registration; those of the current context (thread-local) last. Ends run in reverse. A
-    callback sees nothing of another's failure. Events fired while one runs reach none. Registering and removing cost the same
-    however many callbacks there are.
+    Order: by handle, that is by time of registration, with those of the current context (thread-local) last. Ends run in reverse. The
+    failure of a callback does not affect others. Events fired while a callback runs reach no callback. Registering and removing cost
+    the same however many callbacks there are.
     """
 
     def __init__(self) -> None:
@@ -52,11 +52,11 @@ class Registry(Sources):
 
     # --- registration -----------------------------------------------------------------------------------------
     def new_handle(self) -> int:
-        """A handle that has never been given out."""
+        """A handle that has never been used."""
         return next(self._handles)
 
     def add(self, entry: Entry) -> None:
-        """Have `entry` start for events of the whole process."""
+        """Register `entry` for events of the whole process."""
         with self._lock:
             self._pairs[entry.handle] = entry
             self._changed(entry)
@@ -71,13 +71,13 @@ class Registry(Sources):
             self._changed(entry)
 
     def find(self, handle: int) -> Entry | None:
-        """The callback of that handle; None where there is none (any more)."""
+        """The callback of that handle; None if there is none, or if it has been removed."""
         with self._lock:
             entry = self._pairs.get(handle) or self._local.get(handle)
         return None if entry is None or entry.is_removed else entry
 
     def remove(self, entry: Entry) -> None:
-        """Have it start for no event any more, wherever. Ends of what it has started are still to come."""
+        """Unregister it everywhere. Ends of events that it has started still run."""
         with self._lock:
             entry.is_on, entry.is_removed = False, True
             self._changed(entry)
@@ -89,25 +89,25 @@ class Registry(Sources):
                 self._follow()
 
     def enable(self, entry: Entry, enabled: bool) -> None:
-        """Have it start for events or not, wherever."""
+        """Enable or disable it everywhere."""
         with self._lock:
             entry.is_on = enabled and not entry.is_removed
             self._changed(entry)
 
     def users(self) -> list[Entry]:
-        """The global pairs, disabled ones included."""
+        """The global pairs, including disabled ones."""
         with self._lock:
             return list(self._pairs.values())
 
     def set_observers(self, scope: Scope, observers: tuple[Observers, ...]) -> None:
-        """Have `observers`, and no others, notified of the events of `scope`, after the callbacks."""
+        """Notify `observers`, and no others, of the events of `scope`, after the callbacks."""
         with self._lock:
             interest = self.interest(scope)
             interest.observers = observers
             interest.changed()
 
     def changing(self) -> AbstractContextManager[Any]:
-        """Around several changes that belong together: meanwhile no other thread makes one."""
+        """A context manager for several changes that belong together: meanwhile no other thread makes a change."""
         return self._lock
 
     def update(self) -> None:
@@ -145,7 +145,7 @@ class Registry(Sources):
 
     # --- what happens -----------------------------------------------------------------------------------------
     def interest(self, scope: Scope) -> Interest:
-        """The interest in events of `scope`, now and later: the same object at each call."""
+        """The interest in events of `scope`. The same object at each call."""
         return self._interests.get(scope) or self._new_interest(scope)
 
     def _new_interest(self, scope: Scope) -> Interest:
@@ -161,7 +161,7 @@ class Registry(Sources):
             return self._interests[scope]
 
     def tree(self, around: Tree | None = None) -> tuple[Tree | None, bool]:
-        """The tree an event belongs to, if a callback asks, and whether it is the event's own, the event being a root."""
+        """The tree to which an event belongs, if a callback needs it, and whether the event is its root."""
         if not self.has_trees:
             return None, False
         tree = around or CURRENT_TREE.get()
@@ -224,7 +224,7 @@ def _runs(entry: Entry, tree: Tree | None, countdown: Countdown) -> bool:
 
 
 def probability(value: float) -> float:
-    """`value`, a probability. Raises TypeError for what is not a number, ValueError for one outside 0 to 1."""
+    """`value` as a probability. Raises TypeError if it is not a number, ValueError if it is not in 0 to 1."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"sampling_prob must be a number from 0 to 1, not {value!r}")
     if math.isnan(value) or not 0 <= value <= 1:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which events a sampled callback runs for.
 
-As in ATen a number is drawn of how many events the next hit is away, from the geometric distribution, and counted down, so
-that an event without a hit costs one decrement. Each thread draws for itself. Unlike ATen's, generators are seeded from the
-operating system, and again after a fork: no two threads or processes pick the same indexes.
+As in ATen, the number of events until the next hit is drawn from the geometric distribution and counted down. So an event
+without a hit costs one decrement. Each thread draws for itself. Unlike ATen's, generators are seeded by the operating system, and
+again after a fork, so that no two threads or processes pick the same indexes.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from enum import Enum
 from typing import Any, Protocol
 
 NEVER = 2**62
-"""Tries until a hit that is too improbable to come."""
+"""Tries until a hit that is too improbable to occur."""
 
 
 class SamplingMode(Enum):
     """Where `sampling_prob` is applied."""
 
     PER_EVENT = "per event"
-    """To each event, independent of the events around it, as in PyTorch."""
+    """At each event, independent of the events around it, as in PyTorch."""
     PER_ROOT = "per root"
-    """Where a tree of events starts; what is decided there holds for every event inside."""
+    """Where a tree of events starts. The decision applies to every event inside."""
 
 
 class Sampled(Protocol):
-    """What is sampled."""
+    """An object that is sampled."""
 
     @property
     def probability(self) -> float:
@@ -64,16 +64,16 @@ def uniform() -> float:
 
 
 def tries_until_hit(probability: float) -> int:
-    """At least 1: how many events from now the next hit is, in the calling thread."""
+    """The number of events until the next hit, at least 1, in the calling thread."""
     uniform = 1.0 - _State.generators.random.random()  # more than 0, at most 1
     return 1 + int(min(math.log(uniform) / math.log1p(-probability), NEVER))
 
 
 class Countdown(threading.local):
-    """A thread's tries of the callbacks that one scope samples. Every event is a try, also one that may not be observed.
+    """A thread's tries of the callbacks that one scope samples. Every event is a try, even one that may not be observed.
 
-    passes: an iterator over the events that may pass before `hits` has to be asked again; who lets one pass takes one.
-    Nothing else counts as fast: a thread-local's attribute is read once and not written.
+    passes: an iterator over the events that may pass before `hits` has to be called again. A caller takes one item for each event that
+    it lets pass. No other way of counting is as fast: a thread-local's attribute is read once and not written.
     """
 
     def __init__(self, sampled: Collection[Any] = (), *, may_skip: bool = False) -> None:
@@ -86,9 +86,9 @@ class Countdown(threading.local):
         self._tries: dict[Sampled, int] = {}
 
     def hits(self) -> Sequence[Any]:
-        """Count an event, and those let pass before it: the callbacks that it is the turn of, in their order.
+        """Count an event, and those that passed before it. Returns the callbacks that are hit, in their order.
 
-        A heap holds the number of the event that is each callback's next hit, so that an event costs as much as has hits.
+        A heap contains the number of the event that is each callback's next hit, so the cost of an event depends only on its hits.
         """
         self._events += self._skipped - operator.length_hint(self.passes) + 1
         now, hits, found = self._events, self._hits, []
@@ -114,9 +114,10 @@ class Countdown(threading.local):
 
 
 class Tree:
-    """An outermost event with what is inside: remembers what was decided at its root, callback by callback.
+    """An outermost event with the events inside. Remembers the decision at its root for each callback.
 
-    quiet: the countdown of a scope for which no callback runs in this tree; another one as soon as a callback is registered or removed.
+    quiet: the countdown of a scope for which no callback runs in this tree. A scope gets another countdown as soon as a callback is
+    registered or removed.
     """
 
     __slots__ = ("_decisions", "is_open", "quiet")
@@ -127,7 +128,7 @@ class Tree:
         self._decisions: dict[Any, bool] = {}
 
     def includes(self, each: Sampled, countdown: Countdown) -> bool:
-        """Whether `each` runs in this tree. One registered since the root decides at the first event it could run for."""
+        """Whether `each` runs in this tree. For a callback registered after the root, this is decided at its first event."""
         decision = self._decisions.get(each)
         if decision is None:
             decision = self._decisions.setdefault(each, countdown.is_hit(each))
@@ -138,7 +139,7 @@ CURRENT_TREE: ContextVar[Tree | None] = ContextVar("torchspan_tree", default=Non
 
 
 class Renewed(Protocol):
-    """What is forgotten in a forked process."""
+    """An object that is renewed in a forked process."""
 
     def renew(self) -> None:
         """Called in the child, in its only thread."""
@@ -148,7 +149,7 @@ _AT_FORK: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def renew_after_fork(each: Renewed) -> None:
-    """Have `each.renew()` called in every forked process for as long as `each` is referred to."""
+    """Call `each.renew()` in every forked process for as long as `each` is referenced."""
     _AT_FORK.add(each)
 
 

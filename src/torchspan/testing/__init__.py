@@ -45,12 +45,12 @@ __all__ = [
 
 
 def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
-    """Run Torch-TensorRT without a GPU in this process, from now on: what needs a GPU is replaced.
+    """Run Torch-TensorRT without a GPU in this process from now on. Everything that needs a GPU is replaced.
 
     torch_tensorrt's trace, lowering, partitioning and conversion, TensorRT's build with its engine bytes, and
-    torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs the subgraph an engine was
-    built from in PyTorch on the CPU, so its numbers are right. Programs that say "cuda" run as written. CUDA is not
-    initialised.
+    torch_tensorrt's Python runtime, caches, save, load and refit are real. A compiled module runs, in PyTorch on the CPU, the
+    subgraph from which an engine was built, so its numbers are right. Programs that use "cuda" run as written. CUDA is not
+    initialized.
 
     Call it before torch_tensorrt or TensorRT is imported; torch may be imported already. The call itself does not import torch.
     The import of TensorRT that follows does, if torch is installed. A second call changes only `engine_dir`.
@@ -67,7 +67,7 @@ def without_gpu(*, engine_dir: str | os.PathLike[str] | None = None) -> None:
             digest under a key, `engines.key` in the user's cache folder.
 
     Raises:
-        TooLateError: torch_tensorrt is imported already, or CUDA is initialised.
+        TooLateError: torch_tensorrt is imported already, or CUDA is initialized.
         TypeError: `engine_dir` is not a path.
     """
     if engine_dir is not None and not isinstance(engine_dir, (str, os.PathLike)):

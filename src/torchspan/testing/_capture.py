@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CapturedTrace(Searchable):
-    """The spans that ended in a `capture()` block; while it runs, those that have ended so far.
+    """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 
     They are the objects that `torchspan.traces.read` makes of a file: `trace.one(name)`, `trace.find(name)`,
     `trace.below(span)`, `trace.self_time(span)`, `trace.outline()` and `trace.traces`.
@@ -57,9 +57,10 @@ def capture(
             torch_tensorrt.compile(model, ir="dynamo", arg_inputs=[x])
         assert trace.one("torch_tensorrt.compile").attributes["torch_tensorrt.compile.outcome"] == "complete"
 
-    If torchspan is not instrumented, the block instruments it until its end. If it is instrumented, it stays so, and the spans
-    still go to its provider, as well as into the captured trace. Spans of the program are captured if they come from the same tracer provider.
-    Blocks may be nested, and may run in several threads; each captures what ends in the process while it runs.
+    If torchspan is not instrumented, it is instrumented for the length of the block. If it is, it stays instrumented, and the
+    spans still go to its provider, as well as into the captured trace. Spans of the program are captured if they come from the
+    same tracer provider. Blocks may be nested, and may run in several threads. Each captures the spans that end in the process
+    while it runs.
 
     Args:
         tracer_provider: Which provider's spans are captured. Default: the one that torchspan is instrumented with, else the
@@ -75,7 +76,7 @@ def capture(
         RuntimeError: torchspan is instrumented already, with other settings or without a provider of the SDK; or
             OTEL_SDK_DISABLED is set, which leaves no spans to capture.
         torchspan.testing.TooLateError: `without_gpu` or TORCHSPAN_WITHOUT_GPU is set, and torch_tensorrt was imported before
-            or CUDA is initialised.
+            or CUDA is initialized.
     """
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         raise RuntimeError("There are no spans to capture: OTEL_SDK_DISABLED is set. Unset it for this test.")

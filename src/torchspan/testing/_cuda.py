@@ -116,8 +116,8 @@ def refuses_class(original: Any, call: str) -> Any:
     return type(original.__name__, (original,), body)
 
 
-def no_initialisation(original: Any, _call: str) -> Any:
-    """`torch.cuda._lazy_init`, through which Python and C++ alike initialise CUDA: refuses, and names who asked."""
+def no_initialization(original: Any, _call: str) -> Any:
+    """`torch.cuda._lazy_init`, through which Python and C++ alike initialize CUDA: refuses, and names who asked."""
 
     @functools.wraps(original)
     def _lazy_init() -> None:

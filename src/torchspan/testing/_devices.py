@@ -42,7 +42,7 @@ def factory(original: Any, _call: str) -> Any:
 
 
 def torch_factory(original: Any, call: str) -> Any:
-    """As `factory`, for names that other parts of torch recognise by identity: TorchScript, FX and default devices."""
+    """As `factory`, for names that other parts of torch recognize by identity: TorchScript, FX and default devices."""
     from torch.jit import _builtins
     from torch.utils import _device
 

@@ -151,12 +151,12 @@ class EngineFolder:
         if self._secret is None:
             caches = default_folder()
             if caches is None:
-                raise _UnusableError("the key by which they are recognised needs a folder: set XDG_CACHE_HOME")
+                raise _UnusableError("the key by which they are recognized needs a folder: set XDG_CACHE_HOME")
             try:
                 self._secret = user_key(caches)
             except OSError as error:
                 raise _UnusableError(
-                    f"the key by which they are recognised, in {caches}, cannot be used: {error.strerror or error}"
+                    f"the key by which they are recognized, in {caches}, cannot be used: {error.strerror or error}"
                 ) from None
         return self._secret
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 
 class WithoutGpuError(RuntimeError):
-    """Base of everything that `torchspan.testing` raises of its own accord.
+    """Base of the exceptions that `torchspan.testing` itself raises.
 
     A RuntimeError, because that is what PyTorch raises when a CUDA call finds no GPU: programs that catch it continue.
     """
 
 
 class TooLateError(WithoutGpuError):
-    """`without_gpu()` was called after torch_tensorrt was imported, or after CUDA was initialised."""
+    """`without_gpu()` was called after torch_tensorrt was imported, or after CUDA was initialized."""
 
 
 class NeedsGpuError(WithoutGpuError):
     """The program called something that needs a GPU and has no replacement.
 
     Args:
-        call: What was called, as a dotted name where it is known.
-        advice: What to do; a sentence for the message.
+        call: What was called, as a dotted name if it is known.
+        advice: What to do, as a sentence for the message.
 
     Attributes:
         call: What was called.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DATA: what is replaced where there is no GPU, by what, and why. `_switch.py` applies the rows; the docstring shows them."""
+"""DATA: what is replaced without a GPU, by what, and why. `_switch.py` applies the rows. The docstring shows them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Kind = Literal["answers", "redirects", "refuses", "observes"]
 
 @dataclass(frozen=True)
 class Replacement:
-    """One row: names that are replaced in one way for one reason.
+    """One row: names that are replaced in the same way for the same reason.
 
     Attributes:
         module: The module in which names are replaced.
@@ -142,7 +142,7 @@ TORCH: tuple[Replacement, ...] = (
         "refuses",
         "raises, naming the caller",
         "the door to CUDA, for functions of C++ too: what no other row covers ends here",
-        "_cuda:no_initialisation",
+        "_cuda:no_initialization",
     ),
     Replacement(
         "torch.utils._device",
@@ -244,7 +244,7 @@ TENSORRT: tuple[Replacement, ...] = (
         "answers",
         "an engine that runs its subgraph in PyTorch on the CPU: right numbers, no TensorRT timings; None, and an error in "
         "TensorRT's log, for an engine that was built elsewhere or from a network that torch_tensorrt did not construct",
-        "deserialising needs a driver, and fails",
+        "deserializing needs a driver, and fails",
         "_tensorrt:deserialize",
     ),
     Replacement(
@@ -375,7 +375,7 @@ LEFT_ALONE: tuple[str, ...] = tuple(_LEFT_ALONE.split())
 """Public names of torch.cuda that answer rightly without a GPU, or hold what the rows above replace."""
 
 LIMITS: tuple[str, ...] = (
-    "Numbers are PyTorch's, not TensorRT's; durations of deserialising, executing and refitting mean nothing.",
+    "Numbers are PyTorch's, not TensorRT's; durations of deserializing, executing and refitting mean nothing.",
     "`tensor.device` is the CPU and `tensor.is_cuda` is False; `.cuda()` and `.to('cuda')` copy nothing.",
     "Operators called past torch's functions (torch.ops.aten.zeros(..., device='cuda'), TorchScript) raise torch's own error.",
     "torch.Stream, torch.Event, torch.accelerator and torch.cuda.*Tensor types are torch's own: there is no accelerator.",

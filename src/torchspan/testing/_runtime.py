@@ -334,7 +334,7 @@ class Refitter(StandIn):
 
     def __init__(self, engine: Engine, logger: Any) -> None:
         del logger
-        if not isinstance(engine, Engine):  # what deserialising returned for an engine that it could not read
+        if not isinstance(engine, Engine):  # what deserializing returned for an engine that it could not read
             raise TypeError(f"Refitter() takes an engine, not {engine!r}")
         self.engine = engine
 

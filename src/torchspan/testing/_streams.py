@@ -74,7 +74,7 @@ class Event:
         self._recorded_ns = time.perf_counter_ns()
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to `end_event`. Raises ValueError as CUDA does, unless both time and were recorded."""
+        """Milliseconds from this event to `end_event`. Like CUDA, raises ValueError unless both have timing and were recorded."""
         if not (self._times and end_event._times):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._recorded_ns is None or end_event._recorded_ns is None:

@@ -68,7 +68,7 @@ def _check_in_time() -> None:
     torch: Any = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         raise TooLateError(
-            f"torchspan.testing.without_gpu() was called after CUDA had been initialised: tensors may be on a GPU. {remedy}"
+            f"torchspan.testing.without_gpu() was called after CUDA had been initialized: tensors may be on a GPU. {remedy}"
         )
 
 

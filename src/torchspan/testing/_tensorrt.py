@@ -23,7 +23,7 @@ def build_serialized(original: Any, _call: str) -> Any:
 
 
 def build_engine(original: Any, _call: str) -> Any:
-    """`Builder.build_engine_with_config`: builds the bytes for real, deserialises them into the stand-in."""
+    """`Builder.build_engine_with_config`: builds the bytes for real, deserializes them into the stand-in."""
     build = _runtime.tensorrt().Builder.build_serialized_network  # as it is now: no observer sees a second build
 
     @functools.wraps(original)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A secret of one user's, by which torchspan recognises what it wrote itself."""
+"""A secret of one user's, by which torchspan recognizes what it wrote itself."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Part(enum.Enum):
-    """What of a span, a measurement, a log record or a resource a string belongs to."""
+    """The part of a span, a measurement, a log record or a resource to which a string belongs."""
 
     NAME = "name of spans"
     ATTRIBUTE = "attribute"

@@ -37,7 +37,7 @@ class Problem:
 
 @dataclass
 class FileContent:
-    """What was read of one or several files.
+    """The content that was read from one or several files.
 
     Attributes:
         problems: The first 100 places that could not be read.
@@ -81,10 +81,10 @@ class TraceFile(FileContent, Searchable):
 def read(*sources: Source) -> TraceFile:
     """Read the spans of files as one.
 
-    A file holds OTLP JSON: a request a line, as the file exporters of torchspan and of the Collector write it, requests
-    printed over several lines, or a list of requests. OTLP's spelling and that of protobuf's JSON mapping are understood
-    (base64 ids, names of enumerations, snake_case keys), plain or packed with gzip. What cannot be read is listed in
-    `problems`; the other lines, and the other spans of a line, are read. A last line that is still being written is a
+    A file contains OTLP JSON: one request a line, as the file exporters of torchspan and of the Collector write it, requests
+    printed over several lines, or a list of requests. Both OTLP's spelling and that of protobuf's JSON mapping (base64 ids,
+    names of enumerations, snake_case keys) are understood, plain or compressed with gzip. What cannot be read is listed in
+    `problems`. The other lines, and the other spans of a line, are read. A last line that is still being written is a
     problem too: read the file again later. A span that was written twice is read once. Pipes are read to their end. A
     document longer than 256 MiB is left out.
 
@@ -92,7 +92,7 @@ def read(*sources: Source) -> TraceFile:
         *sources: Paths, or files that are open in binary mode.
 
     Returns:
-        The spans of all sources, which `find`, `one` and `traces` give access to.
+        The spans of all sources, with `find`, `one` and `traces` to access them.
 
     Raises:
         OSError: A source cannot be opened or read, or is a device without an end.

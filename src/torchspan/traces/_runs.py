@@ -18,8 +18,8 @@ class Run:
     Attributes:
         span: The span of `torchspan run`, from before the program's start to after its end.
         members: What the program's processes recorded, in the order of their start: each root below the span, and a trace
-            with another id as a whole. A root belongs to the run by its parent, or by its run id where the program had a
-            tracer provider of its own.
+            with another id as a whole. A root belongs to the run by its parent, or by its run id if the program had its own
+            tracer provider.
     """
 
     span: Span
@@ -33,7 +33,7 @@ class Run:
             span: Any span.
 
         Returns:
-            Whether it is a `torchspan.run` span of torchspan's.
+            Whether it is torchspan's `torchspan.run` span.
         """
         return span.name == phase.RUN.name and span.scope == semconv.SCOPE_NAME
 

@@ -14,11 +14,11 @@ _NAMES_SHOWN = 20
 
 
 class SpanNotFoundError(LookupError):
-    """No span fits, or several do where one is expected."""
+    """No span matches, or several do where one is expected."""
 
 
 class Searchable:
-    """Spans that can be asked for by name. A subclass has `traces`."""
+    """Spans that can be found by name. A subclass has `traces`."""
 
     @property
     def traces(self) -> list[Trace]:
@@ -63,13 +63,13 @@ class Searchable:
         """The spans below a span, at any depth. The span itself is not one of them.
 
         Args:
-            span: A span that `find`, `one` or `traces` gave.
+            span: A span from `find`, `one` or `traces`.
 
         Returns:
             The spans, parents before their children.
 
         Raises:
-            SpanNotFoundError: The span is none of these.
+            SpanNotFoundError: The span is not one of these.
         """
         return [node.span for node in self._node(span).below()][1:]
 
@@ -77,13 +77,13 @@ class Searchable:
         """The time in which a span ran and none of its children did.
 
         Args:
-            span: A span that `find`, `one` or `traces` gave.
+            span: A span from `find`, `one` or `traces`.
 
         Returns:
             Nanoseconds.
 
         Raises:
-            SpanNotFoundError: The span is none of these.
+            SpanNotFoundError: The span is not one of these.
         """
         return self._node(span).self_ns()
 

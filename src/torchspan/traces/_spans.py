@@ -20,7 +20,7 @@ class Event:
     Attributes:
         name: The event's name.
         attributes: Its attributes.
-        time_ns: Nanoseconds since 1970; 0 where the file does not have the time.
+        time_ns: Nanoseconds since 1970; 0 if the file does not have the time.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A link from a span to another one, of this trace or of another trace.
+    """A link from a span to another one, in this trace or in another trace.
 
     Attributes:
         trace_id: The other span's trace id, in lower-case hexadecimal.
@@ -53,7 +53,7 @@ class Span:
         parent_id: The parent's id, in lower-case hexadecimal; empty for a root.
         name: The span's name.
         start_ns: Its start, in nanoseconds since 1970.
-        end_ns: Its end, in nanoseconds since 1970. It may lie before `start_ns`, where a clock was set back.
+        end_ns: Its end, in nanoseconds since 1970. It may be before `start_ns` if a clock was set back.
         attributes: The span's attributes.
         events: Its events, in the order of the file.
         is_error: Whether its status is an error.
@@ -61,7 +61,7 @@ class Span:
         scope: The name of the instrumentation scope.
         resource: The attributes of the process that recorded the span.
         links: Its links to other spans.
-        kind: `internal`, `server`, `client`, `producer` or `consumer`; empty where the file does not have the kind.
+        kind: `internal`, `server`, `client`, `producer` or `consumer`; empty if the file does not have the kind.
     """
 
     trace_id: str
@@ -81,7 +81,7 @@ class Span:
 
     @property
     def duration_ns(self) -> int:
-        """The duration in nanoseconds; 0 where a clock was set back."""
+        """The duration in nanoseconds; 0 if a clock was set back."""
         return max(self.end_ns - self.start_ns, 0)
 
 
@@ -102,15 +102,15 @@ class Running:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnfinishedSpan(Span):
-    """A span that did not arrive, made from what the spans inside it say about it.
+    """A span that did not arrive, made from the spans inside it.
 
     Its id, name and start are its own. `end_ns` is the last moment at which it is known to have been open, so the duration
-    is a lower bound, and never less than that of a span inside it. With the attribute `torchspan.incomplete` only heartbeats
-    are known: the span may have ended and be lost, and its parent is not known. Without the attribute, the span was open
+    is a lower bound, and never less than that of a span inside it. With the attribute `torchspan.incomplete`, only heartbeats
+    are known: the span may have ended and been lost, and its parent is not known. Without the attribute, the span was open
     when its process wrote for the last time. The attributes of the class are those of `Span`, and one more.
 
     Attributes:
-        running: What was running at the last heartbeat; None where the spans inside say more.
+        running: What was running at the last heartbeat; None if the spans inside show more.
     """
 
     running: Running | None = None

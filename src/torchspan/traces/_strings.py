@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every distinct string of files of OTLP JSON, with where it stands.
+"""Finds every distinct string in files of OTLP JSON, with its place.
 
-Nothing is passed over: a string in a field that OTLP does not have is found as well. Nothing here recurses.
+Nothing is left out: a string in a field that OTLP does not have is found as well. Nothing here recurses.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from torchspan.traces._read import FileContent
 
 
 class Place(NamedTuple):
-    """Where strings stand.
+    """The place of strings in a document.
 
     Attributes:
         scope: The name of the instrumentation scope; empty for a resource.
         part: The part of the document.
-        key: The key of an attribute, or the field of `Part.OTHER`; else empty.
+        key: The key of an attribute, or the field of `Part.OTHER`; otherwise empty.
     """
 
     scope: str
@@ -36,8 +36,8 @@ class Place(NamedTuple):
 class FileStrings(FileContent):
     """The distinct strings of one or several files, by their place.
 
-    A place without strings is an attribute that has numbers or booleans alone, or a field that OTLP does not have. Left
-    out are times, counts, hexadecimal ids, and the names of OTLP's own fields and constants.
+    A place without strings is an attribute that has only numbers or booleans, or a field that OTLP does not have. Times, counts,
+    hexadecimal ids, and the names of OTLP's own fields and constants are left out.
 
     Attributes:
         problems: The first 100 places that could not be read.
@@ -52,8 +52,8 @@ class FileStrings(FileContent):
 def strings(*sources: Source) -> FileStrings:
     """Find every distinct string of files.
 
-    The files are those that `read` reads. Metrics and logs are read as well. A document that has a field twice is a
-    problem, since its readers would disagree.
+    The files are those that `read` reads. Metrics and logs are read as well. A document with a duplicate field is a
+    problem, because readers would disagree about it.
 
     Args:
         *sources: Paths, or files that are open in binary mode.

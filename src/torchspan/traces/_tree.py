@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spans to trees, with the time that each span spent outside its children.
+"""Arranges spans as trees, with the time that each span spent outside its children.
 
-Nothing here recurses: a file may hold a chain of thousands of spans.
+Nothing here recurses, because a file may contain a chain of thousands of spans.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Node:
 
 @dataclass
 class Trace:
-    """The trees of one trace id. They do not change once a node was read.
+    """The trees of one trace id. They do not change once a node has been read.
 
     Attributes:
         trace_id: The trace's id, in lower-case hexadecimal.
@@ -104,7 +104,7 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
 
     Args:
         nodes: The nodes, each after its parent.
-        is_meant: Called with each node that is not below one that was found.
+        is_meant: Called with each node that is not below a node that was found.
 
     Returns:
         `id(node)` of each node for which `is_meant` is true, and of every node below one.
@@ -119,8 +119,8 @@ def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[
 def trees(spans: Iterable[Span]) -> list[Trace]:
     """Arrange spans as trees.
 
-    `torchspan.progress` spans are in none of the trees. Work that a progress span reports, and whose own span is missing, is
-    an `UnfinishedSpan`. A span whose parent is not among the spans is a root. Where spans are each other's parents
+    `torchspan.progress` spans are in none of the trees. If a progress span reports work whose own span is missing, that work is
+    an `UnfinishedSpan`. A span whose parent is not among the spans is a root. If spans are each other's parents
     (different spans with the same ids), the earliest is a root.
 
     Args:

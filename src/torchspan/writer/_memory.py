@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory of the process, and of a device that the program has initialised, around work that may need much memory."""
+"""Memory of the process, and of a device that the program has initialized, around work that may need much memory."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def loaded_torch() -> Any:
 
 
 def _free_and_total() -> tuple[int, int] | None:
-    """Free and total bytes of the current device; None unless the program itself has initialised CUDA and that device.
+    """Free and total bytes of the current device; None unless the program itself has initialized CUDA and that device.
 
     The second condition matters with several devices: reading the memory of a device without a context would create one.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Starts torchspan's part in a process below `torchspan run`, then runs the `sitecustomize` that would run without it.
 
-Every Python that the program starts imports this file, of any version and with torchspan or without it: so it uses
+Every Python that the program starts imports this file, whatever its version and with torchspan or without it. So it uses
 nothing that Python 2.7 does not know, and it writes nothing.
 """
 
@@ -19,7 +19,7 @@ def _start():
         start(here)
     except Exception:  # noqa: S110 - no torchspan here, or a Python version that it does not know
         pass
-    # As `site` would: the module is the program's, and so is what it raises, also that there is none.
+    # As `site` would: the module is the program's, and so are its exceptions, including the one if there is no such module.
     import sitecustomize  # noqa: F401
 
     return this  # Python 2 empties a module that nothing refers to, and this function is part of it

@@ -52,7 +52,7 @@ def cache_answers(nodes: list[Node]) -> list[Answer]:
         {name for node in nodes for name in _labels.strings(node.span.attributes, semconv.CACHE_SETTINGS)}
     )
     whys = {**WHY, **({_C.ENGINE_UNREADABLE: _BY_STAND_IN} if _read_by_stand_in(nodes) else {})}
-    details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbours(nodes)}
+    details = {_C.SETTINGS: " " + ", ".join(differing) if differing else "", _C.OTHER_SETTINGS: _neighbors(nodes)}
     texts = [
         f"{plural(count, result, _PLURALS.get(result, result))}{_because(reason, whys, details)}"
         for (result, reason), count in sorted((looked + stored).items())
@@ -76,16 +76,16 @@ def _because(reason: str, whys: dict[str, Why], details: dict[str, str]) -> str:
     return f" ({whys[reason].reason if reason in whys else reason}{details.get(reason, '')})" if reason else ""
 
 
-def _neighbours(nodes: list[Node]) -> str:
+def _neighbors(nodes: list[Node]) -> str:
     """`: optimization_level 3 there, 2 here`, for each setting by which an entry was missed."""
     found: dict[str, None] = {}
     for node in nodes:
         names, stored, requested = (
             _labels.strings(node.span.attributes, key)
             for key in (
-                semconv.CACHE_NEIGHBOUR_SETTINGS,
-                semconv.CACHE_NEIGHBOUR_STORED,
-                semconv.CACHE_NEIGHBOUR_REQUESTED,
+                semconv.CACHE_NEIGHBOR_SETTINGS,
+                semconv.CACHE_NEIGHBOR_STORED,
+                semconv.CACHE_NEIGHBOR_REQUESTED,
             )
         )
         if len(names) == len(stored) == len(requested):

@@ -19,26 +19,26 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, is_a
 
 LIST_LIMIT = 20
-"""Longest list that becomes an attribute."""
+"""Entries of the longest list that becomes an attribute."""
 
 NESTING_LIMIT = 20
-"""Depth to which nested containers are looked at."""
+"""Depth to which nested containers are read."""
 
 VISITS_LIMIT = 1_000
-"""Entries of nested containers that are looked at."""
+"""Entries of nested containers that are read."""
 
 UNKNOWN = "?"
-"""A size or data type that cannot be known without asking the program's own code."""
+"""A size or data type that cannot be read without running the program's code."""
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
 def shape_of(value: Any) -> Any:
-    """The shape of a tensor by PyTorch's own function, or what another object holds under `shape`; None without one."""
+    """The shape of a tensor by PyTorch's own function, or the `shape` of another object; None without one."""
     return _of_tensor(value, "shape") if _is_tensor(value) else attribute(value, "shape")
 
 
 def dtype_of(value: Any) -> Any:
-    """As `shape_of`, the data type."""
+    """The data type, read as in `shape_of`."""
     return _of_tensor(value, "dtype") if _is_tensor(value) else attribute(value, "dtype")
 
 
@@ -48,9 +48,9 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _of_tensor(value: Any, name: str) -> Any:
-    """What PyTorch itself stores: past `__torch_function__` and modes, which may be the program's.
+    """Read what PyTorch itself stores, past `__torch_function__` and modes, which may be the program's.
 
-    A subclass with a `__torch_dispatch__` of its own may be asked for its sizes by PyTorch: that one is not looked at.
+    A subclass that defines `__torch_dispatch__` is not read, because PyTorch may call it for its sizes.
     """
     kind, torch = type(value), sys.modules["torch"]
     if kind is not torch.Tensor:
@@ -63,9 +63,9 @@ def _of_tensor(value: Any, name: str) -> Any:
 
 # --- shapes and data types -------------------------------------------------------------------------------------------
 def dimensions(shape: Any) -> list[str] | None:
-    """Each dimension as text; a symbolic size shows its expression and guards nothing. None for what is not a shape."""
+    """Each dimension as text. A symbolic size shows its expression and adds no guard. None for what is not a shape."""
     found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
-    if found is None and reading.is_of_library(type(shape)):  # TensorRT has a class of its own for sizes
+    if found is None and reading.is_of_library(type(shape)):  # TensorRT has its own class for sizes
         with contextlib.suppress(TypeError):
             found = list(shape)
     return None if found is None else [_dimension(each) for each in found]
@@ -179,7 +179,7 @@ def calls(graph_module: Any) -> Iterator[Any]:
 
 
 def nodes(graph_module: Any) -> Iterator[Any]:
-    """The nodes of a graph, as far as they are PyTorch's: what they store may be read."""
+    """The nodes of a graph that are PyTorch's, so that what they store may be read."""
     found = nodes_of(graph_module)
     if found is None or not (reading.is_of_library(type(found)) or reading.exactly(found, list, tuple)):
         return iter(())
@@ -187,13 +187,13 @@ def nodes(graph_module: Any) -> Iterator[Any]:
 
 
 def is_node(value: Any) -> bool:
-    """Whether it is a node of a graph, whose attributes only store."""
+    """Whether it is a node of a graph, whose attributes can be read without running code."""
     stored = (attribute(value, "op"), attribute(value, "name")) if reading.only_stores(type(value)) else (None, None)
     return all(type(each) is str for each in stored)
 
 
 def meta(node: Any, key: str) -> Any:
-    """What a pass has noted of a node."""
+    """What a pass has stored about a node."""
     held = attribute(node, "meta")
     return held.get(key) if type(held) is dict else None
 
@@ -246,7 +246,7 @@ def stand_in(thing: Any) -> dict[str, Any]:
 
 
 def known(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """`facts` without those that are None: what is unknown has no attribute."""
+    """`facts` without those that are None: an unknown value has no attribute."""
     return {key: value for key, value in facts.items() if value is not None}
 
 

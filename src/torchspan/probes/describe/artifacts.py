@@ -34,7 +34,7 @@ def save(call: Call) -> Facts:
 
 
 def _format(given: Any) -> str:
-    """The text that was given; what is not text is not asked for one."""
+    """The text that was given; `other` for a value that is not a text."""
     return given if type(given) is str else semconv.OTHER_VALUE
 
 
@@ -63,12 +63,12 @@ def saved(call: Call, _result: Any, _scratch: Scratch) -> Facts:
 
 
 def load(call: Call) -> Facts:
-    """`torch_tensorrt.load(file_path, format=)`; what the file holds is known afterwards."""
+    """`torch_tensorrt.load(file_path, format=)`. The content of the file is known afterwards."""
     return known({semconv.ENTRY_POINT: "torch_tensorrt.load", **_size(call)})
 
 
 def load_cross_compiled(call: Call) -> Facts:
-    """`load_cross_compiled_exported_program(file_path)`, which works on Windows alone."""
+    """`load_cross_compiled_exported_program(file_path)`, which works only on Windows."""
     return {semconv.ENTRY_POINT: "torch_tensorrt.load_cross_compiled_exported_program", **_size(call)}
 
 
@@ -82,7 +82,7 @@ def load_mutable(call: Call) -> Facts:
 
 
 def loaded(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """What `torch_tensorrt.load` found: it tries one format after the other, and a failed attempt is not a failure."""
+    """What `torch_tensorrt.load` found. It tries one format after the other, and a failed attempt is not a failure."""
     if reading.is_of_library(type(result)) and graph_of(result) is not None:
         return {semconv.FILE_FORMAT: "exported_program", **_engines(result)}
     if reading.has(result, "gm"):
@@ -98,7 +98,7 @@ def _size(call: Call) -> Facts:
 
 
 def file_size(path: Any) -> int | None:
-    """Bytes of the file at a path, a text or one of `pathlib`'s; None where there is none."""
+    """Bytes of the file at a path, which may be a text or a `pathlib` path; None if there is no file."""
     if not reading.exactly(path, str, PosixPath, WindowsPath):
         return None
     try:

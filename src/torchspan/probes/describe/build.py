@@ -36,7 +36,7 @@ def builder_config(call: Call) -> Facts:
 
 
 def network_inputs(call: Call) -> Facts:
-    """The inputs of the network that is built, read only; a conversion of Torch-TensorRT says its own."""
+    """The inputs of the network that is built, read only. A conversion of Torch-TensorRT records its own."""
     network = call.get("network", position=1)
     if not reading.is_of_library(type(network)):
         return {}
@@ -70,7 +70,7 @@ def _enumeration(thing: Any, name: str) -> Any:
 def _timing_cache_size(config: Any) -> int | None:
     """Bytes of the timing cache; None without one.
 
-    TensorRT-RTX is not asked: there every call about timing caches only warns of its deprecation.
+    TensorRT-RTX is not asked: there, every call about timing caches only logs a deprecation warning.
     """
     package: Any = sys.modules.get("tensorrt")
     package = getattr(package, "_target_module", package)  # behind Torch-TensorRT's proxy
@@ -81,7 +81,7 @@ def _timing_cache_size(config: Any) -> int | None:
 
 
 def built(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """A serialized engine (IHostMemory), an engine or True; None or False where the build failed, and its log says why."""
+    """A serialized engine (IHostMemory), an engine or True; None or False if the build failed. The log has the reason."""
     after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
@@ -90,7 +90,7 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def _logger_class(call: Call) -> str | None:
-    """The class of the builder's logger; its module alone says whether it is TensorRT's."""
+    """The class of the builder's logger. Only its module shows whether it is TensorRT's."""
     logger = attribute(call.args[0], "logger") if call.args else None
     return None if logger is None else semconv.class_name(type(logger))
 
@@ -111,4 +111,4 @@ def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 
 
 DESERIALIZE_FAILED = "engine_deserialize_failed"
-"""`error.type` where no engine came of the bytes."""
+"""`error.type` if the bytes gave no engine."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The outcome of an engine-cache lookup and of an insertion, and why.
 
-Upstream says little: whatever is wrong with an entry is a bare AssertionError, an entry that it ignores looks like a
-miss, and a refused entry counts as inserted. What the cache, pickle and the library's own comparisons
-answered is counted while they answer; nothing is read, unpickled or compared a second time, because a cache may be
-the user's.
+Upstream reports little: any defect of an entry is a bare AssertionError, an ignored entry looks like a miss, and a refused
+entry counts as inserted. So the answers of the cache, of pickle and of the library's own comparisons are recorded when they
+are given. Nothing is read, unpickled or compared a second time, because a cache may be the user's.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute
 from torchspan._base.scratch import Scratch
 from torchspan.probes._call import RAISED, Call
-from torchspan.probes.describe import cache_neighbours
+from torchspan.probes.describe import cache_neighbors
 from torchspan.probes.describe import cache_seen as seen
 from torchspan.probes.describe._values import known
 from torchspan.probes.describe.identity import engine_id
@@ -32,7 +31,7 @@ KEY_LENGTH = 16
 
 
 def availability(call: Call) -> Facts:
-    """`interpret_module_to_result(module, inputs, settings, engine_cache)` where it does not look the engine up in the cache.
+    """`interpret_module_to_result(module, inputs, settings, engine_cache)` if it does not look the engine up in the cache.
 
     In the order in which upstream decides (conversion/_conversion.py).
     """
@@ -76,7 +75,7 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
     found = scratch.get(seen.READ, (0.0, None))[1]
     if found is not seen.FOUND and seen.ENTRY not in scratch:
-        return {semconv.CACHE_RESULT: "miss", **cache_neighbours.facts(call), **_cost(scratch)}
+        return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_cost(scratch)}
     reason = CacheReason.OUTDATED_ENTRY if found is seen.NOTHING else CacheReason.IGNORED
     return {
         **_rejected(reason, scratch),
@@ -94,7 +93,7 @@ def lookup_failed(_call: Call, error: BaseException, scratch: Scratch) -> Facts:
         return _rejected(CacheReason.INPUTS, scratch)
     if seen.REFIT in scratch:
         return _rejected(CacheReason.REFIT_FAILED if scratch[seen.ENGINE] else CacheReason.ENGINE_UNREADABLE, scratch)
-    if scratch.failed_child is not None:  # reading the engine is the only child there is before the refit
+    if scratch.failed_child is not None:  # reading the engine is the only child before the refit
         return _rejected(CacheReason.ENGINE_UNREADABLE, scratch)
     if scratch.get(seen.READ, (0.0, None))[1] is not RAISED and _raised_by_library(reading.traceback_of(error)):
         return _rejected(CacheReason.MALFORMED_ENTRY, scratch)
@@ -122,7 +121,7 @@ def _unavailable(call: Call) -> str | None:
 
 
 def _raised_by_library(entry: TracebackType | None) -> bool:
-    """Whether Torch-TensorRT itself raised, while it took apart what a cache had handed over."""
+    """Whether Torch-TensorRT itself raised, while it unpacked what a cache had returned."""
     module = ""
     while entry is not None:
         module = reading.text(entry.tb_frame.f_globals.get("__name__")) or ""
@@ -132,7 +131,7 @@ def _raised_by_library(entry: TracebackType | None) -> bool:
 
 # --- the insertion -----------------------------------------------------------------------------------------------
 def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """`insert_engine_to_cache` returns whether it tried."""
+    """`insert_engine_to_cache`, which returns whether it tried."""
     refusal = scratch.get(seen.NOT_STORED) if reading.switch(result) else _unavailable(call)
     if refusal is not None or not reading.switch(result):
         return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
@@ -165,6 +164,6 @@ def _stored(scratch: Scratch) -> Facts:
 
 
 def _read_s(scratch: Scratch) -> float | None:
-    """Seconds that reading the entry took; None where nothing was read."""
+    """Seconds that reading the entry took; None if nothing was read."""
     read = scratch.get(seen.READ)
     return None if read is None else read[0]

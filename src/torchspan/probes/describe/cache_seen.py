@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of an engine-cache lookup, and of an insertion, returned: counted while they answer."""
+"""What the parts of an engine-cache lookup, and of an insertion, returned. It is recorded when they return."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torchspan.probes.describe._values import LIST_LIMIT
 from torchspan.probes.describe.identity import engine_id
 from torchspan.semconv import CacheReason
 
-# Keys of the scratch space. READ: (seconds, what came of it): FOUND, NOTHING or RAISED.
+# Keys of the scratch space. READ: (seconds, result), where the result is FOUND, NOTHING or RAISED.
 READ: Key[tuple[float, Any]] = Key("cache_read")
 FOUND, NOTHING = "found", "nothing"
 ENTRY: Key[int] = Key("cache_entry")
@@ -65,7 +65,7 @@ def count_input(scratch: Scratch, _call: Call, result: Any, _duration_s: float) 
 
 
 def count_refit(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
-    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`; without an engine TensorRT could not read it."""
+    """`_refit_single_trt_engine_with_gm(new_gm, old_engine, ...)`. Without an old engine, TensorRT could not read it."""
     scratch[REFIT] = duration_s
     scratch[ENGINE] = call.get("old_engine") is not None
 
@@ -93,7 +93,7 @@ def free_bytes(call: Call) -> int:
 
 
 def count_saved(scratch: Scratch, call: Call, _result: Any, _duration_s: float) -> None:
-    """`DiskEngineCache.save(self, hash, blob)`, which says nowhere but in its log that it did not: room shows it."""
+    """`DiskEngineCache.save(self, hash, blob)`, which reports a refusal only in its log. The free space shows it."""
     free, size = free_bytes(call), reading.size(call.get("blob"))
     total = reading.whole_number(attribute(call.get("self"), "total_engine_cache_size"))
     freed = scratch.get(EVICTED, (0, 0))[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entry points, settings, and what a compilation came to."""
+"""Entry points, settings, and the result of a compilation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from torchspan.semconv import FallbackReason
 Facts = dict[str, Any]
 
 ENGINE_PREFIX = "_run_on_acc"
-"""How Torch-TensorRT names the subgraphs that become engines."""
+"""The prefix of Torch-TensorRT's names for the subgraphs that become engines."""
 
 
 FROM_DYNAMO = "torch.compile"
@@ -40,10 +40,10 @@ NOTHING_IN_TENSORRT: Facts = {
     semconv.ENGINE_COUNT: 0,
     semconv.ENGINES_SIZE: 0,
 }
-"""What a compilation came to that left its whole graph to PyTorch."""
+"""The result of a compilation that left its whole graph to PyTorch."""
 
 OUTCOME = (semconv.OPERATORS_TENSORRT, semconv.COVERAGE, *fallback.KEYS)
-"""Where the operators run: known of a compilation or a refit once it has returned."""
+"""Where the operators run. Known once a compilation or a refit has returned."""
 
 
 def settings(holder: Any) -> Facts:
@@ -60,7 +60,7 @@ def settings(holder: Any) -> Facts:
 
 
 def torch_tensorrt_compiled(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """With `ir="torch_compile"` what comes back is Dynamo's and compiles at its first call."""
+    """With `ir="torch_compile"` the result is Dynamo's and compiles at its first call."""
     optimized = reading.class_name(type(result)) == "OptimizedModule"
     return {semconv.DEFERRED: True} if optimized or reading.has(result, "_torchdynamo_orig_callable") else {}
 
@@ -82,7 +82,7 @@ def of_exported_program(entry_point: str) -> Callable[[Call], Facts]:
 
 
 def of_module(entry_point: str) -> Callable[[Call], Facts]:
-    """A description of a function of a module; what it was given beyond its own parameters are settings."""
+    """A description of a function of a module. Its arguments beyond its own parameters are settings."""
 
     def describe(call: Call) -> Facts:
         return known(
@@ -98,7 +98,7 @@ def of_module(entry_point: str) -> Callable[[Call], Facts]:
 
 
 def with_inputs(describe: Callable[[Call], Facts]) -> Callable[[Call], Facts]:
-    """The description, and the shapes and data types of the inputs that the call was given."""
+    """The description, with the shapes and data types of the call's inputs."""
 
     def describe_with_inputs(call: Call) -> Facts:
         shapes, dtypes = inputs(call.get("inputs"), call.get("arg_inputs"), call.get("kwarg_inputs"))
@@ -134,7 +134,7 @@ def torch_compile_backend(call: Call) -> Facts:
 
 
 def compiled_module(call: Call, result: Any) -> Any:
-    """The module that a compilation returned; None where that is the graph it was given, or what only compiles when it is called."""
+    """The module that a compilation returned. None if that is the graph it was given, or compiles only when it is called."""
     graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
     if graph_module is None or not reading.is_a(result, graph_module):
         return None
@@ -142,14 +142,14 @@ def compiled_module(call: Call, result: Any) -> Any:
 
 
 def compiled_by_itself(call: Call, _result: Any) -> Any:
-    """What a `MutableTorchTensorRTModule` calls from now on."""
+    """The module that a `MutableTorchTensorRTModule` calls from now on."""
     return compiled_module(call, attribute(call.get("self"), "gm"))
 
 
 def program_with_engines(_call: Call, result: Any) -> Any:
     """The module of an exported program, if its graph runs engines; else None.
 
-    Torch-TensorRT writes them as this operator (torch_tensorrt/dynamo/_exporter.py).
+    Torch-TensorRT writes engines as calls of the operator `execute_engine` (torch_tensorrt/dynamo/_exporter.py).
     """
     graph_module = reading.loaded("torch.fx.graph_module", "GraphModule")
     if graph_module is None or not reading.is_a(result, graph_module):
@@ -166,9 +166,9 @@ SWALLOWED: Key[str] = Key("swallowed")
 
 
 def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
-    """A backend that returns although `compile_module` never did caught a failure and left the graph to PyTorch.
+    """If the backend returns although `compile_module` never did, it caught a failure and left the graph to PyTorch.
 
-    (It returns the graph it was given, or to 2.11 that graph lowered; a graph skipped on purpose comes back from
+    (It returns the graph it was given, or, up to 2.11, that graph lowered. A graph that is skipped on purpose is returned by
     `compile_module`.)
     """
     if COMPILED in scratch:
@@ -203,7 +203,7 @@ def compile_module_settings(call: Call) -> Facts:
 
 
 def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """Engines and their bytes; for a graph that was skipped whole, why."""
+    """Engines and their bytes. For a graph that was skipped as a whole, the reason."""
     scratch[COMPILED] = True
     engines = [child for name, child in children(result) if name.startswith(ENGINE_PREFIX)]
     if result is call.get("gm") and not engines:  # the global partitioner changes the graph in place
@@ -217,7 +217,7 @@ def compile_module_result(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def dry_run(scratch: Scratch) -> Facts:
-    """The partition's plan where nothing is to run in TensorRT; what would be left in PyTorch is why programs ask."""
+    """The partition's plan if nothing is to run in TensorRT. Programs use a dry run to see what would be left in PyTorch."""
     plan: Facts = scratch.get(fallback.PLAN, {})
     said = {*fallback.KEYS, *refusal.KEYS}
     return {**not_carried_out(scratch), **{key: value for key, value in plan.items() if key in said}}
@@ -226,13 +226,13 @@ def dry_run(scratch: Scratch) -> Facts:
 def failed(_call: Call, _error: BaseException, scratch: Scratch) -> Facts:
     """A compilation or a refit that raised: nothing of it runs, neither in TensorRT nor in PyTorch.
 
-    How many operators were not to run in TensorRT, and why, is known all the same, if a partition got that far.
+    If a partition got that far, the number of operators that were not to run in TensorRT, and the reasons, are still known.
     """
     return {**dict.fromkeys(OUTCOME), **not_carried_out(scratch), **fallback.unsupported_totals(scratch)}
 
 
 def not_carried_out(scratch: Scratch) -> Facts:
-    """How many operators were planned for TensorRT, if a partition got that far."""
+    """The number of operators that were planned for TensorRT, if a partition got that far."""
     plan = scratch.get(fallback.PLAN)
     return {} if plan is None else {semconv.OPERATORS_PLANNED: plan[semconv.OPERATORS_TENSORRT]}
 
@@ -245,7 +245,7 @@ def skipped(graph: Any, scratch: Scratch) -> Facts:
     facts = fallback.facts(left, Counter([reason]), scratch)
     reasons = [reason, *(each for each in facts.get(semconv.FALLBACK_REASON_CLASSES, []) if each != reason)]
     return {
-        **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left as well
+        **fallback.totals(Counter(), Counter([reason])),  # a graph without an operator is left to PyTorch as well
         **facts,
         semconv.FALLBACK_REASON_CLASSES: reasons,
         **NOTHING_IN_TENSORRT,

@@ -21,7 +21,7 @@ CONVERTERS: Key[dict[str, list[float]]] = Key("converters")
 """Scratch key: operator -> [count, seconds]."""
 
 CONVERTERS_LIMIT = 1_000
-"""Different operators whose converters are counted; their names may be the program's."""
+"""Different operators whose converters are counted. Their names may be the program's."""
 
 
 def convert(call: Call) -> Facts:
@@ -51,7 +51,7 @@ def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 
 
 def count_converter(scratch: Scratch, call: Call, _result: Any, duration_s: float) -> None:
-    """One `run_node(self, n)` of the interpreter; only calls of functions have converters."""
+    """One `run_node(self, n)` of the interpreter. Only calls of functions have converters."""
     node = call.get("n")
     if not is_node(node) or node.op != "call_function":
         return
@@ -93,7 +93,7 @@ def setup(call: Call) -> Facts:
 
 
 def was_set_up(call: Call, _result: Any, _scratch: Scratch) -> Facts:
-    """Which runtime holds the engine: the C++ one is a TorchScript object, the other is written in Python."""
+    """Which runtime holds the engine: that of C++ is a TorchScript object, the other is written in Python."""
     engine = engine_of_module(call)
     return {
         semconv.RUNTIME: "cpp" if reading.class_name(type(engine)) == "ScriptObject" else "python",
@@ -122,7 +122,7 @@ def module_itself(call: Call) -> Any:
 
 
 def timing_cache_in(call: Call) -> Facts:
-    """`TRTInterpreter._create_timing_cache(self, builder_config, timing_cache_path)`, which reads the file if it is there."""
+    """`TRTInterpreter._create_timing_cache(self, builder_config, timing_cache_path)`, which reads the file if it exists."""
     if _has_no_timing_cache():
         return {}
     size = file_size(call.get("timing_cache_path"))

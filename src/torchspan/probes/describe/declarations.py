@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the program declared about a region with torch.compiler's fine-grained APIs, as far as compiling meets it.
+"""What the program declared about a region with torch.compiler's fine-grained APIs, as far as a compilation reaches it.
 
-A region that Dynamo leaves out is a graph break or a skipped frame, whose text names the API and carries the program's own
-reason (torch/_dynamo/graph_break_registry.json, the same sentences in 2.11 to 2.14). A region that it keeps as a black box is
-one node of the graph. `assume_constant_result`, `substitute_in_graph`, `is_compiling` and `is_dynamo_compiling` leave neither.
+A region that Dynamo leaves out is a graph break or a skipped frame. Its text names the API and contains the program's
+reason (torch/_dynamo/graph_break_registry.json, the same sentences in 2.11 to 2.14). A region that Dynamo keeps as a black box is
+one node of the graph. `assume_constant_result`, `substitute_in_graph`, `is_compiling` and `is_dynamo_compiling` cause neither.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _READ = 2_000
 class Declaration(NamedTuple):
     """One use of an API.
 
-    api: which (`semconv.Declared`). function: the qualified name of what it was applied to. reason: the program's own words.
-    where: the place in the program that met it.
+    api: its name (`semconv.Declared`). function: the qualified name of what it was applied to. reason: the program's own words.
+    where: the place in the program that reached it.
     """
 
     api: str
@@ -36,7 +36,7 @@ class Declaration(NamedTuple):
     where: place.Place | None = None
 
     def facts(self) -> dict[str, Any]:
-        """The attributes of the event that says it."""
+        """The attributes of the event for it."""
         return known(
             {
                 semconv.DECLARED_API: self.api,
@@ -62,13 +62,13 @@ _SKIPPED = re.compile(
     r"^  Developer debug context: module: (?P<module>[\w.]+), qualname: (?P<qualname>[\w.]+),", re.MULTILINE
 )
 _NO_REASON = ("", "None")
-"""What stands in the texts for a reason that was not given."""
+"""What the texts contain if no reason was given."""
 
 
 def of_break(text: str) -> Declaration | None:
-    """The declaration that asked for a graph break or a skipped frame; None for one that was suffered.
+    """The declaration that asked for a graph break or a skipped frame; None for a break that nothing asked for.
 
-    text: the whole reason of the break, as an exception, a `GraphCompileReason` and `CompilationMetrics` have it.
+    text: the whole reason of the break, as in an exception, a `GraphCompileReason` and `CompilationMetrics`.
     """
     text = text[:_READ]
     first = text.partition("\n")[0]
@@ -94,7 +94,7 @@ def _reason(found: re.Match[str] | None) -> str | None:
 
 
 def _disallowed(found: re.Match[str] | None) -> Declaration | None:
-    """A function of PyTorch's is refused like one that Dynamo does not know; the program's list tells them apart."""
+    """A disallowed function reads like one that Dynamo does not know. Dynamo's list distinguishes them."""
     if found is None:
         return None
     function = reading.loaded(found["module"], found["qualname"].rpartition(".")[2])
@@ -110,7 +110,7 @@ _BLACK_BOXES = {
     "flat_apply_capture": Declared.NONSTRICT_TRACE,
     "invoke_leaf_function": Declared.LEAF_FUNCTION,
 }
-"""The functions of PyTorch's that stand in a graph for a function that Dynamo did not trace."""
+"""PyTorch's functions that represent, in a graph, a function that Dynamo did not trace."""
 
 
 def kept(graph_module: Any) -> list[Declaration]:
@@ -136,7 +136,7 @@ def _kept(graph_module: Any) -> Iterator[Declaration]:
 
 
 def _black_box(target: Any) -> str | None:
-    """The API for which a function of PyTorch's own stands in the graph; None for any other."""
+    """The API that a function of PyTorch represents in the graph; None for any other function."""
     if not (type(target) is FunctionType or reading.is_of_library(type(target))):
         return None
     api = _BLACK_BOXES.get(reading.text(reading.attribute(target, "__name__")) or "")
@@ -145,7 +145,7 @@ def _black_box(target: Any) -> str | None:
 
 
 def _ids(name: str) -> set[int] | None:
-    """The ids of the functions in one of Dynamo's lists (torch/_dynamo/trace_rules.py); None where it has not been used."""
+    """The ids of the functions in one of Dynamo's lists (torch/_dynamo/trace_rules.py); None if it has not been used."""
     held = reading.attribute(reading.loaded("torch._dynamo.trace_rules", name), "function_ids")
     return held if type(held) is set else None
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an export was asked of the dimensions of its inputs: `torch.export.export(..., dynamic_shapes=)`.
+"""What an export was requested to do with the dimensions of its inputs: `torch.export.export(..., dynamic_shapes=)`.
 
-Names of dimensions are texts of the program's and stay. A dimension is known by where it is, `inputs[0].shape[1]`: `inputs[i]`
-is the argument for parameter `i` of `forward`.
+Names of dimensions are texts of the program and are not recorded. A dimension is identified by its position, `inputs[0].shape[1]`:
+`inputs[i]` is the argument for parameter `i` of `forward`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _UNBOUNDED = "int_oo"
 
 
 NAMED: Key[dict[str, str]] = Key("named dimensions")
-"""What `named_dimensions` finds in the specification that PyTorch makes of an object that stands for one."""
+"""What `named_dimensions` finds in the specification that PyTorch makes of an object such as a `ShapesCollection`."""
 
 
 def asked(call: Call) -> list[str] | None:
-    """`listed` of what `torch.export.export(mod, ..., dynamic_shapes=)` and its like are asked."""
+    """`listed` for the arguments of `torch.export.export(mod, ..., dynamic_shapes=)` and similar functions."""
     return listed(call.get("mod"), call.get("dynamic_shapes"))
 
 
 def listed(model: Any, shapes: Any) -> list[str] | None:
-    """The first `LIST_LIMIT` dimensions that are to be dynamic, each with its range or its hint; None where there is none.
+    """The first `LIST_LIMIT` dimensions that are to be dynamic, each with its range or its hint; None if there is none.
 
     shapes: the specification, as `torch.export.export` takes it.
     """
@@ -55,17 +55,17 @@ def listed(model: Any, shapes: Any) -> list[str] | None:
 
 
 def named_dimensions(model: Any, shapes: Any) -> dict[str, str]:
-    """Name of a dimension, as exceptions have it -> where it is."""
+    """Name of a dimension, as in exceptions -> its position."""
     named = ((reading.text(attribute(size, "__name__")), where) for where, size in _dimensions(model, shapes))
     return {name: where for name, where in named if name is not None}
 
 
 _SOURCE = re.compile(r"L\['(?P<parameter>\w+)'\](?P<inside>(?:\[\d+\])*)\.size\(\)\[(?P<number>\d+)\]")
-"""How PyTorch writes where a dimension is (torch/_dynamo/source.py)."""
+"""How PyTorch writes the position of a dimension (torch/_dynamo/source.py)."""
 
 
 def of_source(text: str, call: Call) -> str | None:
-    """Where a dimension is that PyTorch calls `L['x'].size()[0]`; None for what reads otherwise."""
+    """The position of a dimension that PyTorch calls `L['x'].size()[0]`; None for any other text."""
     found, known = _SOURCE.fullmatch(text), parameters(call.get("mod"))
     if found is None or found["parameter"] not in known:
         return None
@@ -83,7 +83,7 @@ def parameters(model: Any) -> list[str]:
 
 # --- the specification -----------------------------------------------------------------------------------------------
 def _dimensions(model: Any, shapes: Any) -> Iterator[tuple[str, Any]]:
-    """Where a dimension is -> what was given for it."""
+    """Position of a dimension -> what was given for it."""
     indexes = {name: index for index, name in enumerate(parameters(model))}
     visits = itertools.repeat(None, VISITS_LIMIT)
     for position, (name, shape) in enumerate(_numbered(shapes)):
@@ -109,7 +109,7 @@ def _numbered(value: Any) -> list[tuple[Any, Any]]:
 
 
 def _wanted(size: Any) -> str | None:
-    """`[1, 8]` for a named dimension, `auto` for a hint, the size for a number; None for what asks for nothing."""
+    """`[1, 8]` for a named dimension, `auto` for a hint, the size for a number; None for a value that requests nothing."""
     if type(size) is int:
         return str(size)
     if not reading.is_of_library(type(size)):
@@ -128,7 +128,7 @@ def _is_dimension(size: Any) -> bool:
 
 
 def _range(size: Any) -> str:
-    """The limits of a dimension. Those of a derived one are computed, which raises where they make no sense."""
+    """The limits of a dimension. Those of a derived one are computed, which raises if they make no sense."""
     low: Any = None
     high: Any = None
     with contextlib.suppress(Exception):

@@ -35,7 +35,7 @@ def execute(engine: Any, tensors: Any, first: bool) -> Facts:
 
 
 def _handle(engine: Any) -> Any:
-    """TensorRT's own object, by the names that the two runtimes have for it."""
+    """TensorRT's own object, by the names that the two runtimes give it."""
     found = attribute(engine, "cuda_engine")
     return attribute(engine, "engine") if found is None else found
 
@@ -80,9 +80,9 @@ def new_context(call: Call) -> Facts:
 
 
 def context_created(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """None where it failed: mostly for want of device memory."""
+    """None if it failed, mostly because of too little device memory."""
     return {semconv.ERROR_TYPE: CONTEXT_FAILED} if result is None else {}
 
 
 CONTEXT_FAILED = "context_creation_failed"
-"""`error.type` where no context was made."""
+"""`error.type` if no context was made."""

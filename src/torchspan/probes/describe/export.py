@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a module to an exported program, and its decomposition: what was asked, and what came out."""
+"""From a module to an exported program, and its decomposition: the request and the result."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from torchspan.probes.describe._values import (
 Facts = dict[str, Any]
 
 
-# --- what was asked --------------------------------------------------------------------------------------------------
+# --- the request -----------------------------------------------------------------------------------------------------
 def trace(call: Call) -> Facts:
-    """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`; non-strict unless asked (its documentation)."""
+    """`torch_tensorrt.dynamo.trace(mod, inputs, ...)`, which is non-strict by default (its documentation)."""
     given, keywords = (call.get("inputs"), call.get("arg_inputs")), call.get("kwarg_inputs")
     shapes, dtypes = inputs(*given, keywords)
     return known(
@@ -45,7 +45,7 @@ def trace(call: Call) -> Facts:
 
 
 def export(call: Call) -> Facts:
-    """`torch.export.export(mod, args, kwargs, dynamic_shapes, strict=)`, and what it calls to do it."""
+    """`torch.export.export(mod, args, kwargs, dynamic_shapes, strict=)`, and the function that it calls."""
     given, keywords = call.get("args"), call.get("kwargs")
     shapes, dtypes = inputs(given, keywords)
     return known(
@@ -72,9 +72,9 @@ def decompose(call: Call) -> Facts:
 
 
 def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
-    """The parameter of `forward` for each tensor of the arguments, in the order of `inputs`; None where none is known.
+    """The parameter of `forward` for each tensor of the arguments, in the order of `inputs`; None if none is known.
 
-    A text that the program passes as a name (a key, `Input.name`) stays unless it is the name of a parameter.
+    A text that the program passes as a name (a key, `Input.name`) is recorded only if it is the name of a parameter.
     """
     parameters = dynamic_shapes.parameters(model)
     by_position = itertools.zip_longest(reading.entries(positional) or (), parameters, fillvalue=UNKNOWN)
@@ -88,7 +88,7 @@ def _names(model: Any, positional: Any, keywords: Any) -> list[str] | None:
     return found[:LIST_LIMIT] if any(each != UNKNOWN for each in found) else None
 
 
-# --- what came out ---------------------------------------------------------------------------------------------------
+# --- the result ------------------------------------------------------------------------------------------------------
 def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """Size of an exported program, and its dynamic dimensions."""
     if not reading.is_of_library(type(result)):
@@ -101,7 +101,7 @@ def exported(_call: Call, result: Any, _scratch: Scratch) -> Facts:
 
 
 def drafted(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """What came out of a draft, and how often each kind of problem is in its report (torch/export/_draft_export.py)."""
+    """The result of a draft, and how often each kind of problem is in its report (torch/export/_draft_export.py)."""
     report = attribute(result, "_report")
     kinds = Counter(
         reading.text(attribute(attribute(problem, "failure_type"), "name")) or UNKNOWN
@@ -115,7 +115,7 @@ def drafted(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def resolved(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """`_process_export_inputs(mod, args, kwargs, dynamic_shapes)`: of its result the fourth is what `dynamic_shapes` means."""
+    """`_process_export_inputs(mod, args, kwargs, dynamic_shapes)`: the fourth part of its result is what `dynamic_shapes` means."""
     meant = (reading.entries(result) or ())[3:4]
     if not meant or not reading.is_of_library(type(call.get("dynamic_shapes"))):
         return {}
@@ -125,7 +125,7 @@ def resolved(call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def decomposed(call: Call, result: Any, scratch: Scratch) -> Facts:
-    """Size of the new program, and the operators that the old one had and the new one has not."""
+    """Size of the new program, and the operators of the old one that the new one does not have."""
     left = {id(node.target) for node in calls(result)}
     gone: dict[int, tuple[Any, int]] = {}
     for node in calls(call.get("self")):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why an export failed, as far as its exception says.
+"""Why an export failed, as far as its exception shows.
 
-PyTorch's messages are templates with the program's names and values in them. What is taken out of them is the kind of
-violation, and which dimension of which input it concerns.
+PyTorch's messages are templates with the program's names and values in them. Only the kind of violation is read from them, and
+which dimension of which input it concerns.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ _VIOLATIONS = (
     ),
 )
 _MADE = re.compile(r'Sym\([^"\n]*\)" = (?P<operator>torch\.ops\.[\w.]+)\(')
-"""In the graph that comes with the exception: an operator whose result is a number that depends on data."""
+"""In the exception's graph: an operator whose result is a number that depends on data."""
 
 
 def export(call: Call, error: BaseException, scratch: Scratch) -> Facts:
-    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised; of other exceptions than torch's the place alone."""
+    """`torch.export.export(mod, args, ..., dynamic_shapes=)` that raised. For exceptions that are not torch's, only class and place."""
     stack = reading.instance_dict(error).get("real_stack")  # of Dynamo, which runs no frame of the model
     found = place.of_traceback(reading.traceback_of(error)) or place.of_summaries(stack)
     facts: Facts = {} if found is None else found.facts()
@@ -97,7 +97,7 @@ _DEPENDS = {
 
 
 def _refusal(error: BaseException) -> str | None:
-    """For which of its reasons PyTorch refuses the program, or what Dynamo says it cannot trace (torch/_dynamo/exc.py)."""
+    """The reason why PyTorch refuses the program, or what Dynamo reports that it cannot trace (torch/_dynamo/exc.py)."""
     refused = reading.text(attribute(attribute(error, "error_type"), "name"))
     if refused is not None:  # in torch 2.11 such an exception has a `gb_type` as well
         return f"{ExportFailure.REFUSED}{refused.lower()}"

@@ -31,7 +31,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
     node = attribute(interpreter, "_cur_node")
     done = attribute(interpreter, "env")
     converted = [each for each, _ in reading.pairs(done)] or reading.entries(done) or []
-    if not is_node(node) or any(each is node for each in converted):  # not one node's failure: before, between or after
+    if not is_node(node) or any(each is node for each in converted):  # it failed before, between or after nodes
         return {}
     nodes = list(nodes_of(node))
     found = place.of_stack(meta(node, "stack_trace"))
@@ -48,7 +48,7 @@ def conversion(call: Call, error: BaseException, _scratch: Scratch) -> Facts:
 
 
 def _generated_name(node: Any) -> str | None:
-    """The node's name where torch.fx made it from the operator: `add`, `add_1`, `add_tensor_1`; else None."""
+    """The node's name if torch.fx made it from the operator: `add`, `add_1`, `add_tensor_1`; otherwise None."""
     if not is_node(node) or node.op != "call_function":
         return None
     words = operator_name(node.target).lower().split(".")
@@ -61,7 +61,7 @@ def _plain(name: str) -> str:
 
 
 def _converter(entry: TracebackType | None) -> str | None:
-    """The converter that the interpreter was calling, from its own frame: asking the registry would run validators."""
+    """The converter that the interpreter was calling, from its own frame: a query of the registry would run validators."""
     while entry is not None:
         frame = entry.tb_frame
         if "converter" in frame.f_code.co_varnames and frame.f_globals.get("__name__") == _INTERPRETER:
@@ -71,7 +71,7 @@ def _converter(entry: TracebackType | None) -> str | None:
 
 
 def qualified_name(function: Any) -> str | None:
-    """`module.name` of a function, without what decorators put around it; None where that is not an identifier."""
+    """`module.name` of a function, without its decorators; None if that is not an identifier."""
     if function is None:
         return None
     function = reading.unwrapped(guarded(reading.unwrapped(function)))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why an operator is left in PyTorch.
 
-Torch-TensorRT adds every cause to one counter (partitioning/_adjacency_partitioner.py), so the cause is found again
-here from the node, its registry entry and the settings. Converters' validators are not run a second time: they
+Torch-TensorRT adds every cause to one counter (partitioning/_adjacency_partitioner.py). So the cause is determined
+here, from the node, its registry entry and the settings. Converters' validators are not run a second time, because they
 may be the user's.
 """
 
@@ -35,7 +35,7 @@ KEYS = (
     semconv.FALLBACK_TOTAL_OPERATORS,
     semconv.FALLBACK_TOTAL_SUBGRAPHS,
 )
-"""The attributes that say what is left in PyTorch."""
+"""The attributes about what is left in PyTorch."""
 
 UNSUPPORTED_KEYS = (
     semconv.UNSUPPORTED_NAMES,
@@ -44,21 +44,21 @@ UNSUPPORTED_KEYS = (
     semconv.UNSUPPORTED_OMITTED,
     *refusal.KEYS,
 )
-"""The attributes that say why a compilation with `require_full_compilation` failed."""
+"""The attributes about why a compilation with `require_full_compilation` failed."""
 
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
 """Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
 
 PLAN: Key[Facts] = Key("plan")
-"""Scratch key: the facts of a partition that hold for the compilation or refit around it once that has succeeded."""
+"""Scratch key: the facts of a partition that apply to the compilation or refit around it once that has succeeded."""
 
 SUPPORTED = "supported"
 UNCOUNTED = "uncounted"
-"""Impure nodes, which stay where they are and which upstream counts neither way."""
+"""Impure nodes, which stay where they are. Upstream counts them neither as supported nor as unsupported."""
 
 
 def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: float) -> None:
-    """One answer of `is_node_supported(self, submodules, node)`; asked again about a node, the answer is the same."""
+    """One answer of `is_node_supported(self, submodules, node)`. For the same node the answer is always the same."""
     node = call.get("node")
     verdicts = scratch.setdefault(VERDICTS, {})
     if not is_node(node) or node.op != "call_function":
@@ -94,13 +94,13 @@ def _is_complex(node: Any) -> bool:
 
 
 def _is_among(target: Any, excluded: Iterable[Any]) -> bool:
-    """Whether the target, or its name, is excluded; nothing is compared by what the program calls equal."""
+    """Whether the target, or its name, is excluded. No `__eq__` of the program is called."""
     name = operator_name(target)
     return any(each is target or (type(each) is str and each == name) for each in excluded)
 
 
 def _can_be_asked(target: Any) -> bool:
-    """Whether hashing a target, and asking it for attributes, runs no code of the program's."""
+    """Whether hashing a target, and reading its attributes, runs no code of the program."""
     return type(target) is str or reading.only_stores(type(target))
 
 
@@ -147,7 +147,7 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
 
 
 def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
-    """The operators that no converter takes, in a graph all of which was to run in TensorRT."""
+    """The operators that no converter accepts, in a graph that was to run in TensorRT as a whole."""
     left = [(name, reason) for name, reason in left_in_torch(nodes, scratch) if reason != FallbackReason.MIN_BLOCK_SIZE]
     if not left:
         return {}
@@ -155,7 +155,7 @@ def unsupported(nodes: Iterable[Any], scratch: Scratch) -> Facts:
 
 
 def unsupported_totals(scratch: Scratch) -> Facts:
-    """How many operators of a graph were not to run in TensorRT, by reason: as planned, else by the verdicts so far."""
+    """The number of operators of a graph that were not to run in TensorRT, by reason: as planned, or by the verdicts so far."""
     plan: Facts | None = scratch.get(PLAN)
     if plan is not None:
         reasons, counts = (
@@ -174,7 +174,7 @@ def piece_reason(left: Left) -> str | None:
 
 
 def totals(operators: Counter[str], pieces: Counter[str]) -> Facts:
-    """How many operators and pieces of the graph each reason left to PyTorch: exact where the lists are cut."""
+    """The number of operators and pieces of the graph that each reason left to PyTorch. Exact even if the lists are cut."""
     reasons = sorted(operators.keys() | pieces.keys(), key=lambda reason: (-operators[reason], reason))
     return {
         semconv.FALLBACK_TOTAL_REASONS: reasons,
@@ -206,7 +206,7 @@ def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
 
 
 def _listed(left: Left) -> list[Any]:
-    """Names, counts and reasons, most frequent first; then how many kinds are left out, if any are."""
+    """Names, counts and reasons, most frequent first. Then the number of kinds that are left out, if any."""
     ranked = sorted(Counter(left).items(), key=lambda row: (-row[1], row[0]))
     shown = ranked[:LIST_LIMIT]
     omitted = [len(ranked) - LIST_LIMIT] if len(ranked) > LIST_LIMIT else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of torch.compile: from what Dynamo says of them to facts."""
+"""Frames of torch.compile: from Dynamo's reports to facts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RESTARTS_LIMIT = 20
 
 
 def function(code: Any) -> Facts:
-    """The function whose code Dynamo compiles; of a resumed frame, what Dynamo calls the rest of it."""
+    """The function whose code Dynamo compiles. For a resumed frame, Dynamo's name for the rest of it."""
     if type(code) is not CodeType:
         return {}
     return {
@@ -33,7 +33,7 @@ def function(code: Any) -> Facts:
 
 
 def summary(metrics: Any, code: Any) -> Facts:
-    """What `CompilationMetrics` says of a frame of `code`: sizes, restarts, and the failure."""
+    """The facts in `CompilationMetrics` about a frame of `code`: sizes, restarts, and the failure."""
     return known(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
@@ -52,18 +52,18 @@ def summary(metrics: Any, code: Any) -> Facts:
 
 
 def cache_outcome(report: Mapping[str, Any]) -> str | None:
-    """`hit`, `miss` or `bypass`: what a cache added to the end of the phase that asked it."""
+    """`hit`, `miss` or `bypass`, which a cache adds to the end of the phase that queried it."""
     return reading.text(report.get("cache_state"))
 
 
 def limit_reason(error: BaseException | None) -> str | None:
-    """What Dynamo says where a recompile limit was reached, which it has not measured then; None for another failure."""
+    """Dynamo's message if a recompile limit was reached, which it has not measured then. None for another failure."""
     text = reading.text(attribute(error, "msg"))
     return text if text is not None and text.startswith(_LIMIT) else None
 
 
 def first_line(text: Any) -> str | None:
-    """The first line of a text; None for what is none."""
+    """The first line of a text; None for a value that is not a text."""
     found = reading.text(text)
     return None if found is None else found.lstrip().partition("\n")[0]
 
@@ -79,7 +79,7 @@ def _restarts(metrics: Any) -> list[str]:
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
-"""Classes of torch._dynamo.exc by which Dynamo says that it leaves the frame to Python."""
+"""Classes of torch._dynamo.exc with which Dynamo leaves a frame to Python."""
 _LIMIT = "Dynamo recompile limit exceeded"
 
 
@@ -87,9 +87,9 @@ _LIMIT = "Dynamo recompile limit exceeded"
 class Ending:
     """How the compilation of a frame ends.
 
-    metrics: what Dynamo has measured; None where that is not known. error: what the
-    compilation raises. swallowed: class of a failure that the backend caught, where it is known. is_whole: whether a graph
-    break is an error. suppresses_errors: whether Dynamo runs eagerly what it fails to compile.
+    metrics: what Dynamo has measured; None if that is not known. error: the exception of the compilation. swallowed: class of a
+    failure that the backend caught, if it is known. is_whole: whether a graph break is an error. suppresses_errors: whether
+    Dynamo runs eagerly what it fails to compile.
     """
 
     metrics: Any
@@ -125,7 +125,7 @@ class Ending:
         return known({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
 
     def left_to_python(self) -> GraphBreak | None:
-        """The graph break for which the whole frame runs eagerly, as Dynamo sums it up; None where that has another cause."""
+        """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
         reason = reading.text(attribute(self.metrics, "fail_reason"))
         if self.outcome != FrameOutcome.SKIPPED or reason is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graph breaks: from what Dynamo says of one to facts."""
+"""Graph breaks: from Dynamo's reports to facts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torchspan.probes.describe._values import first_match, known
 from torchspan.semconv.torch import BreakClass, Declared
 
 _SKIPS = "Failed to handle graph break gracefully"
-"""How a reason begins that leaves the whole frame to Python (torch/_dynamo/symbolic_convert.py)."""
+"""The beginning of a reason that leaves the whole frame to Python (torch/_dynamo/symbolic_convert.py)."""
 
 _CLASSES = (
     (r"Call to `torch\._dynamo\.(?:graph_break|skip_frame|step_unsupported)\(\)`", BreakClass.REQUESTED),
@@ -33,15 +33,15 @@ _CLASSES = (
     (r".*\bnn\.Module\b", BreakClass.MODULE),
     (r".*\b(?:Tensor|tensor|op|operator|fake)\b", BreakClass.OPERATOR),
 )
-"""The first expression that a type of graph break matches at its beginning says its class."""
+"""The first expression that a type of graph break matches at its beginning gives its class."""
 
 _EXPLANATION = re.compile(r"^\s*Explanation: (.*)$", re.MULTILINE)
 _PROGRAMS_WORDS = re.compile(r"(?<=Message: ).*|(?<=\(reason: ).*(?=\))")
-"""What the program gave as the reason of a break that it asked for."""
+"""The program's reason for a break that it requested."""
 
 
 class GraphBreak(NamedTuple):
-    """A graph break, by its facts; the class is one of them."""
+    """A graph break, by its facts. Its class is one of them."""
 
     facts: Facts
 
@@ -63,7 +63,7 @@ def graph_break(call: Call) -> GraphBreak | None:
 
 
 def of_reason(reason: str, kind: str | None = None) -> Facts:
-    """Class, type and explanation. kind: the type, where it is not the first line of the reason."""
+    """Class, type and explanation. kind: the type, if it is not the first line of the reason."""
     kind = kind or reason.lstrip().partition("\n")[0]
     explained = _EXPLANATION.search(reason)
     return known(
@@ -81,7 +81,7 @@ def class_of(kind: str) -> str:
 
 
 def _type(reason: str) -> str | None:
-    """The type of the break itself, where the reason says first what Dynamo was doing: a paragraph that ends in a colon."""
+    """The type of the break itself, if the reason begins with what Dynamo was doing: a paragraph that ends in a colon."""
     first, _, rest = reason.partition("\n\n")
     if not rest or not first.rstrip().endswith((":", "f(x, y):")):
         return None

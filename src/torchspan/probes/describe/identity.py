@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which engine it is: an id made of its bytes, in every process the same."""
+"""The id of an engine, which is made from its bytes and is the same in every process."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 from torchspan._base import reading
 
 BLOCKS, BLOCK_BYTES = 64, 1024
-"""What is read of an engine: this many blocks, the first and the last bytes among them. A smaller one is read whole."""
+"""The number and size of the blocks that are read of an engine, including its first and last bytes. A smaller engine is read whole."""
 
 
 def engine_id(serialized: Any) -> str | None:
-    """16 hexadecimal digits for a serialized engine; None for what has no bytes, or not in one piece.
+    """16 hexadecimal digits for a serialized engine; None for an object without bytes, or with bytes in several pieces.
 
-    Engines have gigabytes and are looked at often, so the id is a digest of the length and of blocks at even distances,
-    read through the buffer protocol without a copy: the time does not depend on the size. Equal ids mean
-    equal lengths and blocks. Two builds that differ differ in their plan's first blocks or nearly everywhere; a refit of a
-    few weights may fall between the blocks.
+    Engines have gigabytes and their ids are computed often. So the id is a digest of the length and of blocks at even distances,
+    read through the buffer protocol without a copy. The time does not depend on the size. Equal ids mean equal lengths and
+    blocks. Two different builds differ in their plan's first blocks or nearly everywhere. A refit of a few weights may fall
+    between the blocks.
 
     serialized: bytes, TensorRT's IHostMemory, or another contiguous buffer of Python's or of a library's. (Since Python 3.12 a
     class may define `__buffer__`.)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT's log: which lines matter, and what they say about memory."""
+"""TensorRT's log: which lines are kept, and what they report about memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Line(NamedTuple):
 
 
 def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
-    """`log(self, severity, msg)` of a logger; None for what only informs, which is nearly all of it.
+    """`log(self, severity, msg)` of a logger; None for information, which is nearly every line.
 
-    A program may call its own logger with something else; that is not a line of TensorRT's.
+    A program may call its own logger with other arguments. That is not a line of TensorRT.
     """
     severity = args[1] if len(args) > 1 else kwargs.get("severity")
     number = attribute(severity, "value")
@@ -42,10 +42,10 @@ def tensorrt_line(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Line | None:
 
 
 class Wording(NamedTuple):
-    """How some version says that memory did not suffice.
+    """How some version reports that there was too little memory.
 
-    pattern: what is looked for, whatever the case. source: where the wording was seen. skips: it says that a tactic is left
-    out; the two kinds, "skipping" and "request", come in pairs, or alone, by version.
+    pattern: searched for, whatever the case. source: where the wording was seen. skips: set if the line reports that a tactic is
+    left out. Depending on the version, the two kinds, "skipping" and "request", come in pairs or alone.
     """
 
     pattern: str
@@ -73,14 +73,14 @@ _SKIPS = {
     for kind in ("skipping", "request")
 }
 SEARCHED = 4096
-"""Characters of a line that are searched: what matters stands in front of what is quoted."""
+"""Characters of a line that are searched: what matters comes before what is quoted."""
 
 
 def is_out_of_memory(text: str) -> bool:
-    """Whether the line says, in one of the known wordings, that memory did not suffice: the device's or the workspace."""
+    """Whether the line reports, in one of the known wordings, too little memory of the device or of the workspace."""
     return _OUT_OF_MEMORY.search(text, 0, SEARCHED) is not None
 
 
 def skipped_tactic(text: str) -> str | None:
-    """The kind of wording in which the line says that a tactic is left out for lack of memory; None if it does not."""
+    """The kind of wording in which the line reports a tactic that is left out for lack of memory; None if it does not."""
     return next((kind for kind, pattern in _SKIPS.items() if pattern.search(text, 0, SEARCHED)), None)

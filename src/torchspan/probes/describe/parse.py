@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TensorRT's ONNX parser: it raises nothing, it keeps a list of errors that grows from parse to parse."""
+"""TensorRT's ONNX parser. It raises nothing, but keeps a list of errors that grows from parse to parse."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARSE_FAILED = "onnx_parse_failed"
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """network: the one that the parser fills, None where it is not known. errors: length of the parser's list."""
+    """network: the one that the parser fills; None if it is not known. errors: length of the parser's list."""
 
     network: Any
     errors: int
@@ -38,7 +38,7 @@ def file_size(call: Call) -> Facts:
 
 
 def parsed(call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """Whether it succeeded; if not, why, from the errors that this parse added."""
+    """Whether it succeeded. If not, the reason, from the errors that this parse added."""
     before = call.before
     failed = reading.switch(result) is False
     if before is None or not call.args or not reading.is_of_library(type(call.args[0])):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a partitioner was asked and how it split the graph."""
+"""Which partitioner ran and how it split the graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Facts = dict[str, Any]
 
 
 def partitioner(name: str) -> Callable[[Call], Facts]:
-    """A description that says which partitioner it is."""
+    """A description with the name of the partitioner."""
     return lambda _call: {semconv.PARTITIONER: name}
 
 
@@ -55,9 +55,9 @@ def split(_call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def refused(call: Call, error: BaseException, scratch: Scratch) -> Facts:
-    """A partition that raised; with `require_full_compilation`, which operators were in its way.
+    """A partition that raised. With `require_full_compilation`, the operators that prevented it.
 
-    The graph is as it was: both partitioners raise before they split it.
+    The graph is unchanged: both partitioners raise before they split it.
     """
     if not reading.switch(call.get("require_full_compilation")) or not reading.is_a(error, AssertionError):
         return {}
@@ -70,23 +70,23 @@ def refused(call: Call, error: BaseException, scratch: Scratch) -> Facts:
 
 
 def subgraphs(_call: Call, graph: Any, _scratch: Scratch) -> Facts:
-    """How many pieces there are for TensorRT and for PyTorch; all that the resource partitioner changes.
+    """The numbers of pieces for TensorRT and for PyTorch. The resource partitioner changes nothing else.
 
-    The global partitioner leaves PyTorch's operators inline: then there are no pieces of PyTorch to count.
+    The global partitioner leaves PyTorch's operators inline, so there are no pieces of PyTorch to count.
     """
     kinds = Counter(name.startswith(ENGINE_PREFIX) for name, _ in _graph_children(graph))
     return {semconv.SUBGRAPHS_TENSORRT: kinds[True], semconv.SUBGRAPHS_TORCH: kinds[False]}
 
 
 def _pieces(graph: Any, scratch: Scratch) -> Counter[str]:
-    """The pieces for PyTorch by their reasons; one without an operator of the model has none."""
+    """The pieces for PyTorch by their reasons. A piece without an operator of the model has none."""
     pieces = (child for name, child in _graph_children(graph) if not name.startswith(ENGINE_PREFIX))
     reasons = (fallback.piece_reason(fallback.left_in_torch(calls(piece), scratch)) for piece in pieces)
     return Counter(reason for reason in reasons if reason is not None)
 
 
 def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:
-    """Children that the graph calls; the global partitioner keeps modules that nothing calls any more."""
+    """The children that the graph calls. The global partitioner keeps modules that nothing calls any more."""
     called = {node.target for node in nodes(graph) if node.op == "call_module" and type(node.target) is str}
     return ((name, child) for name, child in children(graph) if name in called and graph_of(child) is not None)
 
@@ -94,8 +94,8 @@ def _graph_children(graph: Any) -> Iterator[tuple[str, Any]]:
 def _sides(graph: Any) -> tuple[list[Any], list[Any]]:
     """Operators inside engines, and operators left: in PyTorch's pieces or inline.
 
-    Splitting adds nodes at the top that unpack what a piece returns, and may call them as nodes are called that
-    moved into a piece; what is in a piece is counted there.
+    Splitting adds nodes at the top that unpack what a piece returns. They may have the names of nodes that moved into a piece. A
+    node that is in a piece is counted there.
     """
     converted: dict[str, Any] = {}
     left: dict[str, Any] = {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in the program's own code something comes from."""
+"""Finds the place in the program's own code from which something comes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torchspan import semconv
 from torchspan._base import reading
 
 LIBRARIES = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx", "torchspan")
-"""Whose files are not the program's."""
+"""Libraries whose files are not the program's."""
 
 _FRAME = re.compile(r'^\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _GENERATED = "<eval_with_key>"
-"""How torch.fx calls the files of the code that it generates."""
+"""torch.fx's name for the files of the code that it generates."""
 
 
 class Place(NamedTuple):
@@ -31,7 +31,7 @@ class Place(NamedTuple):
     function: str
 
     def facts(self) -> dict[str, Any]:
-        """The attributes that say it."""
+        """The attributes for this place."""
         return {semconv.CODE_FILE: self.file, semconv.CODE_LINE: self.line, semconv.CODE_FUNCTION: self.function}
 
 

@@ -14,7 +14,7 @@ from torchspan.probes.describe._values import first_match, known
 from torchspan.semconv.torch import GuardClass
 
 KEYS = (semconv.RECOMPILE_CLASS, semconv.RECOMPILE_REASON, semconv.RECOMPILE_LIMIT)
-"""What says why a frame is compiled again, or is not any more."""
+"""The attributes about why a frame is compiled again, or is not compiled any more."""
 
 _NUMBER = re.compile(r"\d+/\d+: ")
 """Compile id of the entry whose guard failed, at the beginning of a reason."""
@@ -22,7 +22,7 @@ _HINT = re.compile(r"\. Guard failed on a parameter, consider using .*")
 """PyTorch's advice behind a guard on a parameter (torch/csrc/dynamo/guards.cpp)."""
 _SCOPES = frozenset({"G", "L"})
 _COMMENT = re.compile(r"\s+# ")
-"""What follows is the line of the program for which there is a guard."""
+"""The line of the program for which the guard exists follows."""
 
 _CLASSES = (
     (r"tensor '.*' size mismatch", GuardClass.SIZE),
@@ -42,7 +42,7 @@ _CLASSES = (
     (r".*(?:___check_obj_id\(| is (?:not )?)", GuardClass.IDENTITY),
     (r".*(?:==|!=|<|>|\bin\b|^not )", GuardClass.VALUE),
 )
-"""The first expression that a guard matches at its beginning says its class."""
+"""The first expression that a guard matches at its beginning gives its class."""
 
 _LIMIT = re.compile(r"Limit type: (\w+)")
 

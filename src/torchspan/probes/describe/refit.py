@@ -29,7 +29,7 @@ def refit_module_weights(call: Call) -> Facts:
 
 
 def mutable_refit(call: Call) -> Facts:
-    """`MutableTorchTensorRTModule.refit_gm(self)`: weights were changed, which the module noticed at a call."""
+    """`MutableTorchTensorRTModule.refit_gm(self)`: the module noticed at a call that its weights were changed."""
     return known(
         {
             semconv.ENTRY_POINT: "torch_tensorrt.MutableTorchTensorRTModule",
@@ -40,7 +40,7 @@ def mutable_refit(call: Call) -> Facts:
 
 
 def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
-    """The module with the new weights; without an engine in it, a model that was skipped and runs in PyTorch."""
+    """The module with the new weights. Without an engine, it is a model that was skipped and runs in PyTorch."""
     names = [
         *(name for name, _ in children(result)),
         *reading.instance_dict(result),
@@ -54,5 +54,5 @@ def refitted(_call: Call, result: Any, scratch: Scratch) -> Facts:
 
 
 def outputs_match(_call: Call, result: Any, _scratch: Scratch) -> Facts:
-    """`check_module_output` says whether the refitted module computes what the model does; a difference is only logged."""
+    """`check_module_output` returns whether the refitted module computes what the model does. A difference is only logged."""
     return known({semconv.REFIT_OUTPUTS_MATCH: reading.switch(result)})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which validators refused a node, and with which arguments it came.
+"""Which validators refused a node, and which arguments the node has.
 
-Validators answer yes or no and give no reason. They may be the program's, so none is run a second time: what is said is
-their names and what they were asked about.
+Validators return true or false and give no reason. They may be the program's, so none is run a second time. Recorded are their
+names and the arguments of the node.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KEYS = (semconv.REFUSED_OPERATORS, semconv.REFUSED_VALIDATORS, semconv.REFUSED_A
 """The attributes that say what validators refused."""
 
 NO_DYNAMIC_SHAPES = "supports_dynamic_shapes=False"
-"""Stands for a converter that was registered for static shapes alone, where the node has dynamic ones."""
+"""Represents a converter that was registered only for static shapes, if the node has dynamic ones."""
 
 _NAMES_LIMIT = 4
 """Validators that are named for an operator."""
@@ -42,7 +42,7 @@ _IDENTIFIER = re.compile(r"[\w.]{1,256}")
 
 
 class Refusal(NamedTuple):
-    """validators: by name. arguments: those of the node, each with its data type if it has one."""
+    """validators: their names. arguments: those of the node, each with its data type if it has one."""
 
     validators: str
     arguments: str
@@ -53,7 +53,7 @@ REFUSALS: Key[dict[str, Refusal]] = Key("refusals")
 
 
 def note(scratch: Scratch, node: Any, candidates: Iterable[Any], *, assume_dynamic: bool) -> None:
-    """Take note of a node that none of the candidates (`ConverterSupport`) takes, the first of its operator alone."""
+    """Record a node that none of the candidates (`ConverterSupport`) accepts: only the first node of its operator."""
     refusals = scratch.setdefault(REFUSALS, {})
     name = operator_name(attribute(node, "target"))
     if name in refusals or len(refusals) >= LIST_LIMIT:
@@ -84,7 +84,7 @@ def _refusing(candidate: Any, *, is_dynamic: bool) -> Iterator[str]:
 
 
 def _names(validator: Any) -> Iterator[str]:
-    """`module.function`; of a function made by another, the maker; of a lambda, the functions that it calls."""
+    """`module.function`. For a function made by another, the maker; for a lambda, the functions that it calls."""
     if reading.is_a(validator, functools.partial):
         validator = attribute(validator, "func")
     module, name = (reading.text(attribute(validator, each)) or "" for each in ("__module__", "__qualname__"))
@@ -98,7 +98,7 @@ def _names(validator: Any) -> Iterator[str]:
 
 
 def _arguments(node: Any) -> Iterator[str]:
-    """`self: float32`, `dim`: names from the operator's schema; of a tensor its data type, of other values nothing."""
+    """`self: float32`, `dim`: names from the operator's schema, with the data type of a tensor and nothing of other values."""
     schema = reading.entries(attribute(attribute(attribute(node, "target"), "_schema"), "arguments")) or []
     names = [reading.text(attribute(each, "name")) for each in schema]
     for index, value in enumerate(reading.entries(attribute(node, "args")) or ()):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report of themselves, and where they use threads.
+"""Hook points of torch.compile: what Dynamo, AOTAutograd and Inductor report about their work, and where they use threads.
 
-The first is a function that PyTorch keeps as a place to override (torch/_utils_internal.py) and looks up by name at each call.
+The first is a function that PyTorch keeps to be overridden (torch/_utils_internal.py) and looks up by name at each call.
 """
 
 from __future__ import annotations
@@ -24,48 +24,48 @@ PROBES: tuple[Probe, ...] = (
     row(
         target=Method("torch._dynamo.metrics_context:MetricsContext.update_outer"),
         action=Tap("dynamo:measured"),
-        why="what Dynamo measures of a frame, also inside another one's compilation: why it was compiled again, guards, failure",
+        why="what Dynamo measures of a frame, also inside another frame's compilation: why it was compiled again, guards, failure",
     ),
     row(
         target=Method("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break"),
         action=Tap("dynamo:broke"),
-        why="each graph break with its type and place, also one that leaves the whole frame to Python, which is in no list",
+        why="each graph break with its type and place, including those that leave the whole frame to Python, which are in no list",
     ),
     row(
         target=Function("torch._C._dynamo.eval_frame:set_guard_complete_hook"),
         action=Watch(),
-        why="sets what is called at each call of a compiled frame, which is counted while metrics are read",
+        why="sets the hook that is called at each call of a compiled frame; these calls are counted while metrics are read",
     ),
     row(
         target=Function("torch._dynamo.utils:get_hook_for_recompile_user_context"),
         action=Watch(),
-        why="has Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
+        why="makes Dynamo keep the trace of a frame's compilation, for TORCH_TRACE and tlparse",
     ),
     row(
         target=Method("torch._dynamo.output_graph:OutputGraph.call_user_compiler"),
         action=Tap("dynamo:captured"),
-        why="the graph of a frame before any backend has it: what the program declared a black box is one node there",
+        why="the graph of a frame before any backend receives it; what the program declared a black box is one node there",
     ),
     row(
         target=Lock("torch._dynamo.convert_frame:compile_lock"),
         action=Record(phase.COMPILE_WAIT, around="dynamo:lock"),
-        why="the lock under which one thread at a time compiles: others wait for it, which Dynamo does not report",
+        why="the lock under which one thread at a time compiles; Dynamo does not report that others wait for it",
     ),
 )
-"""Every row of Dynamo's."""
+"""Every row of Dynamo."""
 
 WORKERS: tuple[Probe, ...] = (
     row(
         target=Method("torch._inductor.async_compile:AsyncCompile.submit"),
         action=Record(phase.COMPILE_WORKER, around="dynamo:thread"),
-        why="work of Inductor's threads, such as a C++ compiler: they do not know for which compilation it is",
+        why="work of Inductor's threads, such as a C++ compiler; they do not know for which compilation they work",
     ),
     row(
         target=Method("torch._inductor.compile_worker.subproc_pool:SubprocPool.submit"),
         action=Record(phase.COMPILE_WORKER, around="dynamo:process"),
-        why="work of Inductor's processes, such as a kernel of Triton's, from its submission to its result",
+        why="work of Inductor's processes, such as a Triton kernel, from its submission to its result",
     ),
 )
-"""Every row of Inductor's, which PyTorch imports when it is first used."""
+"""Every row of Inductor, which PyTorch imports when it is first used."""
 
 __all__ = ["PROBES", "WORKERS"]

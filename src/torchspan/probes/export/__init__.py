@@ -14,7 +14,7 @@ from torchspan.probes.describe import compilation, export, export_failure, lower
 _row = partial(Probe, library="torch")
 
 _TRACE_SHARES = Shares((phase.TRACE,), keys=(semconv.EXPORT_FAILED_REASON,))
-"""What the trace around an export has as well."""
+"""What the trace around an export receives as well."""
 
 PROBES: tuple[Probe, ...] = (
     _row(
@@ -27,8 +27,8 @@ PROBES: tuple[Probe, ...] = (
             remembers_result=True,
             shares=_TRACE_SHARES,
         ),
-        why="from module to exported program, for every caller; `torch.export.export` takes it from its module at each "
-        "call, so that the export which imports that module is seen as well; the compilation of the program links to it",
+        why="from module to exported program, for every caller; `torch.export.export` looks it up in its module at each "
+        "call, so the export that imports that module is seen as well; the compilation of the program links to it",
     ),
     _row(
         target=Function("torch.export._draft_export:draft_export"),
@@ -40,7 +40,7 @@ PROBES: tuple[Probe, ...] = (
             remembers_result=True,
             shares=_TRACE_SHARES,
         ),
-        why="an export that continues where another one fails: it exports again, and has a report of what it passed over",
+        why="an export that continues where another one fails: it exports again, and reports what it ignored",
     ),
     _row(
         target=Function("torch.export._trace:_process_export_inputs"),
@@ -55,7 +55,7 @@ PROBES: tuple[Probe, ...] = (
     _row(
         target=Function("torch.export._trace:_export_to_aten_ir_make_fx"),
         action=Record(phase.EXPORT_TRACE, within=(phase.EXPORT,)),
-        why="tracing to operators, in either mode: Dynamo reports nothing of a non-strict export",
+        why="tracing to operators, in both modes: Dynamo reports nothing about a non-strict export",
     ),
     _row(
         target=Method("torch.export:ExportedProgram.run_decompositions"),
@@ -66,7 +66,7 @@ PROBES: tuple[Probe, ...] = (
             within=phase.LOWERING,
             elsewhere=phase.EXPORT_DECOMPOSE,
         ),
-        why="decomposition, often the longest part before the build, and by the program itself",
+        why="decomposition, often the longest part before the build, by Torch-TensorRT or by the program itself",
     ),
     _row(
         target=Method("torch.export:ExportedProgram.module"),

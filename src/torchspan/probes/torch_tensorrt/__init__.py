@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Torch-TensorRT's hook points, in the order of a compilation.
 
-The main wheel and the RTX wheel have the same names. Rows without versions hold for every supported one.
+The main wheel and the RTX wheel have the same names. Rows without versions apply to every supported version.
 """
 
 from torchspan.probes._probe import Probe

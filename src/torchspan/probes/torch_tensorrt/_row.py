@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all rows of this library share."""
+"""The part that all rows of this library share."""
 
 from __future__ import annotations
 

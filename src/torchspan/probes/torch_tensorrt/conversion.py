@@ -42,18 +42,18 @@ _CONVERT = (
                 keys=(semconv.CACHE_RESULT, semconv.CACHE_REASON), phases=(phase.CONVERT, phase.CONVERT_TO_ENGINE)
             ),
         ),
-        why="the engine-cache lookup; it refits after a hit, so a hit takes time",
+        why="the engine-cache lookup; it refits the engine after a hit, so a hit takes time",
     ),
     row(
         target=Method("torch_tensorrt.dynamo._engine_cache:BaseEngineCache.check"),
         action=Step(tally=Tally((phase.CACHE_LOOKUP, phase.CACHE_INSERT), cache_seen.count_read, counts_failures=True)),
-        why="reading from a cache store, the user's own included (not one with a `check` of its own)",
+        why="reading from a cache store, including the user's (unless it overrides `check`)",
     ),
     row(
         target=Member("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
         action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_unpickled, counts_failures=True),
-        why="the packed entry as it is read, from any cache: its size, and that there was one where the library "
-        "then says there was none",
+        why="the packed entry as it is read, from any cache: its size, and the fact that it existed, where the library "
+        "then reports that there was none",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._settings:settings_are_compatible"),
@@ -71,7 +71,7 @@ _CONVERT = (
             tally=Tally((phase.CACHE_LOOKUP,), cache_seen.count_refit, counts_failures=True),
             invalidates=conversion.refitted_engine,
         ),
-        why="what a cache hit costs: the engine gets this model's weights; from here on it is another engine",
+        why="what a cache hit costs: the engine gets this model's weights, and is another engine from then on",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.conversion._conversion:insert_engine_to_cache"),
@@ -101,12 +101,12 @@ _CONVERT = (
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run"),
         action=Watch(),
-        why="network, configuration and build in a row, each with a hook of its own",
+        why="runs network, configuration and build in this order; each has its own hook",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter._construct_trt_network_def"),
         action=Record(phase.CONSTRUCT_NETWORK, end=conversion.network, failed=failure.conversion),
-        why="runs the converters; __init__ is left alone, the Debugger swaps it and restores what it found",
+        why="runs the converters; __init__ is left alone, because the Debugger replaces it and restores what it found",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRTInterpreter.run_node"),
@@ -116,8 +116,8 @@ _CONVERT = (
     row(
         target=Constant("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
         action=Watch(),
-        why="the library's only observer: fires where construct_network starts, and only in the thread that "
-        "registered (its callbacks live in a context variable)",
+        why="the library's only observer; it fires where construct_network starts, and only in the thread that "
+        "registered (its callbacks are in a context variable)",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.observer:Observer.observe"),
@@ -152,7 +152,7 @@ _LOG = (
         target=Method("torch_tensorrt.logging:_TRTLogger.log"),
         action=Tap("log:line"),
         why="TensorRT calls it for every line of its log, whatever the level; a handler would see only what the level "
-        "lets through, and be closed by dictConfig, which Torch-TensorRT's Debugger calls",
+        "allows, and would be closed by dictConfig, which Torch-TensorRT's Debugger calls",
     ),
 )
 

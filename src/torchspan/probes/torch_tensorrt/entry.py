@@ -37,7 +37,7 @@ _ENTRY = (
     row(
         target=Function("torch_tensorrt.dynamo.backend.backends:torch_tensorrt_backend"),
         action=Watch(),
-        why="what Dynamo's registry holds as 'tensorrt'; replacing it there would take its tags away",
+        why="the entry 'tensorrt' of Dynamo's registry; replacing it there would remove its tags",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.backend.backends:aot_torch_tensorrt_aten_backend"),
@@ -54,8 +54,8 @@ _ENTRY = (
             shares=Shares((phase.COMPILE_FRAME,), scratch=(compilation.SWALLOWED,)),
             follows=compilation.compiled_module,
         ),
-        why="where every form of torch.compile(backend='tensorrt') ends up, looked up as a global at each call: "
-        "patching Dynamo's registry would miss functions compiled earlier; it also swallows failures",
+        why="called by every form of torch.compile(backend='tensorrt'), and looked up as a global at each call; "
+        "patching Dynamo's registry would miss functions compiled earlier; this function also swallows failures",
     ),
 )
 
@@ -97,7 +97,7 @@ _OTHER_ENTRIES = (
             ),
             links_to=compilation.program_given("exported_program"),
         ),
-        why="the same for an exported program; no partitioning, everything has to be supported",
+        why="the same for an exported program; there is no partitioning, so every operator has to be supported",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.compile"),
@@ -113,12 +113,12 @@ _OTHER_ENTRIES = (
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.refit_gm"),
         action=Record(phase.REFIT, start=refit.mutable_refit, failed=compilation.failed),
-        why="and refits itself when its weights were changed; a refit that fails is followed by a compilation",
+        why="a module that refits itself when its weights have changed; a failed refit is followed by a compilation",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._refit:refit_module_weights"),
         action=Record(phase.REFIT, start=refit.refit_module_weights, end=refit.refitted, failed=compilation.failed),
-        why="new weights for a compiled module: lowers and partitions the new program, then refits engine by engine",
+        why="new weights for a compiled module; lowers and partitions the new program, then refits engine by engine",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.utils:check_module_output"),
@@ -133,17 +133,17 @@ _OTHER_ENTRIES = (
     row(
         target=Function("torch_tensorrt.dynamo._compiler:save_cross_compiled_exported_program"),
         action=Record(phase.SAVE, start=artifacts.save_cross_compiled, end=artifacts.saved),
-        why="saving what was compiled for Windows",
+        why="saves what was compiled for Windows",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.save"),
         action=Record(phase.SAVE, start=artifacts.save_mutable, end=artifacts.saved),
-        why="saving a mutable module",
+        why="saves a mutable module",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._exporter:export"),
         action=Step(),
-        why="the compiled module becomes an exported program: by surgery on its graph, or by exporting it again",
+        why="makes an exported program of the compiled module, by changing its graph or by exporting it again",
     ),
     row(
         target=Function("torch_tensorrt._compile:load"),
@@ -153,12 +153,12 @@ _OTHER_ENTRIES = (
     row(
         target=Function("torch_tensorrt.dynamo._compiler:load_cross_compiled_exported_program"),
         action=Record(phase.LOAD, start=artifacts.load_cross_compiled, end=artifacts.loaded),
-        why="loading what was compiled for Windows, there",
+        why="loads, on Windows, what was compiled for Windows",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._MutableTorchTensorRTModule:MutableTorchTensorRTModule.load"),
         action=Record(phase.LOAD, start=artifacts.load_mutable, end=artifacts.loaded),
-        why="loading a mutable module",
+        why="loads a mutable module",
     ),
 )
 

@@ -30,13 +30,13 @@ _TRACE_AND_LOWER = (
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),
         action=Step(),
         since=(2, 14),
-        why="mutated buffers become engine inputs",
+        why="turns mutated buffers into engine inputs",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:inline_lifted_buffers_into_gm"),
         action=Step(),
         since=(2, 14),
-        why="and are restored after conversion",
+        why="restores the mutated buffers after conversion",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.backend.backends:fold_get_attr_item_calls"),
@@ -67,24 +67,24 @@ _TRACE_AND_LOWER = (
     row(
         target=Function("torch_tensorrt.dynamo.lowering.passes._aten_lowering_pass:post_lowering"),
         action=Record(phase.LOWER, start=lowering.graph_in, end=lowering.graph_out),
-        why="passes after decomposition, constant folding among them",
+        why="passes after decomposition, including constant folding",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.lowering.passes.pass_manager:DynamoPassManager.__call__"),
         action=Record(phase.PASS, end=lowering.graph_out, around="passes"),
         detail="passes",
-        why="runs the passes from lists made at import, so patching a pass by name does nothing; each call gets a "
-        "copy of the manager, the user's own passes and the Debugger's included",
+        why="runs the passes from lists made at import, so patching a pass by name has no effect; each call gets a "
+        "copy of the manager, with the user's passes and the Debugger's",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.utils:deallocate_module"),
         action=Step(),
-        why="moving weights off the GPU and collecting garbage: up to a third of a small compile",
+        why="moves weights off the GPU and collects garbage: up to a third of a small compilation",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.utils:release_host_and_device_memory"),
         action=Step(),
-        why="collecting garbage once per engine",
+        why="collects garbage once for each engine",
     ),
 )
 

@@ -35,7 +35,7 @@ _PARTITION = (
     row(
         target=Method("torch_tensorrt.dynamo.partitioning._adjacency_partitioner:OpSupportTester.is_node_supported"),
         action=Tally((phase.PARTITION, phase.COMPILE, phase.REFIT), fallback.count_verdict),
-        why="the same in the fast partitioner",
+        why="the verdict on each node in the fast partitioner",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.partitioning._adjacency_partitioner:partition"),
@@ -57,7 +57,7 @@ _PARTITION = (
             failed=partition.refused,
             shares=_PLANNED,
         ),
-        why="the global partitioner, by choice or after the fast one failed",
+        why="the global partitioner, if it is chosen or the fast one has failed",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.partitioning._resource_partitioner:resource_partition"),
@@ -67,12 +67,12 @@ _PARTITION = (
     row(
         target=Function("torch_tensorrt.dynamo.partitioning.common:construct_submodule_inputs"),
         action=Step(),
-        why="shapes for each engine's inputs",
+        why="computes the shapes of each engine's inputs",
     ),
     row(
         target=Function("torch_tensorrt.dynamo._DryRunTracker:dryrun_stats_display"),
         action=Step(),
-        why="the library's own report, the oracle for our counts",
+        why="the library's own report, with which tests compare torchspan's counts",
     ),
 )
 

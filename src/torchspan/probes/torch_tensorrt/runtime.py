@@ -19,7 +19,7 @@ _RUN = (
             end=conversion.was_set_up,
             creates=Creates(made=conversion.engine_of_module, serialized=conversion.serialized_of),
         ),
-        why="a serialized engine becomes one that runs",
+        why="makes a runnable engine of a serialized one",
     ),
     row(
         target=Method(
@@ -38,19 +38,19 @@ _RUN = (
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._setup_engine"),
         action=Tap("engines:made"),
         since=(2, 13),
-        why="every engine of the Python runtime is made here, a loaded one too; its first run is worth seeing",
+        why="every engine of the Python runtime is made here, including loaded ones; its first run is always recorded",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine.execute"),
         action=Watch(),
         since=(2, 13),
-        why="what the operator calls in the Python runtime; the C++ one has no such place, so the operator is hooked",
+        why="called by the operator in the Python runtime; the C++ runtime has no such place, so the operator is hooked",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._TRTEngine:TRTEngine._create_execution_context"),
         action=Step(),
         since=(2, 13),
-        why="made late, at the first run: part of why that is slow",
+        why="makes the execution context late, at the first run; one reason why that run is slow",
     ),
     row(
         target=Operator("torch.ops:tensorrt.execute_engine"),
@@ -60,13 +60,13 @@ _RUN = (
             arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
         ),
         since=(2, 13),
-        why="one run of one engine: the operator that modules, recompiled and reloaded programs all call; its "
+        why="one run of one engine: the operator that modules, recompiled programs and reloaded programs call; its "
         "Python entry is replaced (torch._ops), so graphs do not break and fake tensors are left alone",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._TorchTensorRTModule:TorchTensorRTModule.forward"),
         action=Watch(),
-        why="calls that operator; a wrapper here would break graphs, and count each run twice",
+        why="calls the operator; a wrapper here would break graphs, and count each run twice",
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a cache folder has of the same graph, where the lookup found nothing.
+"""Entries of the same graph in a cache folder, if the lookup found nothing.
 
 An entry's name is the engine's hash, and a hash has three parts of equal length: graph, inputs, settings
-(`BaseEngineCache.get_hash`). So names alone tell which part differs, and no entry is read. Which setting differs is found by
-hashing the settings of this compilation with one of them changed, as the library hashes them.
+(`BaseEngineCache.get_hash`). So the names alone show which part differs, and no entry is read. To find the setting that differs,
+the settings of this compilation are hashed with one of them changed, as the library hashes them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LEVELS = {
     "tiling_optimization_level": ("none", "fast", "moderate", "full"),
     "autocast_max_depth_of_reduction": (None,),
 }
-"""What a setting may be that is neither a boolean nor an enumeration."""
+"""The possible values of settings that are neither booleans nor enumerations."""
 
 _TEXTS = frozenset({"tiling_optimization_level"})
 """Settings that are texts from a list of the library's."""
@@ -68,12 +68,12 @@ def facts(call: Call) -> Facts:
     found = list(_differences(call.get("settings"), wanted.settings, other_settings))[:LIST_LIMIT]
     result: Facts = {
         semconv.CACHE_REASON: CacheReason.OTHER_SETTINGS if other_settings else CacheReason.OTHER_INPUTS,
-        semconv.CACHE_NEIGHBOURS: len(entries),
+        semconv.CACHE_NEIGHBORS: len(entries),
     }
     if found:
-        result[semconv.CACHE_NEIGHBOUR_SETTINGS] = [each.name for each in found]
-        result[semconv.CACHE_NEIGHBOUR_STORED] = [each.stored for each in found]
-        result[semconv.CACHE_NEIGHBOUR_REQUESTED] = [each.requested for each in found]
+        result[semconv.CACHE_NEIGHBOR_SETTINGS] = [each.name for each in found]
+        result[semconv.CACHE_NEIGHBOR_STORED] = [each.stored for each in found]
+        result[semconv.CACHE_NEIGHBOR_REQUESTED] = [each.requested for each in found]
     return result
 
 
@@ -91,7 +91,7 @@ def _folder(cache: Any) -> str | None:
 
 
 def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
-    """The entries whose names are hashes of that length; none where the folder cannot be read."""
+    """The entries whose names are hashes of that length; none if the folder cannot be read."""
     length = sum(map(len, like))
     with contextlib.suppress(OSError), os.scandir(folder) as names:
         for entry in itertools.islice(names, NAMES_LIMIT):
@@ -102,7 +102,7 @@ def _entries(folder: str, like: _Hash) -> Iterator[_Hash]:
 
 # --- which setting it is ----------------------------------------------------------------------------------------
 def _differences(settings: Any, hashed: str, others: set[str]) -> Iterator[_Difference]:
-    """The settings of which one alone, if it were another, would give one of the other hashes."""
+    """The settings that would give one of the other hashes if only that setting had another value."""
     library = sys.modules.get("torch_tensorrt.dynamo._engine_cache")
     names = sorted(getattr(library, "_SETTINGS_TO_BE_ENGINE_INVARIANT", ()))
     text = getattr(library, "_canonicalize_setting_value", str)
@@ -157,13 +157,13 @@ def _default(settings: Any, name: str) -> tuple[Any, ...]:
 
 
 def _shown(name: str, value: Any) -> str:
-    """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which is the program's."""
+    """The value of a boolean, a number, an enumeration or a data type; `?` for anything else, which may be the program's."""
     is_listed = reading.is_of_library(type(value)) or (name in _TEXTS and type(value) is str)
     return str(value) if value is None or reading.exactly(value, bool, int, float) or is_listed else "?"
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether making a text of it, as the library does for its hash, runs no code of the program's."""
+    """Whether making a text of it, as the library does for its hash, runs no code of the program."""
     if reading.exactly(value, list, tuple, set, frozenset):
         return all(map(_is_plain, value))
     if type(value) is dict:
