@@ -129,11 +129,24 @@ def test_beyond_256_modules_further_ones_are_not_followed_with_a_warning(instrum
     assert hooks(followed_models.Model()) == (1, 0)
 
 
-def test_a_class_that_does_not_exist_is_a_warning_at_the_end(instrument, caplog):
-    instrument(inputs="support.followed_models:Modle").uninstrument()
+def test_a_class_that_its_module_does_not_have_is_one_warning_at_once(instrument, caplog):
+    bridge = instrument(inputs="support.followed_models:Modle")
+    warning = (
+        "TORCHSPAN_INPUTS: no call of support.followed_models:Modle is followed: the module support.followed_models has no "
+        "class Modle (did you mean Model?)."
+    )
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [warning]
+    bridge.uninstrument()
+    assert [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING] == [warning]
+
+
+def test_a_class_of_a_module_that_was_not_imported_is_a_warning_at_the_end(instrument, caplog):
+    bridge = instrument(inputs="a_module_that_is_absent:Model")
+    assert "TORCHSPAN_INPUTS" not in caplog.text
+    bridge.uninstrument()
     assert (
-        "TORCHSPAN_INPUTS: no call of support.followed_models:Modle was followed: the module support.followed_models has no "
-        "class Modle (did you mean Model?)." in caplog.text
+        "TORCHSPAN_INPUTS: no call of a_module_that_is_absent:Model was followed: the program did not import the module "
+        "a_module_that_is_absent." in caplog.text
     )
 
 

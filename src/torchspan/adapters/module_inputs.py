@@ -13,6 +13,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torchspan import semconv
@@ -98,12 +99,17 @@ class ModuleInputs:
         self._all: dict[int, _Following] = {}
         self._ended: list[_Following] = []
         self._classes: list[WatchedClass] = []
+        self._refused: set[str] = set()
         self._is_full = False
 
     # --- what is followed --------------------------------------------------------------------------------------------
     def watch(self, path: str) -> None:
         """Follow each object of the class `module:Class` that is made from now on."""
-        self._classes.append(WatchedClass(path, self.follow))
+        self._classes.append(WatchedClass(path, self.follow, partial(self._refuse, path)))
+
+    def _refuse(self, path: str, problem: str) -> None:
+        self._refused.add(path)
+        logger.warning("TORCHSPAN_INPUTS: no call of %s is followed: %s.", path, problem)
 
     def follow_compiled(self, module: Any, call: Call, event: Event | None) -> None:
         """Follow what a compilation returned, or had returned before it ended. event: its own; None: it was loaded.
@@ -186,7 +192,7 @@ class ModuleInputs:
     def close(self) -> None:
         """Take the hooks off. What has been gathered stays."""
         for watched in self._classes:
-            if watched.problem is not None:
+            if watched.problem is not None and watched.path not in self._refused:
                 logger.warning("TORCHSPAN_INPUTS: no call of %s was followed: %s.", watched.path, watched.problem)
             watched.close()
         with self._lock:

@@ -51,13 +51,15 @@ class WatchedClass:
     counts once. Several may watch one class.
 
     path: `module:Class`; `module:Outer.Inner` for a nested class. made: gets the object, in the thread that made it; what it
-    raises is logged once and does not reach the program. Raises ValueError where `path` names no class.
+    raises is logged once and does not reach the program. refused: gets the reason, as a clause, if the imported module has no
+    such class. Raises ValueError where `path` names no class.
     """
 
-    def __init__(self, path: str, made: Made) -> None:
+    def __init__(self, path: str, made: Made, refused: Callable[[str], None] | None = None) -> None:
         self.path = parsed(path)
         self._module, _, self._name = self.path.partition(":")
         self._made = made
+        self._refused = refused
         self._boundary = ErrorBoundary(f"Observing an object of {path} failed; the program continues without it.")
         self._class: _Class | None = None
         self._count = 0
@@ -83,16 +85,21 @@ class WatchedClass:
         for part in self._name.split("."):
             found = reading.attribute(found, part)
             if found is None:
-                self._problem = f"the module {self._module} has no class {self._name}{_meant(module, self._name)}"
+                self._refuse(f"the module {self._module} has no class {self._name}{_meant(module, self._name)}")
                 return
         if not issubclass(type(found), type):
-            self._problem = f"{self.path} is not a class"
+            self._refuse(f"{self.path} is not a class")
         elif not callable(getattr(found, "forward", None)):
-            self._problem = f"the class {self.path} has no method forward, whose calls are observed"
+            self._refuse(f"the class {self.path} has no method forward, whose calls are observed")
         else:
             self._problem = f"the program made no object of {self.path}"
             self._class = _Class.of(found)
             self._class.add(self)
+
+    def _refuse(self, problem: str) -> None:
+        self._problem = problem
+        if self._refused is not None:
+            self._refused(problem)
 
     def _leave(self) -> None:
         found, self._class = self._class, None
