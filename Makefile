@@ -21,7 +21,7 @@ setup:  ## .venv with everything (about 3 GB to download the first time)
 	@tools/setup
 
 demo: setup  ## compile two small models and show where the time goes; needs no GPU
-	@$(BIN)/python -c 'import sys; from torchspan.cli import main; sys.exit(main())' demo
+	@$(BIN)/python -m torchspan demo
 
 test: setup  ## every check: formatting, lint, types, tests, README, examples, documents; ALL=1: slow tests and coverage too; BACKENDS=build: build what they run
 	@$(BIN)/python tools/check.py $(if $(ALL),--all) $(if $(filter build,$(BACKENDS)),--build-backends)

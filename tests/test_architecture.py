@@ -45,6 +45,7 @@ ALLOWED = {
     | {"_base", "_config_file", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"inputs", "sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
+    "__main__": {"cli"},
     "_version": set(),
     "environment_variables": set(),
     "exceptions": set(),

@@ -13,7 +13,7 @@ from torchspan import traces
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "images" / "waterfall.svg"
-TORCHSPAN = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())"]
+TORCHSPAN = [sys.executable, "-m", "torchspan"]
 INSTRUMENTED = [
     sys.executable, "-c",
     "import sys; from opentelemetry.instrumentation.auto_instrumentation import run; sys.exit(run())",

@@ -100,12 +100,7 @@ def shell(tmp_path):
     folder.mkdir()
 
     def call(*words, **options):
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from torchspan.cli import main; sys.exit(main())",
-            *map(str, words),
-        ]
+        command = [sys.executable, "-m", "torchspan", *map(str, words)]
         options = {"cwd": folder, "capture_output": True, "text": True, "encoding": "utf-8", "timeout": 120, **options}
         return subprocess.run(command, check=False, **options)
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import torchspan
 from torchspan import cli
 from torchspan.adapters import ResolvedProbe
 from torchspan.cli import probes
@@ -22,6 +23,11 @@ def test_importing_the_command_line_imports_nothing_that_is_observed_and_no_sdk(
     result = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
 
     assert (result.stdout, result.stderr) == ("[]\n", "")
+
+
+def test_python_m_torchspan_is_the_command_line(shell):
+    result = shell("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"torchspan {torchspan.__version__}\n", "")
 
 
 @pytest.mark.parametrize("word", cli.COMMANDS)
