@@ -30,7 +30,7 @@ with capture() as trace:
 REMEDIES = {
     "no_converter": "register a converter, or replace the operator",
     "validator_refused": "its converter refuses this data type, shape or argument",
-    "user_excluded": "take it out of torch_executed_ops",
+    "user_excluded": "remove it from torch_executed_ops",
     "complex_dtype": "compute with real numbers",
     "data_dependent": "fallback_data_dependent_ops=False",
     "min_block_size": "lower min_block_size",

@@ -222,7 +222,7 @@ def test_what_fell_back(start):
         == """\
 3 of 7 operators run in TensorRT; engines: 1
   1 x torch.ops.aten.linear.default: min_block_size (lower min_block_size)
-  1 x torch.ops.aten.mean.dim: user_excluded (take it out of torch_executed_ops)
+  1 x torch.ops.aten.mean.dim: user_excluded (remove it from torch_executed_ops)
   1 x torch.ops.aten.sigmoid.default: min_block_size (lower min_block_size)
   1 x torch.ops.aten.special_i1e.default: no_converter (register a converter, or replace the operator)
 """

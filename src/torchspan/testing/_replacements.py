@@ -141,7 +141,7 @@ TORCH: tuple[Replacement, ...] = (
         "_lazy_init",
         "refuses",
         "raises, naming the caller",
-        "the door to CUDA, for functions of C++ too: what no other row covers ends here",
+        "every access to CUDA passes it, from functions of C++ too: what no other row covers is refused here",
         "_cuda:no_initialization",
     ),
     Replacement(

@@ -66,7 +66,7 @@ class DoctorCommand:
 
     Checks what is installed, the environment variables and what they name, as a program that is started here would see
     them. Changes nothing, and imports no observed library without --probe. Never prints credentials.
-    Exit status 1: something that is configured cannot work.
+    Exit status 1: something that was requested cannot work.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

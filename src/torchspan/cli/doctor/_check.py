@@ -21,7 +21,7 @@ class State(enum.Enum):
     WARNING = "warning"
     """Something works less well than it could, or may not be what was meant."""
     FAILED = "failed"
-    """Something that was asked for cannot work. The exit status is 1."""
+    """Something that was requested cannot work. The exit status is 1."""
 
 
 class Check(NamedTuple):

@@ -71,5 +71,5 @@ def document(found: Sequence[Check]) -> str:
 
 
 def exit_status(found: Iterable[Check]) -> int:
-    """1 if something asked for cannot work, else 0."""
+    """1 if something that was requested cannot work, else 0."""
     return int(any(row.state is State.FAILED for row in found))
