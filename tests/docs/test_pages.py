@@ -67,11 +67,19 @@ PRINTED = pages.Printed(
     [
         "├─ compile  █  3.1 ms\n└─ run  ▏ 1 s\n",
         "│  7 of 9 …\n",
+        "├─ compile  7 of 9 ops  █  3 s\n└─ run  ▏ 1 s\n",
         "trace fedcba9876543210fedcba9876543210 · 50 spans\n",
         "warning\n",
         "",
     ],
-    ids=["lines left out", "the rest of a line left out", "other figures", "the other stream", "nothing"],
+    ids=[
+        "lines left out",
+        "the rest of a line left out",
+        "a detail on the line itself",
+        "other figures",
+        "the other stream",
+        "nothing",
+    ],
 )
 def test_output_may_be_trimmed_and_have_other_figures(shown):
     assert pages.missing(shown, PRINTED) is None
