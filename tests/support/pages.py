@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from support.child import unmeasured
@@ -161,8 +162,7 @@ def missing(shown, printed):
 
 def _found(shown, stream):
     """How many of the lines shown are in the stream, in their order, before the first that is not."""
-    printed = [_stable(line) for line in stream.splitlines()]
-    lines = iter(zip(printed, [*printed[1:], ""], strict=True))
+    lines = pairwise([*map(_stable, stream.splitlines()), ""])
     for number, line in enumerate(shown):
         wanted = _stable(line)
         start = wanted.removesuffix("…").rstrip()
