@@ -21,7 +21,8 @@ HEAD = """\
 # The command torchspan
 
 `pip install '.[cli]'` in a clone installs the command. `torchspan COMMAND --help` prints the description of a command, as on this page, and
-`torchspan --version` prints the version. A command imports neither torch nor TensorRT, unless its description states that it does.
+`torchspan --version` prints the version. If the command is not on the path, `python -m torchspan` is the same. A command imports neither
+torch nor TensorRT, unless its description states that it does.
 
 """
 
