@@ -20,6 +20,7 @@ SCRIPTS = (
     "compile.py",
     "compile.py --of torch",
     "compile_instructions.py",
+    "compile_instructions.py --of tensorrt",
     "compiled_calls.py",
     "durations.py",
     "followed_inputs.py",

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tracing adds to a compilation by torch.compile, in instructions of the processor, which valgrind counts.
+"""What tracing adds to a compilation, in instructions of the processor, which valgrind counts.
 
-Where a machine's speed changes by more than a hundredth from second to second, `compile.py --of torch` cannot see a hundredth, and
-this can: two runs of one program differ by less than a thousandth. Two processes compile side by side as there, one that is
+The compilation is one by torch.compile, or (`--of tensorrt`) one by Torch-TensorRT.
+
+Where a machine's speed changes by more than a hundredth from second to second, `compile.py` cannot see a hundredth, and this can: two runs of one program differ by less than a thousandth. Two processes compile side by side as there, one that is
 instrumented with everything on and one that has imported the same packages. Each compiles twice before it is counted. What other
 threads of the process execute meanwhile is counted too.
 
-It needs valgrind, and takes ten minutes. Instructions say nothing of waits.
+It needs valgrind, and takes ten minutes for each. Instructions say nothing of waits.
 """
 
 import argparse
 import contextlib
 import gc
+import importlib
 import os
 import shutil
 import subprocess
@@ -19,20 +21,19 @@ import sys
 import tempfile
 from pathlib import Path
 
-from compile import IMPORTS, TARGET_RATIO, TRACED, call, prepare
+from compile import IMPORTS, SUBJECTS, TARGET_RATIO, TRACED, call, prepare
 from table import NO_TARGET, Row, write
 
 ROUNDS, WARM_UP = 2, 2
-SPANS = "torch.compile_frame"
+SPANS = {"torch": "torch.compile_frame", "tensorrt": "torch_tensorrt.compile"}
+"""The span that the instrumented process must have recorded, for each subject."""
 
 
 # --- in a process below valgrind ---------------------------------------------------------------------------------------
-def work(kind, rounds, folder):
+def work(subject, kind, rounds, folder):
     """Compile, with each round's instructions in a file of its own."""
-    prepare("torch", kind, Path(folder, "trace.jsonl"))
-    from transformer import compiler
-
-    compile_once = compiler()
+    prepare(subject, kind, Path(folder, "trace.jsonl"))
+    compile_once = importlib.import_module(SUBJECTS[subject].module).compiler()
     for _ in range(WARM_UP):
         compile_once()
     for _ in range(rounds):
@@ -58,10 +59,11 @@ def control(command):
 
 
 # --- in the process that starts them -----------------------------------------------------------------------------------
-def start(kind, rounds, folder):
+def start(subject, kind, rounds, folder):
     """A process of one kind below valgrind."""
     command = ["valgrind", "--quiet", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts"]
-    program = [sys.executable, __file__, "--rounds", str(rounds), "--worker", kind, "--folder", str(folder)]
+    options = ["--of", subject, "--rounds", str(rounds), "--worker", kind, "--folder", str(folder)]
+    program = [sys.executable, __file__, *options]
     return subprocess.Popen(
         ["setarch", "-R", *command, *program], env={**os.environ, "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     )
@@ -73,34 +75,35 @@ def counts(folder, rounds):
     return [int(text.rpartition("totals:")[2].split()[0]) for text in texts]
 
 
-def measured(rounds):
+def measured(subject, rounds):
     """The instructions of each round, for each kind."""
     with tempfile.TemporaryDirectory() as base:
         folders = {kind: Path(base, kind) for kind in (IMPORTS, TRACED)}
         for folder in folders.values():
             folder.mkdir()
-        processes = {kind: start(kind, rounds, folder) for kind, folder in folders.items()}
+        processes = {kind: start(subject, kind, rounds, folder) for kind, folder in folders.items()}
         failed = [kind for kind, process in processes.items() if process.wait()]
         if failed:
             raise SystemExit(f"a process below valgrind has failed: {', '.join(failed)}")
-        if SPANS not in Path(folders[TRACED], "trace.jsonl").read_text(encoding="utf-8"):
-            raise SystemExit(f"the instrumented process has recorded no span {SPANS}")
+        if SPANS[subject] not in Path(folders[TRACED], "trace.jsonl").read_text(encoding="utf-8"):
+            raise SystemExit(f"the instrumented process has recorded no span {SPANS[subject]}")
         return {kind: counts(folder, rounds) for kind, folder in folders.items()}
 
 
 def main():
     parser = argparse.ArgumentParser(description="The instructions that tracing adds to a compilation.")
+    parser.add_argument("--of", choices=SUBJECTS, default="torch", help="what compiles (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="compilations of each kind (default: %(default)s)")
     parser.add_argument("--worker", choices=(IMPORTS, TRACED), help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker is not None:
-        return work(options.worker, options.rounds, options.folder)
+        return work(options.of, options.worker, options.rounds, options.folder)
     missing = [each for each in ("valgrind", "callgrind_control", "setarch") if shutil.which(each) is None]
     if missing:
         print(f"\nInstructions of a compilation are not counted: {', '.join(missing)} is not on the PATH.")
         return 0
-    found = measured(options.rounds)
+    found = measured(options.of, options.rounds)
     ratios = [traced / bare for traced, bare in zip(found[TRACED], found[IMPORTS], strict=True)]
     rows = [
         Row(f"instrumented, recording into a file / not instrumented, compilation {number}", f"{ratio:.4f}",
@@ -110,9 +113,7 @@ def main():
     rows.append(
         Row("added instructions, millions", f"{(found[TRACED][-1] - found[IMPORTS][-1]) / 1e6:.1f}", "", NO_TARGET)
     )
-    return write(
-        "A compilation of a transformer of six blocks by torch.compile, with everything on, instructions", rows
-    )
+    return write(f"A compilation of {SUBJECTS[options.of].what}, instructions", rows)
 
 
 if __name__ == "__main__":
