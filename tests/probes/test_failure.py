@@ -16,7 +16,7 @@ FOLDER = torchspan.__path__[0]
 
 def overload():
     """What the target of a call of `torch.ops.aten.add.Tensor` looks like."""
-    return SimpleNamespace(_overloadname="Tensor", _overloadpacket=SimpleNamespace(_qualified_op_name="aten::add"))
+    return SimpleNamespace(_overloadname="Tensor", _name="aten::add.Tensor")
 
 
 def graph_of(*nodes):

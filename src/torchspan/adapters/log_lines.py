@@ -8,11 +8,20 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base import reading
+from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Event, Occurrence
 from torchspan.probes import Target
-from torchspan.probes.describe.log import LAST_ERROR, Line, is_out_of_memory, skipped_tactic, tensorrt_line
+from torchspan.probes.describe.log import (
+    LAST_ERROR,
+    LOUDEST_QUIET,
+    Line,
+    is_out_of_memory,
+    skipped_tactic,
+    tensorrt_line,
+)
 
 LINES_LIMIT = 20
 """Maximum number of different lines on one event. Further lines are counted."""
@@ -27,20 +36,26 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     Lines are kept before the original runs, because the original raises for an internal error. A line outside every event
     is not recorded. A line on one of the library's own threads is outside every event.
     """
-    engine, peek, read = factory.engine, factory.engine.peek, tensorrt_line
+    engine, peek = factory.engine, factory.engine.peek
     guard, name = engine.guard, f"keeping lines of {target}"
+    severities: Any = None
+    """TensorRT's class of severities, once a line has had one."""
 
-    def keep(line: Line) -> None:
-        event = engine.current
-        if event is not None:
+    def keep(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        nonlocal severities
+        if len(args) > 1 and reading.is_of_library(type(args[1])) and type(attribute(args[1], "value")) is int:
+            severities = type(args[1])
+        line, event = tensorrt_line(args, kwargs), engine.current
+        if line is not None and event is not None:
             keep_line(event, line, redact(line.text))
 
     @functools.wraps(original)
     def observed_log(*args: Any, **kwargs: Any) -> Any:
         if peek() is not None:
-            line = guard.call(name, read, args, kwargs)
-            if line is not None:
-                guard.call(name, keep, line)
+            # A build logs thousands of lines of information. Their severity is read here, without a call.
+            severity: Any = args[1] if len(args) > 1 else None
+            if type(severity) is not severities or severity.value < LOUDEST_QUIET:
+                guard.call(name, keep, args, kwargs)
         return original(*args, **kwargs)
 
     return observed_log

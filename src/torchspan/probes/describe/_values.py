@@ -188,8 +188,9 @@ def nodes(graph_module: Any) -> Iterator[Any]:
 
 def is_node(value: Any) -> bool:
     """Whether it is a node of a graph, whose attributes can be read without running code."""
-    stored = (attribute(value, "op"), attribute(value, "name")) if reading.only_stores(type(value)) else (None, None)
-    return all(type(each) is str for each in stored)
+    if not reading.only_stores(type(value)):
+        return False
+    return type(getattr(value, "op", None)) is str and type(getattr(value, "name", None)) is str
 
 
 def meta(node: Any, key: str) -> Any:
@@ -211,8 +212,10 @@ def operator_name(target: Any) -> str:
     """
     overload = reading.text(attribute(target, "_overloadname"))
     if overload is not None:
-        packet = reading.text(attribute(attribute(target, "_overloadpacket"), "_qualified_op_name")) or UNKNOWN
-        return f"torch.ops.{packet.replace('::', '.')}.{overload}"
+        qualified = (
+            reading.text(attribute(target, "_name")) or UNKNOWN
+        )  # `aten::add.Tensor`, `aten::add` for the default
+        return f"torch.ops.{qualified.partition('.')[0].replace('::', '.')}.{overload}"
     if type(target) is str:
         return target
     module, name = reading.text(attribute(target, "__module__")), reading.text(attribute(target, "__name__"))
