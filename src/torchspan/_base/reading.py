@@ -187,7 +187,8 @@ def is_of_library(kind: type) -> bool:
 
 def only_stores(kind: type) -> bool:
     """Whether reading an attribute of objects of this class runs no code of the program."""
-    return id(kind) in _PLAIN_TYPES or is_of_library(kind)
+    key = id(kind)
+    return key in _PLAIN_TYPES or _KINDS.get(key) or is_of_library(kind)
 
 
 def _root(cls: type) -> str:

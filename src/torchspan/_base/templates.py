@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from torchspan._base.bounds import VALUE_LIMIT
@@ -82,10 +82,13 @@ def template(text: str) -> str:
 
 
 @lru_cache(maxsize=1)
-def words() -> frozenset[str]:
-    """The vocabulary, read at the first call: `tools/generate_vocabulary.py` makes it from the libraries' texts."""
+def words() -> Mapping[str, None]:
+    """The vocabulary, read at the first call: `tools/generate_vocabulary.py` makes it from the libraries' texts.
+
+    Unlike a set, a dictionary of texts is not visited by each collection of garbage, of which a compilation runs a dozen.
+    """
     data = pkgutil.get_data(__package__, "vocabulary.txt")
-    return frozenset((data or b"").decode().split())
+    return dict.fromkeys((data or b"").decode().split())
 
 
 def redactor(*, capture_text: bool) -> Callable[[str], str]:
@@ -93,7 +96,7 @@ def redactor(*, capture_text: bool) -> Callable[[str], str]:
     return _bounded if capture_text else template
 
 
-def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
+def _reduced(chunk: str, known: Mapping[str, None], *, asks: bool) -> str:
     """What stays of the characters between two spaces. asks: whether operators are looked up."""
     core, mark = chunk[:-1], chunk[-1]
     if mark in _COMMON_MARKS and core.isalnum():  # as below, in a tenth of the time
@@ -108,7 +111,7 @@ def _reduced(chunk: str, known: frozenset[str], *, asks: bool) -> str:
     return whole
 
 
-def _word(part: str, known: frozenset[str], *, asks: bool) -> str:
+def _word(part: str, known: Mapping[str, None], *, asks: bool) -> str:
     if part in known:
         return part
     start = part.lstrip(_AROUND)
@@ -123,7 +126,7 @@ def _word(part: str, known: frozenset[str], *, asks: bool) -> str:
     return f"{before}{redacted}{after}"
 
 
-def _is_made_of_known(word: str, known: frozenset[str], *, asks: bool) -> bool:
+def _is_made_of_known(word: str, known: Mapping[str, None], *, asks: bool) -> bool:
     if "-" in word:
         return all(each in known for each in word.split("-"))
     return asks and ("." in word or ":" in word) and is_operator(word)

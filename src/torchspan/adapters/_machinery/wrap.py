@@ -58,15 +58,24 @@ class WrapperFactory:
         signature, phase = signature_of(original), action.phase
         add_to_outer = self.annotate(target, Annotate((phase,), start=action.start, end=action.end), original)
 
-        @functools.wraps(original)
         def observed_event(*args: Any, **kwargs: Any) -> Any:
             if phase.collapses and self._around((phase,)) is not None:
                 return add_to_outer(*args, **kwargs)
             call = Call(signature, args, kwargs)
             event = self.open(target, action, call, original)
-            return original(*args, **kwargs) if event is None else self.run(target, action, original, call, event)
+            if event is None:
+                return original(*args, **kwargs)
+            # As `run`, without its frame: PyTorch takes the stack at each node of a graph.
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                self._close_failed(target, action, call, error, event)
+                raise
+            self._close(target, action, call, result, event)
+            return result
 
-        return observed_event
+        self.engine.wraps_with(observed_event.__code__)
+        return functools.update_wrapper(observed_event, original)
 
     def open(self, target: Target, action: Record, call: Call, original: Any) -> Event | None:
         """Open the event of a call; None if there is nothing to observe."""
@@ -102,22 +111,29 @@ class WrapperFactory:
 
     def run(self, target: Target, action: Record, original: Any, call: Call, event: Event) -> Any:
         """Call `original` and return its result. `event` ends with the call, however the call ends."""
-        guard = self.engine.guard
         try:
             result = original(*call.args, **call.kwargs)
         except BaseException as error:
-            try:
-                guard.call(f"closing the event of {target}", self._failed, target, action, call, error, event)
-            finally:
-                self.engine.close(event, error)
+            self._close_failed(target, action, call, error, event)
             raise
+        self._close(target, action, call, result, event)
+        return result
+
+    def _close_failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         try:
-            guard.call(f"closing the event of {target}", self._returned, target, action, call, result, event)
+            name = f"closing the event of {target}"
+            self.engine.guard.call(name, self._failed, target, action, call, error, event)
+        finally:
+            self.engine.close(event, error)
+
+    def _close(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
+        try:
+            name = f"closing the event of {target}"
+            self.engine.guard.call(name, self._returned, target, action, call, result, event)
         except BaseException as interrupt:  # raised by the program while the result was described
             self.engine.close(event, interrupt)
             raise
         self.engine.close(event, None, result)
-        return result
 
     def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
         self._add_end(target, action.end, call, result, event)

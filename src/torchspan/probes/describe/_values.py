@@ -183,7 +183,7 @@ def nodes(graph_module: Any) -> Iterator[Any]:
     found = nodes_of(graph_module)
     if found is None or not (reading.is_of_library(type(found)) or reading.exactly(found, list, tuple)):
         return iter(())
-    return (node for node in found if is_node(node))
+    return filter(is_node, found)
 
 
 def is_node(value: Any) -> bool:
