@@ -131,6 +131,14 @@ def test_a_frame_compiled_again_says_which_guard_failed(events, spans):
     assert events() == [("torch.compile.recompile", why)]
 
 
+def test_no_word_of_a_text_leaves_in_the_reason_of_a_recompile(spans):
+    function = torch.compile(compiled.length_of_a_text, backend="eager")
+    for text in ("first", "Patients: Alice Smith and Oppenheimer.", 'call "Bezos" or Musk, it\'s # of the old user'):
+        function(ONES, text)
+    reasons = [span.attributes.get("torch.compile.recompile.reason") for span in spans("torch.compile_frame")]
+    assert reasons == [None, "t == ?", "t == ?"]
+
+
 def test_a_recompile_for_a_value_does_not_say_the_value(spans, exporter):
     function = torch.compile(compiled.depends_on_a_setting, backend="eager", dynamic=False)
     function(ONES, {"ulterior": "secret of the program"})
@@ -250,7 +258,7 @@ def counts(read, name):
         ("___stack0 == 'a secret'", "value", "___stack0 == ?"),
         ("x == 1.5e10", "value", "x == ?"),
         ("x == b'secret'", "value", "x == ?"),
-        ("x == 'secret", "value", "x == ?"),
+        ("x == 'secret", "value", "?"),
         ("x == True", "value", "x == ?"),
         ("len(L['xs']) == 3", "contents", "len(xs) == ?"),
         ("not ___dict_contains('secret', L['d'])", "contents", "not ___dict_contains(?, d)"),
@@ -258,7 +266,10 @@ def counts(read, name):
         ("___check_obj_id(L['x'], 94123)", "identity", "___check_obj_id(x, ?)"),
         ("GLOBAL_STATE changed: grad_mode ", "state", "GLOBAL_STATE changed: grad_mode"),
         ("GLOBAL_STATE changed: grad_mode secret", "state", "GLOBAL_STATE changed: grad_mode ?"),
-        ("the secret of Alice", "other", "the ? of ?"),
+        ("the secret of Alice", "other", "?"),
+        ("t == 'password is foo and hunter2secret.'", "value", "t == ?"),
+        ("t == 'call Zuckerberg or Bezos, Musk, Nadella.' and n == 3", "value", "t == ? and n == ?"),
+        ("list(dict.keys(d))[0] == 'name and Oppenheimer.'", "value", "list(dict.keys(d))[?] == ?"),
         ("'it's' 'secret", "other", "?"),
     ],
 )

@@ -25,6 +25,7 @@ KNOWN_LETTERS = frozenset(run for word in VOCABULARY for run in _LETTERS.findall
 NAMES = (*words.FIRST_NAMES, *words.SURNAMES, *words.COMPANIES)
 KINDS = list({row.kind.title: row for row in semconv.ATTRIBUTES if row.kind is not None}.values())
 """A row of each kind."""
+(KIND_OF_GUARDS,) = (row.kind for row in KINDS if row.kind.title == "guard")
 
 names = st.builds(
     lambda number, spell: spell(NAMES[number]),
@@ -117,6 +118,35 @@ def test_a_kind_lets_no_value_through_that_is_not_a_name(row, value):
         "guard": r"[A-Za-z_.]\w*(?:[-+*/%()\[\],.:=!<>&|~ ]+[A-Za-z_]\w*)*",
     }.get(row.kind.title, r"[\w.<>]+")
     assert reported != value or re.fullmatch(allowed, value)
+
+
+pieces = st.one_of(
+    names,
+    st.sampled_from(
+        [" and ", " or ", "'", '"', "\\", "(", ")", "[", "]", "{", "}", ".", ", ", " ", "\n", " == ", "#", "f'", "b"]
+    ),
+    st.sampled_from(["please", "delete", "the", "account", "of", "user", "is", "not", "in", "size"]),
+)
+texts = st.lists(pieces, min_size=1, max_size=12).map("".join)
+literals = st.one_of(texts.map(repr), texts.map(str.encode).map(repr))
+guards = st.one_of(
+    st.builds("L['t'] == {}".format, literals),
+    st.builds("len(L['t']) == 3 and L['t'] == {} or not L['n']".format, literals),
+    st.builds("list(dict.keys(L['d']))[0] == {}".format, literals),
+    st.builds("tensor 'L['d'][{}]' size mismatch at index 0. expected 3, actual 4".format, literals),
+    st.builds("___check_type_id(L['d'][{}], 94), type=<class 'dict'>".format, literals),
+    st.builds("L['d'][{}] == {}".format, literals, literals),
+)
+OF_GUARDS = (
+    "L t d n len and or not list dict keys tensor size mismatch at index expected actual type class ___check_type_id"
+)
+
+
+@settings(max_examples=1_000)
+@given(guards)
+def test_of_the_texts_and_keys_in_a_guard_no_word_is_left(guard):
+    reported = KIND_OF_GUARDS.reduced(guard)
+    assert sorted(set(re.findall(r"\w*[^\W\d]\w*", reported)) - set(OF_GUARDS.split())) == []
 
 
 anything = st.recursive(

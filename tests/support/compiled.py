@@ -71,6 +71,10 @@ def opens_a_file(x):
         return x + 1
 
 
+def length_of_a_text(y, t):
+    return y + len(t)
+
+
 def depends_on_a_setting(x, settings):
     return x + 1 if settings["ulterior"] == "secret of the program" else x - 1
 

@@ -7,11 +7,12 @@ import ast
 import re
 
 from torchspan._base.bounds import cut
-from torchspan._base.templates import template
 from torchspan.semconv._values import UNKNOWN, Kind
 
 _LIMIT = 256
 """Maximum number of characters of a guard."""
+_READ = 16_384
+"""Characters of a guard that are read. A literal may be longer than what it becomes."""
 
 _SCALAR_TYPES = frozenset(
     {
@@ -67,23 +68,33 @@ _TOKEN = re.compile(
 )
 _LITERALS = frozenset({"True", "False", "None", "inf", "nan"})
 _REPEATED = re.compile(r"\?(?:\s*\?)+")
-_CLAUSES = re.compile(r"( and | or )")
-_SIZES = re.compile(r"\.(?:size|stride)\(\)\[\d{1,3}\]", re.ASCII)
+_BETWEEN_CLAUSES = frozenset({"and", "or"})
 
 
 def _expression(text: str) -> str:
     """The names and operators of an expression. Each literal is `?`, except for numbers that a size is compared with.
 
     Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local name becomes `x`, as in Dynamo's own
-    messages.
+    messages. Clauses end at the words `and` and `or` of the expression, which literals contain, too. So the text is read as
+    tokens first.
     """
-    return _REPEATED.sub(UNKNOWN, "".join(map(_clause, _CLAUSES.split(text))))
-
-
-def _clause(text: str) -> str:
-    about_sizes = _SIZES.search(text) is not None
     redacted: list[str] = []
+    clause: list[re.Match[str]] = []
     for token in _TOKEN.finditer(text):
+        if token.lastgroup == "unended":  # where this literal began is not certain
+            return UNKNOWN
+        if token["word"] in _BETWEEN_CLAUSES:
+            redacted += [*_clause(clause), token[0]]
+            clause = []
+        else:
+            clause.append(token)
+    return _REPEATED.sub(UNKNOWN, "".join([*redacted, *_clause(clause)]))
+
+
+def _clause(tokens: list[re.Match[str]]) -> list[str]:
+    about_sizes = any(token["size"] for token in tokens)
+    redacted: list[str] = []
+    for token in tokens:
         match token.lastgroup:
             case "local":
                 redacted.append(token["local"])
@@ -95,7 +106,7 @@ def _clause(text: str) -> str:
                 redacted.append(token[0])
             case _:
                 redacted.append(UNKNOWN)
-    return "".join(redacted)
+    return redacted
 
 
 def _other(line: str) -> str:
@@ -110,13 +121,9 @@ def _other(line: str) -> str:
 
 
 def _condition(text: str, limit: int) -> str:
-    """An expression. Any other text is reduced like a message; no known guard is such a text."""
+    """An expression; `?` for any other text. No known guard is such a text."""
     redacted = _expression(text)
-    if not _is_expression(redacted):
-        words = template(text)
-        redacted = _expression(words)
-        redacted = redacted if _is_expression(redacted) else words
-    return redacted if len(redacted) <= limit else UNKNOWN
+    return redacted if len(redacted) <= limit and _is_expression(redacted) else UNKNOWN
 
 
 def _is_expression(redacted: str) -> bool:
@@ -128,7 +135,7 @@ def _is_expression(redacted: str) -> bool:
 
 
 def _reduced(text: str) -> str:
-    line = text.partition("\n")[0][: 4 * _LIMIT]
+    line = text[:_READ].partition("\n")[0]
     found = _TENSOR.fullmatch(line)
     if found is None:
         return _other(line)
@@ -149,8 +156,8 @@ class Guard(Kind):
     leaves = (
         "The condition that failed, in Dynamo's words: names of variables (`G['x']` is a global variable) and "
         "attributes, operators, sizes, strides, ranks, data types and device numbers of tensors (`tensor 'x' size "
-        f"mismatch at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`). A text "
-        f"that is not an expression becomes a template. At most {_LIMIT} characters."
+        f"mismatch at index 0. expected 3, actual 4`). Every other literal is `{UNKNOWN}` (`n == {UNKNOWN}`), and "
+        f"so is a text that is not an expression. At most {_LIMIT} characters."
     )
     leaves_with_text = "The whole condition with every literal in it, at most 2 KiB."
 

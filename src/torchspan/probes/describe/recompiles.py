@@ -21,8 +21,10 @@ _NUMBER = re.compile(r"\d+/\d+: ")
 _HINT = re.compile(r"\. Guard failed on a parameter, consider using .*")
 """PyTorch's advice behind a guard on a parameter (torch/csrc/dynamo/guards.cpp)."""
 _SCOPES = frozenset({"G", "L"})
-_COMMENT = re.compile(r"\s+# ")
-"""The line of the program for which the guard exists follows."""
+_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_TEXTS = re.compile(_TEXT)
+_COMMENT = re.compile(rf"(?P<text>{_TEXT})|\s+# .*")
+"""A text of the program, which may contain anything, or the line of the program for which the guard exists."""
 
 _CLASSES = (
     (r"tensor '.*' size mismatch", GuardClass.SIZE),
@@ -52,7 +54,8 @@ def recompile(metrics: object, code: object) -> Facts:
     text = reading.text(attribute(metrics, "recompile_reason"))
     if not text:
         return {}
-    guard = _COMMENT.split(_NUMBER.sub("", text.partition("\n")[0], count=1))[0].strip()
+    line = _NUMBER.sub("", text.partition("\n")[0], count=1)
+    guard = _COMMENT.sub(lambda part: part["text"] or "", line).strip()
     guard = _distinguished(_HINT.sub("", guard), code)
     return {semconv.RECOMPILE_CLASS: class_of(guard), semconv.RECOMPILE_REASON: guard}
 
@@ -68,8 +71,8 @@ def _distinguished(guard: str, code: object) -> str:
 
 
 def class_of(guard: str) -> str:
-    """The class of a guard that failed."""
-    return first_match(_CLASSES, guard, GuardClass.OTHER)
+    """The class of a guard that failed. The texts in it, which are the program's, do not matter."""
+    return first_match(_CLASSES, _TEXTS.sub("'?'", guard), GuardClass.OTHER)
 
 
 def limit(metrics: object) -> Facts:
