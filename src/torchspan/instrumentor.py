@@ -20,7 +20,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
-from torchspan._base import sampling_rules
+from torchspan._base import forks, sampling_rules
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -408,7 +408,8 @@ class _Arrivals:
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
         try:
-            from torchspan._bridge import Bridge
+            with forks.uncut():
+                from torchspan._bridge import Bridge
 
             with self._lock:
                 if self._bridge is None:
@@ -429,7 +430,8 @@ class _Arrivals:
         """
         needs_bridge = ended.has_failed or self._how[-1] is not None
         if needs_bridge:
-            from torchspan._bridge import Bridge
+            with forks.uncut():
+                from torchspan._bridge import Bridge
 
         with self._lock:
             self._imports.append(ended)

@@ -78,3 +78,39 @@ def test_a_child_counts_failures_whatever_thread_counted_at_the_fork(guard):
 
     with held_elsewhere(guard._lock):
         assert in_forked_child(child) == "1"
+
+
+def test_a_fork_waits_for_an_import_in_another_thread(monkeypatch):
+    may_end, over = threading.Event(), threading.Event()
+    begun = threading.Event()
+
+    def imports():
+        with forks.uncut():
+            begun.set()
+            may_end.wait(60)
+        over.set()
+
+    def poll(_seconds):
+        may_end.set()
+        over.wait(60)
+
+    monkeypatch.setattr(forks.time, "sleep", poll)
+    thread = threading.Thread(target=imports)
+    thread.start()
+    assert begun.wait(60)
+    assert in_forked_child(forks.was_cut) == "False"
+    assert over.is_set()
+    thread.join()
+
+
+def test_a_child_knows_that_its_fork_has_cut_an_import(monkeypatch):
+    monkeypatch.setattr(forks, "WAIT_S", 0.0)
+    with held_elsewhere(forks.uncut()):
+        assert in_forked_child(forks.was_cut) == "True"
+    assert not forks.was_cut()
+
+
+def test_a_fork_does_not_wait_for_an_import_of_its_own_thread(monkeypatch):
+    monkeypatch.setattr(forks.time, "sleep", None)
+    with forks.uncut():
+        assert in_forked_child(forks.was_cut) == "False"

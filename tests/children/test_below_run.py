@@ -49,3 +49,19 @@ def test_the_file_has_every_compilation_once(arrived):
 def test_a_forked_process_below_run_has_no_thread_of_torchspans_before_it_does_any_work(arrived):
     assert arrived.reported["children"] == [[], []]
     assert arrived.reported["exits"] == [0, 0]
+
+
+@pytest.mark.parametrize(("waits", "spans"), [("60", 2), ("0.1", 1)], ids=["waited for", "cut"])
+def test_a_child_that_is_forked_during_the_first_span_of_another_thread_ends(tmp_path, waits, spans):
+    file = tmp_path / "run.jsonl"
+    done = subprocess.run(
+        [*RUN, "--output", str(file), "--", sys.executable, str(HERE / "forking_while_importing.py"), "2", waits],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+    assert file.read_text().count('"name":"torchspan.observed work"') == spans
+    said = "forked while another thread imported the OpenTelemetry SDK" in done.stderr
+    assert said == (spans == 1)

@@ -1,15 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks that are free in a forked child.
+"""Locks that are free in a forked child, and work that a fork does not cut.
 
 A fork copies a lock in its current state. If another thread holds the lock at that moment, no thread of the child releases it, and
-the child waits forever at the next use.
+the child waits forever at the next use. Python's locks of modules that are being imported cannot be renewed. So a fork waits for
+torchspan's imports in other threads.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging  # noqa: F401 - below
 import os
+import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 L = TypeVar("L")
@@ -34,5 +39,55 @@ def _renew() -> None:
             setattr(holder, name, make())
 
 
+WAIT_S = 10.0
+"""Seconds that a fork waits for the imports of other threads. An import needs more only where it waits for the thread that forks."""
+_POLL_S = 0.005
+
+
+class _Imports:
+    """The threads that import something for torchspan, and whether the fork that made this process cut an import."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+        self.was_cut = False
+
+    def wait(self) -> None:
+        """Wait until no other thread imports, at most `WAIT_S`."""
+        end = time.monotonic() + WAIT_S if self._others() else 0.0
+        while self._others() and time.monotonic() < end:
+            time.sleep(_POLL_S)
+
+    def begin_child(self) -> None:
+        """Only the thread that forked goes on in the child."""
+        if self._others():
+            self.was_cut = True
+        self.threads = [thread for thread in self.threads if thread == threading.get_ident()]
+
+    def _others(self) -> bool:
+        own = threading.get_ident()
+        return any(thread != own for thread in list(self.threads))
+
+
+_IMPORTS = _Imports()
+
+
+@contextlib.contextmanager
+def uncut() -> Iterator[None]:
+    """Import something inside, on the way of an event. Forks of other threads wait for the end."""
+    thread = threading.get_ident()
+    _IMPORTS.threads.append(thread)
+    try:
+        yield
+    finally:
+        _IMPORTS.threads.remove(thread)
+
+
+def was_cut() -> bool:
+    """Whether this process is a child whose fork has cut an import: what was being imported cannot be used here."""
+    return _IMPORTS.was_cut
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew)
+    # What is registered first runs last before a fork, and logging holds its lock from then on, which imports need.
+    os.register_at_fork(before=_IMPORTS.wait, after_in_child=_renew)
+    os.register_at_fork(after_in_child=_IMPORTS.begin_child)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
+from torchspan._base import forks
 from torchspan._run import otel_private
 from torchspan._run.ends import Ends
 from torchspan._run.report import RunReport
@@ -147,7 +148,8 @@ class RunProcess:
     def _make_separate(self) -> TracerProvider | None:
         file = self._file_processor()
         if self._separate is None and file is not None:
-            from torchspan._run.provider import own_provider
+            with forks.uncut():
+                from torchspan._run.provider import own_provider
 
             try:
                 self._separate = own_provider([file])
@@ -158,7 +160,8 @@ class RunProcess:
     def _file_processor(self) -> RunFileProcessor | None:
         if self._file is None:
             try:
-                from torchspan.sdk import RunFileProcessor
+                with forks.uncut():
+                    from torchspan.sdk import RunFileProcessor
 
                 self._file = RunFileProcessor(self.settings.file, self.settings.id, failed=self._file_failed)
             except Exception as error:
@@ -181,9 +184,14 @@ class RunProcess:
         """Returns None if it cannot be made, and for spans that are started while it is made."""
         if self._failed or self._is_making:
             return None
+        if forks.was_cut():
+            self._failed = True
+            self.fail("this process was forked while another thread imported the OpenTelemetry SDK; it has no spans")
+            return None
         try:
             # Outside the lock: another thread may wait for it inside an import.
-            from torchspan._run import exporting, provider
+            with forks.uncut():
+                from torchspan._run import exporting, provider
         except Exception as error:
             self._failed = True
             self.fail(f"the OpenTelemetry SDK cannot be imported: {error!r}")
@@ -219,7 +227,10 @@ class RunProcess:
         return own or metrics.get_meter_provider()
 
     def _make_meters(self) -> MeterProvider | None:
-        from torchspan._run import exporting, provider
+        if forks.was_cut():
+            return None
+        with forks.uncut():
+            from torchspan._run import exporting, provider
 
         with self._lock:
             if self._meters is None:

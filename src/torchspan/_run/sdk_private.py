@@ -10,6 +10,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Any, Literal
 
+from torchspan._base import forks
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
 
@@ -30,9 +32,10 @@ def sampler() -> Any:
     name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
     if not name or name.lower() in _BUILT_IN:
         return None
-    from opentelemetry.sdk import _configuration
+    with forks.uncut():
+        from opentelemetry.sdk import _configuration
 
-    return _configuration._import_sampler(name)
+        return _configuration._import_sampler(name)
 
 
 def id_generator() -> Any:
@@ -40,9 +43,10 @@ def id_generator() -> Any:
     name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
     if name in ("", "random"):
         return None
-    from opentelemetry.sdk import _configuration
+    with forks.uncut():
+        from opentelemetry.sdk import _configuration
 
-    return _configuration._import_id_generator(name)
+        return _configuration._import_id_generator(name)
 
 
 def resource() -> Resource:
@@ -72,16 +76,18 @@ def exporter_names(signal: Signal) -> list[str]:
     wanted = [name.strip() for name in names if name.strip().lower() not in ("", "none")]
     if not wanted:
         return []
-    from opentelemetry.sdk import _configuration
+    with forks.uncut():
+        from opentelemetry.sdk import _configuration
 
     return [_configuration._get_exporter_entry_point(name, signal) for name in wanted]
 
 
 def exporter_class(signal: Signal, name: str) -> Any:
     """The class behind an exporter's entry point. Raises RuntimeError if none has that name."""
-    from opentelemetry.sdk import _configuration
+    with forks.uncut():
+        from opentelemetry.sdk import _configuration
 
-    traces, metrics, _ = _configuration._import_exporters(
-        [name] if signal == "traces" else [], [name] if signal == "metrics" else [], []
-    )
+        traces, metrics, _ = _configuration._import_exporters(
+            [name] if signal == "traces" else [], [name] if signal == "metrics" else [], []
+        )
     return (traces if signal == "traces" else metrics)[name]
