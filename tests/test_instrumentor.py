@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torchspan.instrument()` and `uninstrument()`, and the instrumentor that distros call."""
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -8,12 +9,14 @@ import logging
 import os
 import re
 import sys
+import threading
 import types
 import typing
 from importlib.metadata import EntryPoint
 
 import pytest
 from opentelemetry import _logs, metrics, trace
+from opentelemetry import context as context_api
 from opentelemetry.configuration.instrumentation import configure_instrumentation
 from opentelemetry.configuration.models import ExperimentalInstrumentation
 from opentelemetry.instrumentation.distro import BaseDistro
@@ -21,7 +24,7 @@ from opentelemetry.instrumentation.distro import BaseDistro
 import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
-from torchspan import TorchspanInstrumentor
+from torchspan import TorchspanInstrumentor, instrumentor
 from torchspan._base.kinds import Choice, Folder, Followed, FunctionPath, Number, Ranks, Seconds, Switch, Whole
 from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan.adapters import export
@@ -52,6 +55,44 @@ def used(monkeypatch):
     monkeypatch.setattr("torchspan._bridge.Bridge", Bridge)
     monkeypatch.setitem(sys.modules, "tensorrt", types.ModuleType("tensorrt"))
     return built
+
+
+def test_of_threads_that_instrument_at_once_one_does_and_uninstrument_removes_all(monkeypatch):
+    before = threading.Thread.start, context_api.attach
+    both_inside = threading.Barrier(2)
+    carried = []
+
+    def carry(*args):
+        carried.append(threading.get_ident())
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_inside.wait(2)
+        return original(*args)
+
+    original = instrumentor._carry
+    monkeypatch.setattr(instrumentor, "_carry", carry)
+    threads = [threading.Thread(target=torchspan.instrument) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(carried) == 1
+    torchspan.uninstrument()
+    assert (threading.Thread.start, context_api.attach) == before
+
+
+def test_a_part_that_cannot_be_removed_is_logged_and_the_others_are_removed(monkeypatch, caplog):
+    before = threading.Thread.start
+
+    def fails():
+        raise OSError("gone")
+
+    monkeypatch.setattr(instrumentor.FirstImports, "install", lambda _self: fails)
+    torchspan.instrument()
+    assert threading.Thread.start is not before
+    torchspan.uninstrument()
+    assert threading.Thread.start is before
+    assert instrumentor.tracer_provider() is None
+    assert consequences(caplog) == ["A part of torchspan could not be removed. The others are."]
 
 
 def test_the_signature_is_the_table():

@@ -15,6 +15,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
+from torchspan._base.boundaries import undo_all
 from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
@@ -262,12 +263,19 @@ class Bridge:
 
     def close(self) -> None:
         """Undo everything, last done first."""
-        self.imports.report()
-        self._engine.stop()
-        while self._undo:
-            self._undo.pop()()
-        self._metrics.close()
-        self._parents.close()
+        undo, self._undo = self._undo, []
+        undo_all(
+            (
+                self.imports.report,
+                self._engine.stop,
+                *reversed(undo),
+                self._metrics.close,
+                self._parents.close,
+                self._leave,
+            )
+        )
+
+    def _leave(self) -> None:
         if self._report is not None:
             self._report.write()
             self._report.counted_elsewhere()

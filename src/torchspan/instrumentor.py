@@ -21,6 +21,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
 from torchspan._base import forks, sampling_rules
+from torchspan._base.boundaries import undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
@@ -126,6 +127,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     _is_files = False
     """Whether the call in use is that of the configuration file, whose options yield to a distro's arguments."""
     _origin = Origin.PROGRAM
+    _switching: Any
+    """Held while torchspan is switched on or off: two threads at once would each replace the same names."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return no dependencies: nightly and vendor builds of torch count as well as released ones."""
@@ -145,6 +148,10 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         caller = _caller()
         if caller.origin is not Origin.PROGRAM and _is_inductors():
             return
+        with self._switching:
+            self._instrument_for(caller, kwargs)
+
+    def _instrument_for(self, caller: _Caller, kwargs: dict[str, Any]) -> None:
         if caller.is_file:
             type(self)._options, kwargs = kwargs, {}
         _settings.refuse_misspelled(kwargs)
@@ -155,6 +162,11 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 type(self)._is_files = caller.is_file
         else:
             _warn_of_differences(self._active, given)
+
+    def uninstrument(self, **kwargs: Any) -> None:
+        """Stop tracing, as `torchspan.uninstrument` does."""
+        with self._switching:
+            super().uninstrument(**kwargs)
 
     def _wins(self, origin: Origin) -> bool:
         """Whether a call from there has an effect now."""
@@ -211,8 +223,10 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
         undo, type(self)._undo = self._undo, ()
         type(self)._active, type(self)._given = {}, {}
         sampling_rules.Instrumented.now = None
-        for each in undo:
-            each()
+        undo_all(undo)
+
+
+TorchspanInstrumentor._switching = renewed(TorchspanInstrumentor, "_switching", threading.RLock)
 
 
 def _refusing_unknown_arguments(function: Callable[P, None]) -> Callable[P, None]:
@@ -305,17 +319,19 @@ def instrument(
     """
     arguments = dict(locals())
     instrumentor = TorchspanInstrumentor()
-    if instrumentor._wins(Origin.PROGRAM):
-        instrumentor._start(Origin.PROGRAM, arguments)
-    else:
-        _warn_of_differences(instrumentor._active, _settings.given(arguments))
+    with instrumentor._switching:
+        if instrumentor._wins(Origin.PROGRAM):
+            instrumentor._start(Origin.PROGRAM, arguments)
+        else:
+            _warn_of_differences(instrumentor._active, _settings.given(arguments))
 
 
 def uninstrument() -> None:
     """Stop tracing and restore every name that was replaced. Does nothing while torchspan is not instrumented."""
     instrumentor = TorchspanInstrumentor()
-    if instrumentor.is_instrumented_by_opentelemetry:
-        instrumentor.uninstrument()
+    with instrumentor._switching:
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
 
 
 def tracer_provider() -> TracerProvider | None:
@@ -465,8 +481,9 @@ def resume(origin: int = Origin.LOADER, **settings: Any) -> None:
     """
     instrumentor = TorchspanInstrumentor()
     origin = Origin(min(origin, Origin.LOADER))
-    if instrumentor._wins(origin):
-        instrumentor._start(origin, settings)
+    with instrumentor._switching:
+        if instrumentor._wins(origin):
+            instrumentor._start(origin, settings)
 
 
 def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[], list[Callable[[], object]]]) -> Undo:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from torchspan._base import reading
@@ -35,6 +35,15 @@ def log_failure(message: str, *args: Any) -> None:
         consequence = message % args
         logger.warning("%s Cause: %s. The traceback is logged at DEBUG.", consequence, cause(error))
         logger.debug("%s", consequence, exc_info=error)
+
+
+def undo_all(actions: Iterable[Callable[[], object]]) -> None:
+    """Run each action, whatever the others raise. What one raises is logged, because its part stays installed."""
+    for action in actions:
+        try:
+            action()
+        except Exception:
+            log_failure("A part of torchspan could not be removed. The others are.")
 
 
 def cause(error: BaseException) -> str:

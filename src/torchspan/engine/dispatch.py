@@ -9,6 +9,7 @@ from enum import Enum
 from types import CodeType
 from typing import Any
 
+from torchspan._base.boundaries import undo_all
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import FAILED, Guard
 from torchspan._base.reading import traceback_of
@@ -86,8 +87,8 @@ class Engine:
         """Open no more events. Open events still end, and events that wait are completed."""
         self.active = False
         self.flush()
-        while self._at_stop:
-            self._at_stop.pop()()
+        actions, self._at_stop = self._at_stop, []
+        undo_all(reversed(actions))
 
     # --- events -----------------------------------------------------------------------------------------------
     @property
