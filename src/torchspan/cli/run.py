@@ -19,7 +19,7 @@ from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
-from torchspan.cli._scratch import scratch_folder
+from torchspan.cli._scratch import remove, scratch_folder
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
@@ -98,7 +98,7 @@ def run_program(
         )
         environ = environment(os.environ, settings, variables)
         conclude = Conclusion(settings, reports, output, program, environ, draws, names_file, sizes)
-        return _child.run(command, environ, conclude, reports.remove)
+        return _child.run(command, environ, conclude, lambda: remove(reports))
 
 
 def _class(path: str) -> str:
