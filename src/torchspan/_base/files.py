@@ -10,6 +10,11 @@ import re
 import stat
 from collections.abc import Callable, Iterable
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 PRIVATE = 0o600
 """Permissions of a file that its owner alone reads and writes."""
 
@@ -146,6 +151,18 @@ def _is_file(name: str, status: os.stat_result) -> bool:
 
 def _is_link(name: str) -> OSError:
     return refused(name, "is a link, which torchspan does not follow")
+
+
+def check_size(size: int) -> None:
+    """Raises OSError if this process may not write a file of this size.
+
+    A write beyond the limit (RLIMIT_FSIZE) sends SIGXFSZ, which ends a program that does not ignore it as Python does.
+    """
+    if resource is not None:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if limit != resource.RLIM_INFINITY and size > limit:
+            reason = f"this process may write files of at most {limit} bytes (RLIMIT_FSIZE, ulimit -f)"
+            raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: {reason}")
 
 
 def is_own(status: os.stat_result, folder: str) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from torchspan._base.descriptors import Descriptor, identity
-from torchspan._base.files import CAREFULLY, PRIVATE, is_own, refused
+from torchspan._base.files import CAREFULLY, PRIVATE, check_size, is_own, refused
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""
@@ -62,6 +62,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file with this content, in place of any that has the name. Raises OSError."""
+        check_size(len(data))
         with self.writing(name) as file:
             file.write(data)
 

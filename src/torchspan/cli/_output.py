@@ -19,6 +19,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
+from torchspan.sdk._append_file import check_is_of_traces
 
 _USAGE = 2
 
@@ -146,7 +147,11 @@ def _try(path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is not a regular file, which `torchspan run` needs to read it back")
-    os.close(open_existing(path, os.O_APPEND))
+    opened = open_existing(path, os.O_APPEND)
+    try:
+        check_is_of_traces(opened, path)
+    finally:
+        os.close(opened)
 
 
 def try_folder(folder: Path) -> None:

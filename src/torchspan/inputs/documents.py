@@ -20,7 +20,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from torchspan._base import reading
-from torchspan._base.files import open_own
+from torchspan._base.files import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs import literals
 from torchspan.inputs.leaves import ABSENT, Constant, Opaque, Path, TensorShape
@@ -87,6 +87,7 @@ def write(document: Document, file: str | os.PathLike[str], inputs: Iterable[str
     exists.
     """
     text, path = text_of(document), FilePath(file)
+    check_size(len(text))
     with contextlib.suppress(FileNotFoundError):
         os.close(open_own(os.fspath(path), _START, "a file of observed inputs", inputs))
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
