@@ -61,16 +61,29 @@ def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
     )
 
 
-def test_the_variable_is_named_where_it_names_the_file(torchspan, tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHSPAN_FILE", str(tmp_path))
+def test_a_file_of_the_environment_that_cannot_be_written_keeps_no_program_from_its_start(shell, tmp_path):
+    """In a job where TORCHSPAN_FILE names a folder, a link or a device, the program was not started."""
+    (tmp_path / "link").symlink_to("x.jsonl")
+    for file, why in (
+        (tmp_path, f"is a folder; name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl"),
+        (
+            tmp_path / "link",
+            f"is a link, which torchspan does not follow; name the file itself: TORCHSPAN_FILE={tmp_path}/x.jsonl",
+        ),
+        (
+            "/dev/null",
+            "is not a regular file, which `torchspan run` needs to read it back; name another file: TORCHSPAN_FILE=<file>",
+        ),
+    ):
+        environment = {**os.environ, "TORCHSPAN_FILE": str(file)}
+        command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}; raise SystemExit(3)"]
+        result = shell(*command, env=environment)
 
-    assert torchspan("run", "--", "true") == (
-        2,
-        "",
-        f"torchspan run: cannot write {tmp_path}: is a folder; name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl\n",
-    )
-    monkeypatch.setenv("TORCHSPAN_FILE", "/proc/x")
-    assert torchspan("run", "--", "true")[2].endswith("; name another file: TORCHSPAN_FILE=<file>\n")
+        (written,) = shell.folder.glob("torchspan-*.jsonl")
+        assert result.returncode == 3
+        assert result.stderr == f"torchspan: traces are in {written.name} (cannot write {file}: {why})\n"
+        assert '"name":"work"' in written.read_text()
+        written.unlink()
 
 
 def test_a_file_that_contains_something_else_than_traces_is_refused(torchspan, tmp_path):

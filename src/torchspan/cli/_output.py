@@ -36,7 +36,8 @@ class _LinkError(OSError):
 class Output:
     """Where the spans of a run go.
 
-    template: absolute, `%p` for the process id. detour: why the file is not in the current folder; empty if it is.
+    template: absolute, `%p` for the process id. detour: why the file is neither the one that TORCHSPAN_FILE names nor in the
+        current folder; empty if it is one of these.
     """
 
     template: str
@@ -77,6 +78,19 @@ def named(file: str, source: str) -> Output:
             f"cannot write {printable(path)}: {error.strerror or error}; name another file: {how}<file>", _USAGE
         ) from None
     return Output(template)
+
+
+def from_environment(file: str) -> Output:
+    """The file of TORCHSPAN_FILE, or the default one where that file cannot be written.
+
+    The variable may belong to a job, in which the program must start all the same. Raises CommandError when no file can be written.
+    """
+    try:
+        return named(file, TORCHSPAN_FILE)
+    except CommandError as error:
+        reason = str(error)
+    instead = default()
+    return Output(instead.template, f"{reason}; {instead.detour}" if instead.detour else reason)
 
 
 def default() -> Output:

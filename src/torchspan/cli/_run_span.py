@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import phase, semconv
 from torchspan._run.settings import RunSettings, parse_traceparent
-from torchspan._settings import value_of
+from torchspan._settings import resolved_variable
 from torchspan._version import __version__
 from torchspan.cli._child import Ended
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -51,7 +51,9 @@ class RunSpan:
         def named(mark: str) -> str:
             return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
 
-        file = AppendFile(named, value_of(TORCHSPAN_FILE_MAX_SIZE), value_of(TORCHSPAN_FILE_MODE))
+        # The program's processes have said what is wrong with the variables.
+        size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))
+        file = AppendFile(named, size, mode)
         try:
             file.append(line)
         except (OSError, FileIsFullError):

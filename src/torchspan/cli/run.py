@@ -41,7 +41,7 @@ class RunCommand:
             "--output",
             metavar="FILE",
             help="append the traces to FILE (%%p: process id, %%t: time); "
-            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl in the current folder, or in the temporary "
+            f"default: {TORCHSPAN_FILE} if it can be written, else torchspan-<time>-<pid>.jsonl in the current folder, or in the temporary "
             "folder if the current one cannot be written",
         )
         parser.add_argument(
@@ -115,7 +115,7 @@ def _output(file: str | None) -> Output:
     if file:
         return _output_file.named(file, "--output")
     variable = os.environ.get(TORCHSPAN_FILE)
-    return _output_file.named(variable, TORCHSPAN_FILE) if variable else _output_file.default()
+    return _output_file.from_environment(variable) if variable else _output_file.default()
 
 
 def _require_opentelemetry() -> None:
