@@ -632,7 +632,7 @@ def test_a_full_disk_is_one_warning_and_every_span_is_counted(caplog):
         user.start_span("work").end()
     reason = "/dev/full cannot be written: No space left on device"
     assert caplog.messages == [f"torchspan: {reason}. Spans are missing from the file of torchspan run."]
-    assert (processor.errors, processor.lost, reported) == ([f"{reason}; 3 lost"], 3, [1])
+    assert (processor.errors, processor.lost, processor.ended, reported) == ([f"{reason}; 3 lost"], 3, 3, [1, 2])
 
 
 @pytest.mark.parametrize("handler", ["SIG_IGN", "SIG_DFL"])

@@ -144,6 +144,22 @@ def opened(path: str) -> BinaryIO:
     return os.fdopen(open_existing(path, os.O_RDONLY), "rb")
 
 
+def happened(output: Output) -> str:
+    """What became of the file of a run from which spans are missing that were written to it: a clause."""
+    path = _path.expand(output.template, pid=os.getpid(), time="")
+    if not _path.is_literal(output.template):
+        return "the files were removed, renamed, truncated or replaced while the program ran"
+    if not Path(path).parent.is_dir():
+        return f"the folder {Path(path).parent} was removed or renamed while the program ran"
+    try:
+        os.close(open_existing(path, os.O_RDONLY))
+    except FileNotFoundError:
+        return f"{path} was removed or renamed while the program ran"
+    except OSError as error:
+        return f"{path} was replaced while the program ran: it {error.strerror or 'cannot be read'}"
+    return f"{path} was removed, truncated or replaced while the program ran"
+
+
 def _try(path: str) -> None:
     """Open the file for appending, or, where there is none yet, write and remove another one where it would be.
 

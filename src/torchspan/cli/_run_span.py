@@ -36,6 +36,8 @@ class RunSpan:
     def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> None:
         self._settings = settings
         self._span = _readable(settings, ended, resource)
+        self.failure = ""
+        """Why it could not be written to the file; empty if it was."""
 
     def write(self) -> Span:
         """Append it to the file of the run, or to one of this process where each has its own, and return it as read.
@@ -56,8 +58,10 @@ class RunSpan:
         file = AppendFile(named, size, mode)
         try:
             file.append(line)
-        except (OSError, FileIsFullError):
-            pass
+        except FileIsFullError:
+            self.failure = f"{file.path} has reached its limit of {size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
+        except OSError as error:
+            self.failure = f"{file.path} cannot be written: {error.strerror or type(error).__name__}"
         finally:
             file.close()
         return read(io.BytesIO(line)).spans[0]
