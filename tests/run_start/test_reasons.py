@@ -91,6 +91,45 @@ def test_a_configuration_file_that_disables_torchspan_is_the_reason(said, tmp_pa
     )
 
 
+PLACE = "tracer_provider.processors.0.batch.exporter.otlp_http.headers_list"
+EXPORTER = "tracer_provider: {processors: [{batch: {exporter: {otlp_http: {headers_list: %s}}}}]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            EXPORTER % "[s3cret]",
+            f"{PLACE} does not match OpenTelemetry's schema (rule `type`)",
+        ),
+        ("headers: Bearer s3cret: x", "line 2, column 23 is not YAML (ScannerError)"),
+        ("headers: *s3cret", "line 2, column 10 is not YAML (ComposerError)"),
+        ("tracer_provider: {processors: [{batch: {exporter: {no_such: }}}]}", "Plugin 'no_such' not found"),
+    ],
+    ids=["type", "syntax", "alias", "plugin"],
+)
+def test_of_a_bad_configuration_file_the_place_is_said_and_no_value(said, tmp_path, text, where):
+    """OpenTelemetry's message and its traceback repeat the value, which may be a credential."""
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
+    errors = said(OTEL_CONFIG_FILE="otel.yaml")
+    assert (
+        "torchspan: OTEL_CONFIG_FILE is set, and OpenTelemetry's configurator failed: "
+        f"ConfigurationError: {where}; to check the file: torchspan doctor\n"
+    ) in errors
+    assert "s3cret" not in errors
+
+
+def test_a_header_without_a_name_is_a_warning_without_its_value(said, tmp_path):
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{EXPORTER % "s3cret"}\n')
+    errors = said(
+        "import logging\nlogging.getLogger('opentelemetry').warning('of the program: %s', 'value')",
+        OTEL_CONFIG_FILE="otel.yaml",
+    )
+    assert "Invalid header pair in headers_list (missing '='): ?\n" in errors
+    assert "of the program: value\n" in errors
+    assert "s3cret" not in errors
+
+
 def test_a_sampler_of_the_programs_provider_is_named_as_its(said):
     text = (
         "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider, sampling\n"

@@ -145,7 +145,7 @@ def opened(path: str) -> BinaryIO:
 
 
 def happened(output: Output) -> str:
-    """What became of the file of a run from which spans are missing that were written to it: a clause."""
+    """What happened to the file of a run if spans that were written to it are missing: a clause."""
     path = _path.expand(output.template, pid=os.getpid(), time="")
     if not _path.is_literal(output.template):
         return "the files were removed, renamed, truncated or replaced while the program ran"
