@@ -124,7 +124,7 @@ def test_a_users_file_with_the_name_of_the_inputs_is_kept_and_they_go_alongside_
     command = ["run", "--quiet", "--output", "x.jsonl", "--observe-inputs", "net:Net", "--", sys.executable, "-c", call]
     result = shell(*command)
     assert (shell.folder / "x.inputs.json").read_text() == '{"input": "the user\'s"}'
-    (other,) = shell.folder.glob("x.inputs-*.json")
+    (other,) = shell.folder.glob("x-*.inputs.json")
     assert f"torchspan: observed calls are in {other.name} (" in result.stderr
     assert json.loads(other.read_text())["observations"][0]["class"] == "net.Net"
 

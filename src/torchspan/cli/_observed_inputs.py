@@ -69,4 +69,4 @@ def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
 def _file(output: Output, mark: str = "") -> str:
     """Alongside the traces: `traces.jsonl` has `traces.inputs.json`."""
     traces = PurePath(_path.expand(output.template, pid=os.getpid(), time=""))
-    return str(traces.with_name(f"{traces.stem}.inputs{mark}.json"))
+    return str(traces.with_name(f"{traces.stem}{mark}.inputs.json"))
