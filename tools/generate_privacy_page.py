@@ -94,6 +94,10 @@ torchspan does not decide about the following.
   correlation is enabled. torchspan's own records go where your handlers send them. For a failure in torchspan, they contain its
   class and place; its text and traceback are in records of level DEBUG. For a failure of one of your callbacks, they contain its
   name, what it was added to, the class and the place at level WARNING and above; its text and traceback are in records of level INFO.
+- **OpenTelemetry's own log.** Its exporters log the endpoint with its path and query when they cannot deliver, and so a token that
+  stands there. `torchspan run` starts the exporters that `OTEL_TRACES_EXPORTER` and `OTEL_METRICS_EXPORTER` name also in a program that
+  sets up no OpenTelemetry. Put credentials into headers. Of a file of `OTEL_CONFIG_FILE` that cannot be used, `torchspan doctor` and
+  `torchspan run` print the place of the error and no value; `opentelemetry-instrument` prints OpenTelemetry's messages as they are.
 - **Child processes** get `TRACEPARENT` and `BAGGAGE` in their environment, as your propagators write them. A child whose
   environment you emptied on purpose gets no `BAGGAGE`. With `TORCHSPAN_PROPAGATION=off` no child gets either variable.
 - **Callbacks and observers** are your code. They receive the objects themselves, in your process.

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,9 @@ FETCH_S = 60
 
 STEADY_S = 0.5
 """A trace is whole when no span has come for that long: the Collector sends what it has every 0.2 s."""
+
+
+ANOTHER = "Name another: TORCHSPAN_LOCAL=/path/of/a/folder"
 
 
 class LocalError(Exception):
@@ -95,15 +99,17 @@ class Stack:
 
     def __init__(self, folder):
         """Read what an earlier command wrote. Raises LocalError where the folder is not this user's."""
-        if folder.is_symlink() or (folder.exists() and folder.stat().st_uid != os.getuid()):
-            raise LocalError(f"{folder} belongs to another user. Name another: TORCHSPAN_LOCAL=/path/of/a/folder")
+        with contextlib.suppress(FileNotFoundError):
+            status = folder.lstat()  # once: others may replace it between two looks
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+                raise LocalError(f"{folder} belongs to another user. {ANOTHER}")
         self.folder = folder
         self._state = folder / "state.json"
-        self.started, self.addresses = [], {}
-        if self._state.exists():
+        self.started, self.addresses, self.is_made = [], {}, False
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError):  # not one that `keep` wrote
             kept = json.loads(self._state.read_text(encoding="utf-8"))
-            self.started = [Started(**each) for each in kept["started"]]
-            self.addresses = kept["addresses"]
+            self.started, self.addresses = [Started(**each) for each in kept["started"]], kept["addresses"]
+            self.is_made = True
 
     def keep(self):
         """Write down what was started, so that another command can end it."""
@@ -122,10 +128,20 @@ class Stack:
         try:
             self.folder.mkdir(mode=0o700)
         except FileExistsError:
-            raise LocalError(f"{self.folder} is there already, left by a command that was ended: make down") from None
+            left = "left by a command that was ended: make down"
+            raise LocalError(
+                f"{self.folder} is there already, {left if self.is_made else f'and `make up` did not make it. {ANOTHER}'}"
+            ) from None
+        self.keep()
+        self.is_made = True
 
     def stop(self):
-        """End what runs, the Collector first, and remove the folder. Returns the names of what was ended."""
+        """End what runs, the Collector first, and remove the folder. Returns the names of what was ended.
+
+        Raises LocalError where there is a folder that `make_folder` did not make. Nothing is removed then.
+        """
+        if not self.is_made and self.folder.exists():
+            raise LocalError(f"`make up` did not make {self.folder}: nothing is removed. {ANOTHER}")
         ended = [each for each in reversed(self.started) if each.runs()]
         for each in ended:
             each.stop()

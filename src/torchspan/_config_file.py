@@ -11,6 +11,7 @@ import errno
 import importlib
 import json
 import os
+import re
 import stat
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -23,6 +24,9 @@ PLACE = "instrumentation/development.python.torchspan"
 """The node, by its keys from the root of the file."""
 
 PACKAGE = "opentelemetry-configuration"
+
+_WITHOUT_VALUES = re.compile(r"Plugin '[\w.-]{1,64}' not found|(?:(?!, got [^a-z]|'|\n).)+")
+"""The part of OpenTelemetry's own messages about a file that repeats no value of it."""
 
 
 class Node(NamedTuple):
@@ -93,13 +97,37 @@ def read(path: str) -> Node | None:
     return Node(bool(values.pop("enabled", True)), values)
 
 
+def reason(error: BaseException) -> str:
+    """Why OpenTelemetry cannot use the file: what is wrong, and where, without a value of the file. That could be a credential."""
+    cause = error.__cause__
+    if cause is not None:
+        return f"{type(error).__name__}: {_place(cause)}"
+    if type(error).__module__.startswith("opentelemetry.configuration"):
+        found = _WITHOUT_VALUES.match(str(error))
+        return f"{type(error).__name__}: {found[0].removesuffix('.')}" if found else type(error).__name__
+    return type(error).__name__
+
+
+def _place(cause: BaseException) -> str:
+    kind = type(cause).__name__
+    mark = getattr(cause, "problem_mark", None)
+    if isinstance(cause, OSError):
+        return cause.strerror or kind
+    if kind == "ValidationError":
+        place = ".".join(map(str, getattr(cause, "absolute_path", ()))) or "its top level"
+        return f"{place} does not match OpenTelemetry's schema (rule `{getattr(cause, 'validator', 'unknown')}`)"
+    if mark is not None:
+        return f"line {mark.line + 1}, column {mark.column + 1} is not YAML ({kind})"
+    if isinstance(cause, json.JSONDecodeError):
+        return f"line {cause.lineno}, column {cause.colno} is not JSON"
+    return f"{kind} while reading it"
+
+
 def _parsed(path: str, text: str) -> Any:
     try:
         return json.loads(text) if path.lower().endswith(".json") else _yaml().safe_load(text)
     except Exception as error:
-        line = getattr(getattr(error, "problem_mark", None), "line", None)
-        place = path if line is None else f"{path}, line {line + 1}"
-        raise UnreadableError(f"{place}: {getattr(error, 'problem', None) or error}") from error
+        raise UnreadableError(f"{path}: {_place(error)}") from error
 
 
 def _filled_in(value: Any) -> Any:

@@ -4,6 +4,8 @@
 import os
 import socket
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -225,3 +227,20 @@ def test_a_file_that_is_deleted_and_made_again_all_the_time_ends_the_attempts(pa
     with open(path, "w"):
         monkeypatch.setattr(files, "open_existing", gone)
     assert why(path) == "is deleted and created again repeatedly"
+
+
+def test_a_size_beyond_the_limit_of_the_process_is_refused_and_the_limit_itself_is_not():
+    program = """
+import resource, sys
+from torchspan._base.files import check_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+check_size(100)
+try:
+    check_size(101)
+except OSError as error:
+    print(error.strerror)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "File too large: this process may write files of at most 100 bytes (RLIMIT_FSIZE, ulimit -f)\n"
+    )

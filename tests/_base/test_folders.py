@@ -2,6 +2,7 @@
 """A folder that stays the same one, whatever is put in place of its name."""
 
 import os
+import re
 import stat
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from torchspan._base.folders import NamedFolder, open_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
+
+
+OWN = re.compile(r"\d+\.json")
 
 
 @pytest.fixture
@@ -38,8 +42,8 @@ def test_a_file_is_written_as_a_whole_for_its_owner_alone_read_and_removed(place
     assert stat.S_IMODE((place / "1.json").stat().st_mode) == 0o600
     folder.unlink("1.json")
     assert folder.names() == []
-    (place / "left").touch()
-    folder.remove()
+    (place / "2.json").touch()
+    folder.remove(OWN)
     assert not place.exists()
     folder.close()
 
@@ -68,7 +72,7 @@ def test_what_is_put_in_its_place_is_neither_written_nor_read_nor_removed(folder
     (place / "2.json").write_text("planted")
     folder.write("1.json", b"mine")
     assert (folder.names(), names(place)) == (["1.json"], ["2.json"])
-    folder.remove()
+    folder.remove(OWN)
     assert names(place) == ["2.json"]
 
 
@@ -127,16 +131,19 @@ def test_a_number_that_the_program_gave_to_a_file_of_its_own_is_left_alone(folde
     assert names(place) == ["1.json"]
 
 
-def test_removing_follows_no_link_and_leaves_nothing(folder, place, tmp_path, victim):
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "file").touch()
-    (place / "deep" / "deeper").mkdir(parents=True)
-    (place / "deep" / "file").touch()
-    (place / "deep" / "link").symlink_to(tmp_path / "kept")
-    (place / "link").symlink_to(victim)
-    os.mkfifo(place / "pipe")
-    folder.remove()
-    assert (place.exists(), names(tmp_path / "kept")) == (False, ["file"])
+@pytest.mark.parametrize("kind", [open_folder, NamedFolder])
+def test_only_files_with_torchspans_names_are_removed_and_no_folder_below(kind, place, victim):
+    (place / "1.json").touch()
+    (place / "2.json").symlink_to(victim)
+    (place / "3.json").mkdir()
+    (place / "deep").mkdir()
+    (place / "deep" / "1.json").touch()
+    (place / "model.pt").touch()
+    folder = kind(str(place))
+    folder.remove(OWN)
+    folder.close()
+    assert (names(place), names(place / "deep")) == (["3.json", "deep", "model.pt"], ["1.json"])
+    assert victim.exists()
 
 
 def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place, monkeypatch):
@@ -148,5 +155,5 @@ def test_a_file_that_is_made_while_it_is_removed_does_not_keep_it(folder, place,
         return rmdir(*arguments, **options)
 
     monkeypatch.setattr(os, "rmdir", made_before)
-    folder.remove()
+    folder.remove(OWN)
     assert not place.exists()

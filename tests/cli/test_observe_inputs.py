@@ -117,6 +117,18 @@ def test_a_program_that_ends_by_an_exception_leaves_its_file(shell):
     assert json.loads((shell.folder / "x.inputs.json").read_text())["observations"][0]["counts"]["errors"] == 1
 
 
+def test_a_users_file_with_the_name_of_the_inputs_is_kept_and_they_go_alongside_it(shell):
+    (shell.folder / "net.py").write_text("class Net:\n    def forward(self, x):\n        return x\n")
+    (shell.folder / "x.inputs.json").write_text('{"input": "the user\'s"}')
+    call = "from net import Net; Net().forward(1)"
+    command = ["run", "--quiet", "--output", "x.jsonl", "--observe-inputs", "net:Net", "--", sys.executable, "-c", call]
+    result = shell(*command)
+    assert (shell.folder / "x.inputs.json").read_text() == '{"input": "the user\'s"}'
+    (other,) = shell.folder.glob("x-*.inputs.json")
+    assert f"torchspan: observed calls are in {other.name} (" in result.stderr
+    assert json.loads(other.read_text())["observations"][0]["class"] == "net.Net"
+
+
 # --- reading ---------------------------------------------------------------------------------------------------------
 def test_files_are_shown_as_if_one_process_had_observed_all(ended, torchspan):
     file = ended[0] / "traces.inputs.json"
@@ -171,6 +183,23 @@ def test_a_file_that_has_no_calls_is_refused(torchspan, tmp_path, content, said)
     status, out, err = torchspan("inputs", file)
     assert (status, out) == (2, "")
     assert err.startswith(f"torchspan inputs: {said.replace('FILE', str(file))}")
+
+
+def test_merged_calls_replace_no_file_that_is_read_and_no_file_of_traces(torchspan, tmp_path, ended):
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes((ended[0] / "traces.inputs.json").read_bytes())
+    (tmp_path / "trace.jsonl").write_text('{"resourceSpans":[]}\n')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for name, why in (
+        ("b.json", "is one of the files that are read"),
+        ("trace.jsonl", "is not a file of observed inputs, and torchspan replaces no other file"),
+    ):
+        assert torchspan("inputs", tmp_path / "a.json", tmp_path / "b.json", "--output", tmp_path / name) == (
+            2,
+            "",
+            f"torchspan inputs: cannot write {tmp_path / name}: {why}; name another file: --output <file>\n",
+        )
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_what_a_file_holds_cannot_act_on_the_terminal(torchspan, tmp_path, ended):

@@ -228,6 +228,16 @@ def test_a_program_without_torch_tensorrt_says_that_it_was_never_imported(shell)
     assert list(shell.folder.iterdir()) == []
 
 
+def test_an_invalid_variable_of_the_file_is_said_once(shell, program):
+    environment = {**os.environ, "TORCHSPAN_FILE_MAX_SIZE": "big", "TORCHSPAN_FILE_MODE": "9"}
+    result = shell("run", "--quiet", "--output", "x", "--", *program(""), env=environment)
+
+    assert result.stderr.splitlines() == [
+        "Invalid TORCHSPAN_FILE_MAX_SIZE='big', using default 268435456 (expected a positive number of bytes)",
+        "Invalid TORCHSPAN_FILE_MODE='9', using default 600 (expected a file's permissions in octal digits, such as 640)",
+    ]
+
+
 def test_python_without_site_says_that_no_python_with_torchspan_was_started(shell):
     result = shell("run", "--", sys.executable, "-S", "-c", "")
 

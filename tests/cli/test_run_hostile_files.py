@@ -2,14 +2,15 @@
 """`torchspan run` where others can put files: into the folder of its output, and into the one for temporary files."""
 
 import os
+import shutil
 import stat
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
-from torchspan._base.folders import open_folder
 from torchspan.cli import _scratch
 from torchspan.cli._command import CommandError
 
@@ -55,8 +56,8 @@ from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work'
 def test_a_pipe_that_is_placed_while_the_program_runs_is_the_reason_that_nothing_was_recorded(shell):
     result = run(shell, "--output", "t-%p.jsonl", program=PLANTING)
     assert result.returncode == 0
-    assert "nothing was recorded: the file was not written: " in result.stderr
-    assert "is a named pipe, and not a regular file; 1 lost" in result.stderr
+    assert "nothing was recorded: 1 of 1 spans are missing from the file: " in result.stderr
+    assert result.stderr.endswith("is a named pipe, and not a regular file\n")
 
 
 def test_the_file_of_a_run_is_for_its_owner_alone_unless_the_mode_says_otherwise(shell):
@@ -149,7 +150,7 @@ def test_reports_and_the_folder_are_for_their_owner_alone(shell):
     """
     before = os.umask(0)
     try:
-        assert run(shell, program=looking).stdout == "['0o600', '0o600', '0o700']\n"
+        assert run(shell, program=looking).stdout == "['0o600', '0o600', '0o600', '0o700']\n"
     finally:
         os.umask(before)
 
@@ -187,17 +188,64 @@ def test_what_is_put_in_place_of_the_folder_is_not_removed(temporary):
     assert os.listdir(folder.path) == ["file"]
 
 
-def test_a_left_folder_is_removed_and_a_link_or_a_folder_in_use_is_not(temporary):
-    for name in ("left", "used", "precious"):
-        (temporary / f"torchspan-run-{name}").mkdir()
-        (temporary / f"torchspan-run-{name}" / "1.json").touch()
-    (temporary / "torchspan-run-precious").rename(temporary / "precious")
-    (temporary / "torchspan-run-link").symlink_to(temporary / "precious")
-    used = open_folder(str(temporary / "torchspan-run-used"))
-    _scratch.fcntl.flock(used.number, _scratch.fcntl.LOCK_EX)
+KILLED = """
+import os, sys
+from torchspan.cli import _scratch
+with _scratch.scratch_folder() as folder:
+    folder.write("1.json", b"a report")
+    if "precious" in sys.argv:
+        os.mkdir(f"{folder.path}/precious")
+    print(folder.path, flush=True)
+    os.kill(os.getpid(), 9)
+"""
+
+
+def left_by_a_killed_run(temporary, *words):
+    command = [sys.executable, "-c", KILLED, *words]
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    result = subprocess.run(command, check=False, env=environment, capture_output=True, text=True)
+    return Path(result.stdout.strip())
+
+
+def test_a_users_folder_with_the_same_beginning_is_kept_with_its_content(shell, tmp_path):
+    """`torchspan run` removed each folder torchspan-run-* of the user, with everything in it."""
+    for name in ("torchspan-run-results", "torchspan-run-abcdefgh"):
+        (tmp_path / name / "deep").mkdir(parents=True)
+        (tmp_path / name / "1.json").write_text("precious")
+        (tmp_path / name / "deep" / "model.pt").write_text("precious")
+    run(shell, TMPDIR=str(tmp_path))
+    kept = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("torchspan-run-*/**/*"))
+    assert kept == [
+        f"torchspan-run-{name}/{file}"
+        for name in ("abcdefgh", "results")
+        for file in ("1.json", "deep", "deep/model.pt")
+    ]
+
+
+def test_a_folder_of_a_killed_run_is_removed_and_a_link_or_a_copy_of_it_is_not(temporary):
+    left = left_by_a_killed_run(temporary)
+    shutil.copytree(left, temporary / "torchspan-run-results")
+    shutil.copytree(left, temporary / "precious")
+    (temporary / "torchspan-run-linklink").symlink_to(temporary / "precious")
     with _scratch.scratch_folder():
         pass
-    used.close()
-    left = sorted(path.name for path in temporary.iterdir())
-    assert left == ["precious", "torchspan-run-link", "torchspan-run-used"]
-    assert os.listdir(temporary / "precious") == ["1.json"]
+    remaining = sorted(path.name for path in temporary.iterdir())
+    assert remaining == ["precious", "torchspan-run-linklink", "torchspan-run-results"]
+    assert sorted(os.listdir(temporary / "precious")) == [".torchspan-run", "1.json"]
+
+
+def test_a_folder_of_a_run_that_lasts_is_kept(temporary):
+    with _scratch.scratch_folder() as used:
+        used.write("1.json", b"a report")
+        with _scratch.scratch_folder():
+            pass
+        assert sorted(used.names()) == [".torchspan-run", "1.json"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_the_user_put_into_the_folder_of_a_killed_run_stays(temporary):
+    left = left_by_a_killed_run(temporary, "precious")
+    for _ in range(2):
+        with _scratch.scratch_folder():
+            pass
+    assert os.listdir(left) == ["precious"]

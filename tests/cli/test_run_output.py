@@ -9,6 +9,8 @@ from torchspan.cli import _output
 
 TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
 
+TRACE = '{"resourceSpans":[]}\n'
+
 
 def refused(torchspan, file, *program):
     """The message about a file; the program is not started."""
@@ -59,16 +61,40 @@ def test_a_file_without_permission_is_refused(torchspan, tmp_path, monkeypatch):
     )
 
 
-def test_the_variable_is_named_where_it_names_the_file(torchspan, tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHSPAN_FILE", str(tmp_path))
+def test_a_file_of_the_environment_that_cannot_be_written_keeps_no_program_from_its_start(shell, tmp_path):
+    """In a job where TORCHSPAN_FILE names a folder, a link or a device, the program was not started."""
+    (tmp_path / "link").symlink_to("x.jsonl")
+    for file, why in (
+        (tmp_path, f"is a folder; name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl"),
+        (
+            tmp_path / "link",
+            f"is a link, which torchspan does not follow; name the file itself: TORCHSPAN_FILE={tmp_path}/x.jsonl",
+        ),
+        (
+            "/dev/null",
+            "is not a regular file, which `torchspan run` needs to read it back; name another file: TORCHSPAN_FILE=<file>",
+        ),
+    ):
+        environment = {**os.environ, "TORCHSPAN_FILE": str(file)}
+        command = ["run", "--quiet", "--", sys.executable, "-c", f"{TRACED}; raise SystemExit(3)"]
+        result = shell(*command, env=environment)
 
-    assert torchspan("run", "--", "true") == (
-        2,
-        "",
-        f"torchspan run: cannot write {tmp_path}: is a folder; name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl\n",
-    )
-    monkeypatch.setenv("TORCHSPAN_FILE", "/proc/x")
-    assert torchspan("run", "--", "true")[2].endswith("; name another file: TORCHSPAN_FILE=<file>\n")
+        (written,) = shell.folder.glob("torchspan-*.jsonl")
+        assert result.returncode == 3
+        assert result.stderr == f"torchspan: traces are in {written.name} (cannot write {file}: {why})\n"
+        assert '"name":"work"' in written.read_text()
+        written.unlink()
+
+
+def test_a_file_that_contains_something_else_than_traces_is_refused(torchspan, tmp_path):
+    """`torchspan run --output app.py -- python app.py` appended spans to the program."""
+    for name, content in (("app.py", "print(1)\n"), ("config.json", '{"hidden_size": 4}\n')):
+        (tmp_path / name).write_text(content)
+        assert refused(torchspan, tmp_path / name) == (
+            f"{tmp_path / name}: is not a file of traces, and torchspan appends to no other file; "
+            "name another file: --output <file>\n"
+        )
+        assert (tmp_path / name).read_text() == content
 
 
 def test_demo_refuses_a_folder_and_draws_nothing(torchspan, tmp_path):
@@ -88,25 +114,25 @@ def test_trying_leaves_nothing_behind(tmp_path):
 
 def test_an_existing_file_keeps_its_content_and_a_folder_that_is_a_link_is_followed(tmp_path):
     (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "x.jsonl").write_text("{}\n")
+    (tmp_path / "folder" / "x.jsonl").write_text(TRACE)
     (tmp_path / "link").symlink_to("folder")
     _output.named(str(tmp_path / "link" / "x.jsonl"), "--output")
     _output.named(str(tmp_path / "link" / "y.jsonl"), "--output")
 
-    assert (tmp_path / "folder" / "x.jsonl").read_text() == "{}\n"
+    assert (tmp_path / "folder" / "x.jsonl").read_text() == TRACE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link"]
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["x.jsonl"]
 
 
 def test_a_link_is_refused_with_the_name_of_what_it_leads_to(torchspan, tmp_path):
-    (tmp_path / "x.jsonl").write_text("{}\n")
+    (tmp_path / "x.jsonl").write_text(TRACE)
     (tmp_path / "link").symlink_to("x.jsonl")
     (tmp_path / "broken").symlink_to("none/y.jsonl")
     reason = "is a link, which torchspan does not follow; name the file itself: --output"
 
     assert refused(torchspan, tmp_path / "link") == f"{tmp_path}/link: {reason} {tmp_path}/x.jsonl\n"
     assert refused(torchspan, tmp_path / "broken") == f"{tmp_path}/broken: {reason} {tmp_path}/none/y.jsonl\n"
-    assert (tmp_path / "x.jsonl").read_text() == "{}\n"
+    assert (tmp_path / "x.jsonl").read_text() == TRACE
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken", "link", "x.jsonl"]
 
 
@@ -177,3 +203,22 @@ def test_a_relative_name_in_a_deleted_folder_is_refused_and_an_absolute_one_is_w
     )
     assert (absolute.returncode, absolute.stderr) == (0, "")
     assert '"name":"work"' in (tmp_path / "x.jsonl").read_text()
+
+
+LIMITED = """
+import multiprocessing, resource, signal
+from opentelemetry import trace
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+with trace.get_tracer("torchspan").start_as_current_span("work"):
+    child = multiprocessing.get_context("fork").Process(target=print, args=("child",))
+    child.start()
+    child.join()
+"""
+
+
+def test_a_program_that_may_write_no_file_is_not_ended_by_what_torchspan_writes(shell):
+    """It died of SIGXFSZ, which Python ignores unless the program restores the default."""
+    result = shell("run", "--output", "x.jsonl", "--", sys.executable, "-c", LIMITED)
+
+    assert (result.returncode, result.stdout) == (0, "child\n")

@@ -7,6 +7,7 @@ import pty
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from opentelemetry import trace
@@ -1066,3 +1067,13 @@ def test_plain_tensorrt_is_reported_as_well(recording, torchspan):
     assert "tensorrt.parse  98 B · 2 layers" in out
     assert "7 B · 0 layers · onnx_invalid_value: no model" in out
     assert "tensorrt.execute  first run" in out
+
+
+def test_a_file_whose_name_begins_with_a_hyphen_stands_behind_two(recording, shell):
+    """`torchspan show -- -x.jsonl` said that FILE is missing."""
+    recording.span("work", 0, 10)
+    for name in ("-x.jsonl", "--svg"):
+        (shell.folder / name).write_bytes(Path(recording.path).read_bytes())
+    result = shell("show", "--", "-x.jsonl", "--svg")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "\nwork  " in result.stdout

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torchspan show --svg`: the drawing of the terminal as a picture for documents."""
 
+import os
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +106,59 @@ def test_a_file_that_cannot_be_written_is_named(file, torchspan, tmp_path):
     status, _, err = torchspan("show", file, "--svg", tmp_path)
     assert status == 2
     assert f"cannot write {tmp_path}: Is a directory; name another file" in err
+
+
+@pytest.fixture
+def picture(file, torchspan, tmp_path):
+    """A picture of an earlier trace."""
+    torchspan("show", file, "--svg", tmp_path / "a.svg")
+    (tmp_path / "a.svg").write_text((tmp_path / "a.svg").read_text().replace("load", "earlier"))
+    return tmp_path / "a.svg"
+
+
+def refused(torchspan, name, *files):
+    """Why a picture is not written, and whether the file that has its name is what it was."""
+    before = name.read_bytes()
+    status, out, err = torchspan("show", *files, "--svg", name)
+    assert (status, out, name.read_bytes() == before) == (2, "", True)
+    assert err.endswith("; name another file: --svg <file>.svg\n")
+    return err.removeprefix(f"torchspan show: cannot write {name}: ").partition(";")[0]
+
+
+NO_PICTURE = "is not a picture that torchspan drew, and torchspan replaces no other file"
+
+
+def test_a_picture_replaces_an_earlier_picture_and_an_empty_file(file, torchspan, tmp_path, picture):
+    (tmp_path / "empty").touch()
+    for target in (picture, tmp_path / "empty"):
+        assert torchspan("show", file, "--svg", target) == (0, "", "")
+        assert "prepare &lt;&amp;&gt; load" in target.read_text(encoding="utf-8")
+
+
+def test_a_trace_is_never_replaced_by_a_picture(file, torchspan, tmp_path):
+    """`show --svg a.jsonl b.jsonl` replaced a.jsonl."""
+    other = tmp_path / "other.jsonl"
+    other.write_bytes(Path(file).read_bytes())
+    assert refused(torchspan, other, file) == NO_PICTURE
+
+
+def test_a_file_that_is_drawn_is_never_replaced_by_its_picture(file, torchspan, tmp_path, picture):
+    assert refused(torchspan, Path(file), file) == "is one of the files that are read"
+    assert refused(torchspan, picture, file, picture) == "is one of the files that are read"
+    (tmp_path / "folder").symlink_to(tmp_path)
+    assert refused(torchspan, tmp_path / "folder" / "trace.jsonl", file) == "is one of the files that are read"
+
+
+def test_a_picture_of_another_program_a_link_and_a_second_name_are_never_replaced(file, torchspan, tmp_path, picture):
+    (tmp_path / "other.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'><title>mine</title></svg>")
+    (tmp_path / "link.svg").symlink_to(picture)
+    assert refused(torchspan, tmp_path / "other.svg", file) == NO_PICTURE
+    assert refused(torchspan, tmp_path / "link.svg", file) == "is a link, which torchspan does not follow"
+    os.link(picture, tmp_path / "second.svg")
+    assert refused(torchspan, picture, file) == "has a second name (a hard link)"
+
+
+def test_a_picture_goes_to_a_pipe_as_a_whole(file, shell):
+    result = shell("show", file, "--svg", "/dev/stdout")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert ET.fromstring(result.stdout).tag == f"{SVG}svg"

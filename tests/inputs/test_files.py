@@ -203,12 +203,29 @@ def test_a_file_is_replaced_as_a_whole_or_stays(tmp_path, monkeypatch):
     assert [*tmp_path.iterdir()] == [file]
 
 
-def test_what_a_link_leads_to_is_not_written(tmp_path):
-    (tmp_path / "other").write_text("kept")
-    (tmp_path / "observed.json").symlink_to(tmp_path / "other")
-    observed(Add(), MIXED[0]).to_json(tmp_path / "observed.json")
-    assert (tmp_path / "other").read_text() == "kept"
-    assert not (tmp_path / "observed.json").is_symlink()
+def test_no_other_file_is_replaced_and_no_link(tmp_path):
+    """A file of any kind was replaced, and a link too."""
+    file = tmp_path / "observed.json"
+    file.write_text('{"resourceSpans":[]}\n')
+    with pytest.raises(OSError, match="is not a file of observed inputs, and torchspan replaces no other file"):
+        observed(Add(), MIXED[0]).to_json(file)
+    assert file.read_text() == '{"resourceSpans":[]}\n'
+    file.rename(tmp_path / "trace.jsonl")
+    file.symlink_to("trace.jsonl")
+    with pytest.raises(OSError, match="is a link, which torchspan does not follow"):
+        observed(Add(), MIXED[0]).to_json(file)
+    assert (sorted(path.name for path in tmp_path.iterdir()), file.is_symlink()) == (
+        ["observed.json", "trace.jsonl"],
+        True,
+    )
+
+
+def test_an_earlier_document_and_an_empty_file_are_replaced(tmp_path):
+    file = tmp_path / "observed.json"
+    file.touch()
+    for calls in (MIXED, MIXED[:1]):
+        text = observed(Add(), *calls).to_json(file)
+        assert file.read_text() == text
 
 
 def test_an_observer_without_calls_writes_what_it_knows_of_the_method():

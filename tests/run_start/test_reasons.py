@@ -20,12 +20,12 @@ NOT_THERE = "the package opentelemetry-configuration that reads it is not instal
 def said(tmp_path):
     """`said(**variables)`: what `torchspan run` writes to stderr, without what it draws."""
 
-    def call(text=OBSERVED, python=sys.executable, **variables):
+    def call(text=OBSERVED, python=sys.executable, output="x.jsonl", **variables):
         (tmp_path / "app.py").write_text(text)
         run = "import sys; from torchspan.cli import main; sys.exit(main())"
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
         done = subprocess.run(
-            [python, "-c", run, "run", "--quiet", "--output", "x.jsonl", "--", python, "app.py"],
+            [python, "-c", run, "run", "--quiet", "--output", output, "--", python, "app.py"],
             cwd=tmp_path,
             env=environ | variables,
             capture_output=True,
@@ -91,6 +91,45 @@ def test_a_configuration_file_that_disables_torchspan_is_the_reason(said, tmp_pa
     )
 
 
+PLACE = "tracer_provider.processors.0.batch.exporter.otlp_http.headers_list"
+EXPORTER = "tracer_provider: {processors: [{batch: {exporter: {otlp_http: {headers_list: %s}}}}]}"
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            EXPORTER % "[s3cret]",
+            f"{PLACE} does not match OpenTelemetry's schema (rule `type`)",
+        ),
+        ("headers: Bearer s3cret: x", "line 2, column 23 is not YAML (ScannerError)"),
+        ("headers: *s3cret", "line 2, column 10 is not YAML (ComposerError)"),
+        ("tracer_provider: {processors: [{batch: {exporter: {no_such: }}}]}", "Plugin 'no_such' not found"),
+    ],
+    ids=["type", "syntax", "alias", "plugin"],
+)
+def test_of_a_bad_configuration_file_the_place_is_said_and_no_value(said, tmp_path, text, where):
+    """OpenTelemetry's message and its traceback repeat the value, which may be a credential."""
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
+    errors = said(OTEL_CONFIG_FILE="otel.yaml")
+    assert (
+        "torchspan: OTEL_CONFIG_FILE is set, and OpenTelemetry's configurator failed: "
+        f"ConfigurationError: {where}; to check the file: torchspan doctor\n"
+    ) in errors
+    assert "s3cret" not in errors
+
+
+def test_a_header_without_a_name_is_a_warning_without_its_value(said, tmp_path):
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{EXPORTER % "s3cret"}\n')
+    errors = said(
+        "import logging\nlogging.getLogger('opentelemetry').warning('of the program: %s', 'value')",
+        OTEL_CONFIG_FILE="otel.yaml",
+    )
+    assert "Invalid header pair in headers_list (missing '='): ?\n" in errors
+    assert "of the program: value\n" in errors
+    assert "s3cret" not in errors
+
+
 def test_a_sampler_of_the_programs_provider_is_named_as_its(said):
     text = (
         "from opentelemetry import trace\nfrom opentelemetry.sdk.trace import TracerProvider, sampling\n"
@@ -105,5 +144,110 @@ def test_a_file_that_was_taken_away_while_the_program_ran_is_the_reason(said, tm
     assert said(text) == (
         f"torchspan: {file} cannot be written: Is a directory. Spans are missing from the file of torchspan run.\n"
         f"torchspan: cannot read {file}: Is a directory\n"
-        f"{LOST}the file was not written: {file} cannot be written: Is a directory; 1 lost\n"
+        f"{LOST}1 of 1 spans are missing from the file: {file} cannot be written: Is a directory\n"
     )
+
+
+def of_ten(change):
+    """A program of ten spans, between the fifth and the sixth of which something happens to the file."""
+    return (
+        "import os, resource\nfrom opentelemetry import trace\n"
+        "def work(): trace.get_tracer('torchspan').start_span('work').end()\n"
+        f"for _ in range(5): work()\n{change}\nfor _ in range(5): work()\n"
+    )
+
+
+TOO_LARGE = "File too large: this process may write files of at most 2000 bytes (RLIMIT_FSIZE, ulimit -f)"
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "cause"),
+    [
+        ("os.remove('x.jsonl')", "5 of 10", "was removed, truncated or replaced while the program ran"),
+        ("os.truncate('x.jsonl', 0)", "5 of 10", "was removed, truncated or replaced while the program ran"),
+        ("os.rename('x.jsonl', 'x.jsonl.1')", "10 of 10", "was removed or renamed while the program ran"),
+        (
+            "os.remove('x.jsonl'); os.symlink('/dev/null', 'x.jsonl')",
+            "10 of 10",
+            "cannot be written: is a link, which torchspan does not follow",
+        ),
+        (
+            "os.remove('x.jsonl'); os.mkfifo('x.jsonl')",
+            "10 of 10",
+            "cannot be written: is a pipe that no process reads",
+        ),
+        (
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))",
+            "5 of 10",
+            f"cannot be written: {TOO_LARGE}",
+        ),
+    ],
+    ids=["removed", "truncated", "rotated", "link", "pipe", "full"],
+)
+def test_spans_that_are_not_in_the_file_are_counted_and_the_cause_is_the_true_one(
+    said, tmp_path, change, number, cause
+):
+    """The end said nothing, or that none was sampled."""
+    text = f"import logging\nlogging.disable()\n{of_ten(change)}"
+    is_none_left = number == "10 of 10"
+    expected = f"{number} spans are missing from the file: {tmp_path}/x.jsonl {cause}"
+    assert said(text).splitlines()[-1] == f"{LOST if is_none_left else 'torchspan: '}{expected}"
+
+
+def test_a_folder_that_was_renamed_with_the_file_is_the_cause(said, tmp_path):
+    text = of_ten("os.rename('traces', 'elsewhere')")
+    assert said(text, output="traces/x.jsonl") == (
+        f"{LOST}10 of 10 spans are missing from the file: "
+        f"the folder {tmp_path}/traces was removed or renamed while the program ran\n"
+    )
+
+
+def test_spans_that_a_forked_child_could_not_write_are_counted_in_its_process_alone(said):
+    text = of_ten("if os.fork() == 0: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))")
+    last = said(f"import logging\nlogging.disable()\n{text}").splitlines()[-1]
+    assert last.startswith("torchspan: 5 of 15 spans are missing from the file: ")
+
+
+def test_a_process_that_ends_without_its_exit_handlers_has_lost_at_least_what_it_reported(said):
+    text = of_ten("resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))")
+    last = said(f"import logging\nlogging.disable()\n{text}os._exit(0)\n").splitlines()[-1]
+    assert last.startswith("torchspan: at least 4 of 9 spans are missing from the file: ")
+
+
+def test_a_tracer_that_cannot_be_made_is_the_reason_and_is_said_once(said):
+    """The sampler was said to have dropped all spans."""
+    limit = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
+    assert said(**{limit: "many"}) == (
+        f"{LOST}the OTEL_* variables cannot be applied: "
+        f"ValueError('{limit} must be a non-negative integer but got many')\n"
+    )
+    without_sdk = said(f"import sys\nsys.modules['opentelemetry.sdk.trace'] = None\n{OBSERVED}")
+    assert without_sdk.startswith(f"{LOST}the OpenTelemetry SDK cannot be imported: ModuleNotFoundError(")
+    assert without_sdk.count("\n") == 1
+
+
+def test_a_file_at_its_largest_size_is_the_cause_and_lacks_the_span_of_the_run(said, tmp_path):
+    errors = said(of_ten("pass"), TORCHSPAN_FILE_MAX_SIZE="2000").splitlines()
+    full = f"{tmp_path}/x.jsonl has reached its limit of 2000 bytes (TORCHSPAN_FILE_MAX_SIZE)"
+    written = len((tmp_path / "x.jsonl").read_text().splitlines())
+    assert errors == [
+        f"torchspan: {full}. Spans are missing from the file of torchspan run.",
+        f"torchspan: the span torchspan.run is missing from the file: {full}",
+        f"torchspan: {10 - written} of 10 spans are missing from the file: {full}",
+    ]
+
+
+def test_spans_that_have_not_ended_are_not_said_to_be_unsampled(said):
+    text = """
+import threading, time
+from torchspan import observers
+begun = threading.Semaphore(0)
+@observers.observable()
+def work():
+    begun.release()
+    time.sleep(60)
+for _ in range(2):
+    threading.Thread(target=work, daemon=True).start()
+    begun.acquire()
+"""
+    assert said(text) == f"{LOST}2 spans were started, but none ended\n"

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from torchspan._base.folders import open_folder
-from torchspan._run.report import RunReport, likely_reason, problems, read_reports
+from torchspan._run.report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
 LOADED = {"torch_tensorrt": "9.0"}
@@ -26,7 +26,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
     written.provider, written.sdk_disabled, written.errors = "separate", True, ["one", "two"]
     written.runs, written.runs_s, written.undelivered = 1000, 1.25, {"otlp": 7}
-    written.left_out = 2
+    written.left_out, written.ended, written.has_unsampled, written.is_final = 2, 6, True, True
     written.write()
     written.spans = 5
     written.write()
@@ -117,7 +117,7 @@ def test_hook_points_that_do_not_resolve_are_the_reason():
 def test_ranks_that_are_left_out_are_the_reason_where_there_are_no_spans_of_others():
     left_out = report(libraries=LOADED, rows=55, resolved=51, left_out=4)
     assert reason(left_out, left_out) == ("TORCHSPAN_RANKS selects no rank that did anything (spans left out: 8)")
-    assert reason(left_out, report(spans=3)) == "3 spans were recorded, but none was sampled"
+    assert reason(left_out, report(spans=3, has_unsampled=True)) == "3 spans were recorded, but none was sampled"
 
 
 def test_a_sampler_that_drops_everything_is_the_reason():
@@ -147,7 +147,38 @@ def test_an_unsampled_parent_is_the_reason_where_the_sampler_follows_it():
 
 
 def test_spans_that_are_recorded_and_not_sampled_are_the_reason():
-    assert reason(report(spans=2), report(spans=3)) == "5 spans were recorded, but none was sampled"
+    reports = [report(spans=2), report(spans=3, has_unsampled=True)]
+    assert reason(*reports) == "5 spans were recorded, but none was sampled"
+
+
+def test_spans_of_which_nothing_is_known_are_never_said_to_be_unsampled():
+    assert reason(report(spans=3, is_final=True)) == "3 spans were started, but none ended"
+    assert reason(report(spans=3)) == "3 spans were started, but none is in the file"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "the OpenTelemetry SDK cannot be imported: ImportError('no')",
+        "the OTEL_* variables cannot be applied: ValueError('no')",
+    ],
+)
+def test_a_tracer_that_cannot_be_made_is_the_reason_and_not_the_sampler(error):
+    assert reason(report(unsampled=10, errors=["other", error])) == error
+
+
+def test_spans_that_have_ended_and_are_not_in_the_file_are_missing():
+    full = "/t/x.jsonl cannot be written: No space left on device; 4 lost"
+    ended = report(pid=1, ended=10, file_errors=[full, "other; 1 lost"], is_final=True)
+    killed = report(pid=2, ended=1, file_errors=["other; 1 lost"])
+    assert missing([ended], {1: 3}) == (7, 10, True, "/t/x.jsonl cannot be written: No space left on device")
+    assert missing([ended, killed], {1: 10, 2: 5}) == (
+        0,
+        15,
+        False,
+        "/t/x.jsonl cannot be written: No space left on device",
+    )
+    assert missing([report(pid=1, ended=10)], {1: 10, 7: 1}) == (0, 11, True, "")
 
 
 def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():

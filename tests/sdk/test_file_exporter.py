@@ -194,6 +194,49 @@ def test_a_deleted_file_is_made_again(tmp_path):
     assert names(path) == [["b"]]
 
 
+@pytest.mark.parametrize("content", ["print(1)\n", '{"hidden_size": 4}\n', "\x1f\x8b\x08"])
+def test_nothing_is_appended_to_a_file_that_contains_something_else_than_traces(tmp_path, caplog, content):
+    path = tmp_path / "app.py"
+    path.write_text(content)
+    exporter = FileSpanExporter(path)
+
+    assert [exporter.export(spans()) for _ in range(2)] == [SpanExportResult.FAILURE] * 2
+    assert path.read_text() == content
+    (message,) = caplog.messages
+    assert message.startswith(
+        f"torchspan: cannot write {path}: is not a file of traces, and torchspan appends to no other"
+    )
+
+
+def test_a_name_with_a_nul_character_is_the_reason_that_the_file_cannot_be_written(tmp_path, caplog):
+    exporter = FileSpanExporter(f"{tmp_path}/a\0b.jsonl")
+
+    assert exporter.export(spans()) is SpanExportResult.FAILURE
+    (message,) = caplog.messages
+    assert message.startswith(
+        f"torchspan: cannot write {tmp_path}/a\\x00b.jsonl: is not a name that a file can have (embedded null byte). "
+    )
+
+
+def test_what_another_program_appends_while_a_write_fails_is_not_taken_back(tmp_path, monkeypatch):
+    """The line that the full disk cut off was removed together with all that came after it."""
+    path = tmp_path / "trace.jsonl"
+    exporter = FileSpanExporter(path)
+    exporter.export(spans(1, "before"))
+    write = os.write
+
+    def cut_off(descriptor, data):
+        if len(data) < 100:
+            with path.open("ab") as other:
+                other.write(b'\n{"resourceSpans":[]}\n')
+            raise OSError(28, "No space left on device")
+        return write(descriptor, data[:-50])
+
+    monkeypatch.setattr(_append_file.os, "write", cut_off)
+    assert exporter.export(spans(1, "cut off")) is SpanExportResult.FAILURE
+    assert path.read_text().endswith('\n{"resourceSpans":[]}\n')
+
+
 def test_after_shutdown_nothing_is_written(tmp_path):
     exporter = FileSpanExporter(tmp_path / "trace.jsonl")
     exporter.shutdown()

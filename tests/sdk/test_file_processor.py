@@ -632,20 +632,23 @@ def test_a_full_disk_is_one_warning_and_every_span_is_counted(caplog):
         user.start_span("work").end()
     reason = "/dev/full cannot be written: No space left on device"
     assert caplog.messages == [f"torchspan: {reason}. Spans are missing from the file of torchspan run."]
-    assert (processor.errors, processor.lost, reported) == ([f"{reason}; 3 lost"], 3, [1])
+    assert (processor.errors, processor.lost, processor.ended, reported) == ([f"{reason}; 3 lost"], 3, 3, [1, 2])
 
 
-def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path):
-    resource = pytest.importorskip("resource", reason="there are no limits")
+@pytest.mark.parametrize("handler", ["SIG_IGN", "SIG_DFL"])
+def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path, handler):
+    """Python ignores SIGXFSZ. A program that has restored its default was killed by the write."""
+    pytest.importorskip("resource", reason="there are no limits")
     program = PROGRAM.replace("{ending}", "print(provider._active_span_processor._span_processors[0].lost)")
-    limited = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n{program}"
-    assert resource.RLIMIT_FSIZE is not None
+    limit = f"signal.signal(signal.SIGXFSZ, signal.{handler}); resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))"
+    limited = f"import resource, signal\n{limit}\n{program}"
     path = tmp_path / "run.jsonl"
     done = subprocess.run([sys.executable, "-c", limited, path], capture_output=True, text=True, timeout=60, check=True)
     spans = span_file.read(path)
     assert 0 < len(spans) < 21
     assert int(done.stdout) == 21 - len(spans)
-    assert "cannot be written: File too large" in done.stderr
+    limit = "this process may write files of at most 4000 bytes (RLIMIT_FSIZE, ulimit -f)"
+    assert f"cannot be written: File too large: {limit}. Spans are missing" in done.stderr
 
 
 def test_at_its_own_limit_it_stops_with_one_warning(path, caplog):

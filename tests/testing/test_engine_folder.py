@@ -294,6 +294,16 @@ def test_entries_of_other_versions_count_and_files_of_the_user_do_not(folder, re
     assert (old.exists(), mine.exists()) == (False, True)
 
 
+def test_nothing_behind_a_link_to_a_folder_is_removed(folder, reference, tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / f"{KEY}.pt").write_bytes(b"")
+    folder.path.mkdir()
+    (folder.path / "engines-0-1.0").symlink_to(tmp_path / "mine")
+    monkeypatch.setattr(_engine_folder, "MOST_ENGINES", 0)
+    folder.write(OTHER, reference)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == [f"{KEY}.pt"]
+
+
 def test_what_a_killed_process_left_unfinished_is_removed_after_an_hour(folder, entry, reference):
     left, fresh = (entry.parent / f"{OTHER}.{number}.1" for number in (7, 8))
     for path in (left, fresh):

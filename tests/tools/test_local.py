@@ -217,6 +217,23 @@ def test_a_folder_that_another_user_could_have_put_there_is_not_read(machine, ca
     local.default_folder().unlink()
 
 
+@pytest.mark.parametrize("state", [None, "[]", '{"version": 4}', "not JSON"])
+def test_a_folder_that_up_did_not_make_is_neither_used_nor_removed(machine, capsys, state):
+    """`TORCHSPAN_LOCAL=~/data make down` removed ~/data with everything in it."""
+    folder = local.default_folder()
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "model.pt").write_text("precious")
+    if state is not None:
+        (folder / "state.json").write_text(state)
+    assert local.main(["down"]) == 1
+    assert local.main(["up"]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        f"local: `make up` did not make {folder}: nothing is removed. {local.ANOTHER}",
+        f"local: {folder} is there already, and `make up` did not make it. {local.ANOTHER}",
+    ]
+    assert (folder / "deep" / "model.pt").read_text() == "precious"
+
+
 def test_the_folder_is_readable_by_its_user_alone(machine):
     assert local.main(["up"]) == 0
     assert local.default_folder().stat().st_mode & 0o777 == 0o700

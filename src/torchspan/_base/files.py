@@ -8,13 +8,21 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 PRIVATE = 0o600
 """Permissions of a file that its owner alone reads and writes."""
 
 CAREFULLY: int = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_NOCTTY", "O_BINARY"))
 """Flags of every opening: no link is followed, no call blocks, no child inherits the file, no terminal is acquired."""
+
+_START = 4096
+"""Bytes of a file by which it is recognized."""
 
 _ATTEMPTS = 10
 """Attempts to open a name whose file is deleted and made again meanwhile."""
@@ -115,8 +123,46 @@ def open_existing(name: str, flags: int, judge: Judge = regular) -> int:
     return opened
 
 
+def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[str] = (), judge: Judge = regular) -> int:
+    """A descriptor of an existing file that may be replaced: one that torchspan wrote, or an empty one.
+
+    start: what the content of such a file begins with. what: names such a file in messages. inputs: files that are not
+    replaced in any case. Raises OSError.
+    """
+    opened = open_existing(name, os.O_APPEND, judge)
+    try:
+        status = os.fstat(opened)
+        if stat.S_ISREG(status.st_mode):
+            if any(_is_file(each, status) for each in inputs):
+                raise refused(name, "is one of the files that are read")
+            if status.st_size and not start.match(os.read(opened, _START)):
+                raise refused(name, f"is not {what}, and torchspan replaces no other file")
+    except BaseException:
+        os.close(opened)
+        raise
+    return opened
+
+
+def _is_file(name: str, status: os.stat_result) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.stat(name), status)  # noqa: PTH116 - pathlib has no stat of a str
+    return False
+
+
 def _is_link(name: str) -> OSError:
     return refused(name, "is a link, which torchspan does not follow")
+
+
+def check_size(size: int) -> None:
+    """Raises OSError if this process may not write a file of this size.
+
+    A write beyond the limit (RLIMIT_FSIZE) sends SIGXFSZ, which ends a program that does not ignore it as Python does.
+    """
+    if resource is not None:
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        if limit != resource.RLIM_INFINITY and size > limit:
+            reason = f"this process may write files of at most {limit} bytes (RLIMIT_FSIZE, ulimit -f)"
+            raise OSError(errno.EFBIG, f"{os.strerror(errno.EFBIG)}: {reason}")
 
 
 def is_own(status: os.stat_result, folder: str) -> bool:

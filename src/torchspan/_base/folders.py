@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from torchspan._base.descriptors import Descriptor, identity
-from torchspan._base.files import CAREFULLY, PRIVATE, is_own, refused
+from torchspan._base.files import CAREFULLY, PRIVATE, check_size, is_own, refused
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""
@@ -61,6 +62,7 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Write a file with this content, in place of any that has the name. Raises OSError."""
+        check_size(len(data))
         with self.writing(name) as file:
             file.write(data)
 
@@ -101,11 +103,16 @@ class Folder:
         """The names of its entries. Raises OSError."""
         return os.listdir(self.number)  # noqa: PTH208 - pathlib takes no descriptor
 
-    def remove(self) -> None:
-        """Remove the folder and its content. If something else was put in place of its name, that stays. Raises nothing."""
+    def remove(self, names: re.Pattern[str]) -> None:
+        """Remove the files whose whole name matches, then the folder, unless it contains anything else. Raises nothing.
+
+        If something else was put in place of its name, that stays.
+        """
         with contextlib.suppress(OSError):
             for _ in range(_REMOVALS):
-                self._empty()
+                for name in filter(names.fullmatch, self.names()):
+                    with contextlib.suppress(OSError):
+                        self.unlink(name)
                 if not self.is_in_place():
                     return
                 with contextlib.suppress(OSError):  # a process that outlives the run has made a file meanwhile
@@ -133,20 +140,6 @@ class Folder:
         """The arguments with which `os` finds an entry."""
         return name, {"dir_fd": self.number}
 
-    def _empty(self) -> None:
-        for _, folders, files, inside in os.fwalk(".", topdown=False, dir_fd=self.number):
-            for name in files:
-                with contextlib.suppress(OSError):
-                    os.unlink(name, dir_fd=inside)
-            for name in folders:
-                with contextlib.suppress(OSError):
-                    _remove_entry(name, inside)
-
-
-def _remove_entry(name: str, inside: int) -> None:
-    is_link = stat.S_ISLNK(os.lstat(name, dir_fd=inside).st_mode)
-    (os.unlink if is_link else os.rmdir)(name, dir_fd=inside)
-
 
 class NamedFolder(Folder):
     """A folder on a system that opens no folders (Windows): it is found by its path each time."""
@@ -164,12 +157,6 @@ class NamedFolder(Folder):
     def names(self) -> list[str]:
         """See `Folder.names`."""
         return [entry.name for entry in Path(self.path).iterdir()]
-
-    def remove(self) -> None:
-        """See `Folder.remove`."""
-        import shutil
-
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def is_in_place(self) -> bool:
         """See `Folder.is_in_place`."""

@@ -15,7 +15,7 @@ from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 from torchspan._base import forks
 from torchspan._run import otel_private
 from torchspan._run.ends import Ends
-from torchspan._run.report import RunReport
+from torchspan._run.report import NO_SDK, NOT_APPLIED, RunReport
 from torchspan._run.routes import OwnRoute, ProgramRoute, SeparateRoute
 from torchspan._run.settings import RunSettings
 
@@ -170,8 +170,12 @@ class RunProcess:
 
     def _file_failed(self) -> None:
         if self._file is not None:
-            self.report.file_errors = self._file.errors
+            self._report_file(self._file)
             self.report.write()
+
+    def _report_file(self, file: RunFileProcessor) -> None:
+        self.report.file_errors, self.report.ended = file.errors, file.ended
+        self.report.has_unsampled = file.has_unsampled
 
     # --- the provider of `run` --------------------------------------------------------------------------------
     def _lend(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> Tracer | None:
@@ -194,7 +198,8 @@ class RunProcess:
                 from torchspan._run import exporting, provider
         except Exception as error:
             self._failed = True
-            self.fail(f"the OpenTelemetry SDK cannot be imported: {error!r}")
+            # The SDK reads limits when it is imported.
+            self.fail(f"{NO_SDK if isinstance(error, ImportError) else NOT_APPLIED}: {error!r}")
             return None
         with self._lock:
             if self._own is None and not self._failed and not self._is_making:
@@ -251,7 +256,8 @@ class RunProcess:
         if self._file is not None:
             with contextlib.suppress(Exception):
                 self._file.force_flush()
-            self.report.file_errors = self._file.errors
+            self._report_file(self._file)
+        self.report.is_final = True
         self.report.undelivered = {each.name: each.undelivered for each in self._deliveries if each.undelivered}
 
     def _after_fork(self) -> None:

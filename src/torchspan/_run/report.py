@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +33,10 @@ SUFFIX = ".json"
 LARGEST = 1 << 20
 """The most bytes that are read of a report."""
 
+_NUMBER_LOST = re.compile(r"; \d+ lost$")
 _UNWRITTEN = ("folder", "complete", "_earlier")
+NO_SDK = "the OpenTelemetry SDK cannot be imported"
+NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
@@ -60,6 +64,8 @@ class RunReport:
         because the program's takes no processor.
     sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
+    ended: sampled spans that have ended, the program's own included: they should be in the file. has_unsampled: others have ended,
+        which were recorded only. is_final: the process has ended normally, and the counts are complete.
     runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
     folder: where it is written. None: it is not written.
@@ -79,6 +85,9 @@ class RunReport:
     runs: int = 0
     runs_s: float = 0.0
     left_out: int = 0
+    ended: int = 0
+    has_unsampled: bool = False
+    is_final: bool = False
     undelivered: dict[str, int] = field(default_factory=dict)
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
@@ -120,7 +129,8 @@ class RunReport:
             left_out=self._earlier.left_out - self.left_out,
         )
         self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = Counts()
-        self.undelivered = {}
+        self.undelivered, self.file_errors = {}, []
+        self.ended, self.has_unsampled, self.is_final = 0, False, False
         self._save()
 
     def write(self) -> None:
@@ -159,6 +169,28 @@ def read_reports(folder: Folder) -> list[RunReport]:
     return sorted(reports, key=lambda report: report.pid)
 
 
+class Missing(NamedTuple):
+    """Spans of a run that are not in its files.
+
+    number: of them. total: all that ended in its processes, as far as is known. is_exact: whether the numbers are complete.
+    cause: why they could not be written; empty if they were written.
+    """
+
+    number: int
+    total: int
+    is_exact: bool
+    cause: str
+
+
+def missing(reports: Sequence[RunReport], in_files: Mapping[int, int]) -> Missing:
+    """The spans that should be in the files of a run and are not. in_files: by process id, the spans that are."""
+    of = [max(report.ended - in_files.get(report.pid, 0), 0) for report in reports]
+    causes = [error for report in reports for error in report.file_errors]
+    is_exact = all(report.is_final for report in reports if report.file_errors)
+    cause = _NUMBER_LOST.sub("", causes[0]) if causes else ""
+    return Missing(sum(of), sum(of) + sum(in_files.values()), is_exact, cause)
+
+
 def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], started: str, interpreter: str) -> str:
     """Why a run recorded nothing, as a clause without a full stop.
 
@@ -174,7 +206,10 @@ def likely_reason(reports: Sequence[RunReport], environ: Mapping[str, str], star
     if any(report.sdk_disabled for report in reports):
         return SDK_DISABLED
     if spans:
-        return f"{spans} spans were recorded, but none was sampled"
+        if any(report.has_unsampled for report in reports):
+            return f"{spans} spans were recorded, but none was sampled"
+        are_final = all(report.is_final for report in reports)
+        return f"{spans} spans were started, but {'none ended' if are_final else 'none is in the file'}"
     if not any(report.rows for report in reports) and _is_disabled(environ):
         return DISABLED
     if not any(report.rows for report in reports) and _config_file.disables(environ):
@@ -186,6 +221,10 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
     left_out = sum(report.left_out for report in reports)
     if left_out:
         return f"TORCHSPAN_RANKS selects no rank that did anything (spans left out: {left_out})"
+    # Spans without a tracer are counted as unsampled.
+    without_tracer = [error for report in reports for error in report.errors if error.startswith((NO_SDK, NOT_APPLIED))]
+    if without_tracer:
+        return without_tracer[0]
     unsampled = sum(report.unsampled for report in reports)
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
@@ -216,8 +255,7 @@ def _reason_of_sampler(reports: Sequence[RunReport], unsampled: int, environ: Ma
 def problems(reports: Sequence[RunReport]) -> list[str]:
     """What could not be done in the processes of a run, each once: sentences without a full stop.
 
-    They include spans that `run`'s exporters did not deliver. They do not include files that could not be written: those are
-    the reason why nothing was recorded, or a warning in the program's own output.
+    They include spans that `run`'s exporters did not deliver. They do not include spans that are not in the file: see `missing`.
     """
     found = dict.fromkeys(error for report in reports for error in report.errors)
     undelivered: dict[str, int] = {}
@@ -268,5 +306,8 @@ def _report(values: Mapping[str, Any]) -> RunReport:
         runs=int(values["runs"]),
         runs_s=float(values["runs_s"]),
         left_out=int(values["left_out"]),
+        ended=int(values["ended"]),
+        has_unsampled=bool(values["has_unsampled"]),
+        is_final=bool(values["is_final"]),
         undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
     )

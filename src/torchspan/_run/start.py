@@ -99,20 +99,36 @@ def start(site: str) -> None:
 
 
 def _configure(process: RunProcess) -> None:
-    from torchspan._config_file import missing_package
+    from torchspan import _config_file
 
-    missing = missing_package()
+    missing = _config_file.missing_package()
     if missing is not None:
         process.fail(f"{missing}; install it with: pip install 'torchspan[auto]'")
         return
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
+    # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
+    made = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(made(*args, **kwargs)))
     try:
         _load._load_configurators()  # type: ignore[no-untyped-call]
     except Exception as error:
+        reason = _config_file.reason(error)
         process.fail(
-            f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {_first_line(error)}; to check the file: torchspan doctor"
+            f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {reason}; to check the file: torchspan doctor"
         )
+    finally:
+        logging.setLogRecordFactory(made)
+
+
+def _without_values(record: logging.LogRecord) -> logging.LogRecord:
+    """The record, if it is one of OpenTelemetry's, without a traceback and without the texts that are filled in."""
+    if record.name.startswith("opentelemetry"):
+        known = (CONFIGURATION_FILE, os.environ.get(CONFIGURATION_FILE))
+        filled_in = record.args if isinstance(record.args, tuple) else ()
+        record.args = tuple(each if isinstance(each, int) or each in known else "?" for each in filled_in)
+        record.exc_info = record.exc_text = None
+    return record
 
 
 def _load_instrumentations(process: RunProcess) -> None:

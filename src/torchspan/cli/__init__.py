@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     streams.replace_closed()
     words = list(sys.argv[1:] if argv is None else argv)
     rest: list[str] | None = None
-    if "--" in words:
+    if words[:1] == ["run"] and "--" in words:
         # By hand: what argparse does with `--` before a remainder changed between the supported Python versions.
         position = words.index("--")
         words, rest = words[:position], words[position + 1 :]

@@ -27,5 +27,6 @@ class Command(Protocol):
     def run(self, arguments: argparse.Namespace) -> int:
         """Do it and return the exit status. Raises CommandError.
 
-        `arguments.rest` holds what stood behind the first `--`.
+        `arguments.rest` holds what stood behind the first `--` of `torchspan run`. It is None where there is none, and for the
+        other commands.
         """

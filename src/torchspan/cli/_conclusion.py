@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan._base.folders import Folder
 from torchspan._run.crash import read_crashes
-from torchspan._run.report import RunReport, likely_reason, problems, read_reports
+from torchspan._run.report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan._run.settings import RunSettings
 from torchspan.cli import _output
 from torchspan.cli import _streams as streams
@@ -59,23 +60,34 @@ class Conclusion:
         spans, files = self._recorded()
         reports = read_reports(self.reports)
         run_span = self._write_run_span(ended, spans, reports) if spans else None
+        lost = missing(reports, Counter(map(_process, filter(_has_ended, spans))))
         every = [*spans, run_span] if run_span else spans
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)
             write_traces(every, terminal, limit=MOST_TRACES)
             terminal.write(program_line(run_span, trees(printable_spans(every)), reports, terminal.width))
+        reason = ""
+        if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
+            reason = likely_reason(reports, self.environ, self.program, sys.executable)
         for problem in problems(reports):
-            say(problem)
+            if problem != reason:
+                say(problem)
         crashes = read_crashes(self.reports)
         if crashes or ended.status < 0:
             # A file or a pipe has no width.
             width = Terminal(sys.stderr).width - len(_PREFIX) if sys.stderr.isatty() else None
             for line in crash_lines(ended, crashes, trees(printable_spans(every)), width):
                 say(line)
-        if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
+        if lost.number:
+            number = (
+                f"{'' if lost.is_exact else 'at least '}{lost.number} of {lost.total} spans are missing from the file"
+            )
+            cause = lost.cause or _output.happened(self.output)
+            say(f"{'' if spans else 'nothing was recorded: '}{number}: {cause}")
+        elif reason:
             what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
-            say(f"{what}: {likely_reason(reports, self.environ, self.program, sys.executable)}")
+            say(f"{what}: {reason}")
         if self.settings.inputs:
             from torchspan.cli import _observed_inputs
 
@@ -109,12 +121,24 @@ class Conclusion:
         first = min(spans, key=lambda span: span.start_ns)
         span = RunSpan(self.settings, ended, first.resource)
         written = span.write()
+        if span.failure:
+            say(f"the span torchspan.run is missing from the file: {span.failure}")
         if any(report.provider == "run" for report in reports):
             # What kept the program waiting would keep this process waiting as well.
             failing = {name for report in reports for name in report.undelivered}
             for name in span.deliver(failing):
                 say(f"the exporter {name} did not deliver the span torchspan.run; the file contains it")
         return written
+
+
+def _has_ended(span: Span) -> bool:
+    """Whether it is the span of some work, and not a report on work in progress."""
+    return span.scope != semconv.SCOPE_NAME or span.name != phase.PROGRESS.name
+
+
+def _process(span: Span) -> int:
+    pid = span.resource.get(semconv.PROCESS_PID)
+    return pid if isinstance(pid, int) else 0
 
 
 def say(message: str) -> None:

@@ -14,8 +14,6 @@ from torchspan.inputs import documents, merging
 from torchspan.inputs.documents import Document, InputFileError
 from torchspan.sdk import _path
 
-FILE_SUFFIX = ".inputs.json"
-
 
 def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> None:
     """Merge what the processes observed, write the file, and say where it is, and which classes were not seen.
@@ -30,7 +28,12 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
         return
     file = _file(output)
     try:
-        documents.write(Document(found), file)
+        try:
+            documents.write(Document(found), file)
+        except OSError:
+            # The user may have another file of this name.
+            file = _file(output, _path.new_mark())
+            documents.write(Document(found), file)
     except OSError as error:
         say(
             f"the observed inputs are lost: cannot write {file}: {error.strerror or error}; name another file: --output <file>"
@@ -63,7 +66,7 @@ def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _file(output: Output) -> str:
+def _file(output: Output, mark: str = "") -> str:
     """Alongside the traces: `traces.jsonl` has `traces.inputs.json`."""
     traces = PurePath(_path.expand(output.template, pid=os.getpid(), time=""))
-    return str(traces.with_name(traces.stem + FILE_SUFFIX))
+    return str(traces.with_name(f"{traces.stem}{mark}.inputs.json"))

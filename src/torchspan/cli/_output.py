@@ -19,6 +19,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
+from torchspan.sdk._append_file import check_is_of_traces
 
 _USAGE = 2
 
@@ -35,7 +36,8 @@ class _LinkError(OSError):
 class Output:
     """Where the spans of a run go.
 
-    template: absolute, `%p` for the process id. detour: why the file is not in the current folder; empty if it is.
+    template: absolute, `%p` for the process id. detour: why the file is neither the one that TORCHSPAN_FILE names nor in the
+        current folder; empty if it is one of these.
     """
 
     template: str
@@ -76,6 +78,19 @@ def named(file: str, source: str) -> Output:
             f"cannot write {printable(path)}: {error.strerror or error}; name another file: {how}<file>", _USAGE
         ) from None
     return Output(template)
+
+
+def from_environment(file: str) -> Output:
+    """The file of TORCHSPAN_FILE, or the default one where that file cannot be written.
+
+    The variable may belong to a job, in which the program must start all the same. Raises CommandError when no file can be written.
+    """
+    try:
+        return named(file, TORCHSPAN_FILE)
+    except CommandError as error:
+        reason = str(error)
+    instead = default()
+    return Output(instead.template, f"{reason}; {instead.detour}" if instead.detour else reason)
 
 
 def default() -> Output:
@@ -129,6 +144,22 @@ def opened(path: str) -> BinaryIO:
     return os.fdopen(open_existing(path, os.O_RDONLY), "rb")
 
 
+def happened(output: Output) -> str:
+    """What happened to the file of a run if spans that were written to it are missing: a clause."""
+    path = _path.expand(output.template, pid=os.getpid(), time="")
+    if not _path.is_literal(output.template):
+        return "the files were removed, renamed, truncated or replaced while the program ran"
+    if not Path(path).parent.is_dir():
+        return f"the folder {Path(path).parent} was removed or renamed while the program ran"
+    try:
+        os.close(open_existing(path, os.O_RDONLY))
+    except FileNotFoundError:
+        return f"{path} was removed or renamed while the program ran"
+    except OSError as error:
+        return f"{path} was replaced while the program ran: it {error.strerror or 'cannot be read'}"
+    return f"{path} was removed, truncated or replaced while the program ran"
+
+
 def _try(path: str) -> None:
     """Open the file for appending, or, where there is none yet, write and remove another one where it would be.
 
@@ -146,7 +177,11 @@ def _try(path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "is not a regular file, which `torchspan run` needs to read it back")
-    os.close(open_existing(path, os.O_APPEND))
+    opened = open_existing(path, os.O_APPEND)
+    try:
+        check_is_of_traces(opened, path)
+    finally:
+        os.close(opened)
 
 
 def try_folder(folder: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from torchspan import phase, semconv
 from torchspan._run.settings import RunSettings, parse_traceparent
-from torchspan._settings import value_of
+from torchspan._settings import resolved_variable
 from torchspan._version import __version__
 from torchspan.cli._child import Ended
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -36,6 +36,8 @@ class RunSpan:
     def __init__(self, settings: RunSettings, ended: Ended, resource: Mapping[str, Any]) -> None:
         self._settings = settings
         self._span = _readable(settings, ended, resource)
+        self.failure = ""
+        """Why it could not be written to the file; empty if it was."""
 
     def write(self) -> Span:
         """Append it to the file of the run, or to one of this process where each has its own, and return it as read.
@@ -51,11 +53,15 @@ class RunSpan:
         def named(mark: str) -> str:
             return _path.expand(self._settings.file, pid=os.getpid(), time="", mark=mark)
 
-        file = AppendFile(named, value_of(TORCHSPAN_FILE_MAX_SIZE), value_of(TORCHSPAN_FILE_MODE))
+        # The program's processes have said what is wrong with the variables.
+        size, mode = (resolved_variable(name).value for name in (TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE))
+        file = AppendFile(named, size, mode)
         try:
             file.append(line)
-        except (OSError, FileIsFullError):
-            pass
+        except FileIsFullError:
+            self.failure = f"{file.path} has reached its limit of {size} bytes ({TORCHSPAN_FILE_MAX_SIZE})"
+        except OSError as error:
+            self.failure = f"{file.path} cannot be written: {error.strerror or type(error).__name__}"
         finally:
             file.close()
         return read(io.BytesIO(line)).spans[0]

@@ -48,7 +48,7 @@ class InputsCommand:
         if not found:
             raise CommandError(_nothing(arguments.files, documents), 2)
         if arguments.output:
-            _write(Document(found), arguments.output)
+            _write(Document(found), arguments.output, arguments.files)
         return _print_texts(found) if arguments.torch_tensorrt else _print_reports(found)
 
 
@@ -98,10 +98,12 @@ def _read(file: str) -> Document:
         raise CommandError(f"cannot read {printable(file)}: {error.strerror or error}", 2) from None
 
 
-def _write(document: Document, file: str) -> None:
+def _write(document: Document, file: str, inputs: Sequence[str]) -> None:
     from torchspan.inputs import documents
 
     try:
-        documents.write(document, file)
+        documents.write(document, file, inputs)
     except OSError as error:
-        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}; name another file", 2) from None
+        raise CommandError(
+            f"cannot write {printable(file)}: {error.strerror or error}; name another file: --output <file>", 2
+        ) from None

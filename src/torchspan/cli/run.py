@@ -19,7 +19,7 @@ from torchspan.cli._conclusion import Conclusion, say
 from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
-from torchspan.cli._scratch import scratch_folder
+from torchspan.cli._scratch import remove, scratch_folder
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")
@@ -41,7 +41,7 @@ class RunCommand:
             "--output",
             metavar="FILE",
             help="append the traces to FILE (%%p: process id, %%t: time); "
-            f"default: {TORCHSPAN_FILE}, else torchspan-<time>-<pid>.jsonl in the current folder, or in the temporary "
+            f"default: {TORCHSPAN_FILE} if it can be written, else torchspan-<time>-<pid>.jsonl in the current folder, or in the temporary "
             "folder if the current one cannot be written",
         )
         parser.add_argument(
@@ -98,7 +98,7 @@ def run_program(
         )
         environ = environment(os.environ, settings, variables)
         conclude = Conclusion(settings, reports, output, program, environ, draws, names_file, sizes)
-        return _child.run(command, environ, conclude, reports.remove)
+        return _child.run(command, environ, conclude, lambda: remove(reports))
 
 
 def _class(path: str) -> str:
@@ -115,7 +115,7 @@ def _output(file: str | None) -> Output:
     if file:
         return _output_file.named(file, "--output")
     variable = os.environ.get(TORCHSPAN_FILE)
-    return _output_file.named(variable, TORCHSPAN_FILE) if variable else _output_file.default()
+    return _output_file.from_environment(variable) if variable else _output_file.default()
 
 
 def _require_opentelemetry() -> None:

@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
+import stat
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
+from torchspan._base.files import open_own, regular_or_named
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, printable
@@ -21,6 +24,10 @@ MOST_TRACES = 10
 """Traces drawn when none is asked for; the others are counted."""
 
 _MOST_PROBLEMS = 5
+_TITLE = "Waterfall of a trace, drawn by torchspan"
+_PICTURE = re.compile(rf"<svg [^\n]*\n<title>{_TITLE}</title>".encode())
+"""What a file begins with that `--svg` wrote."""
+
 _Content = TypeVar("_Content", bound=FileContent)
 
 
@@ -42,7 +49,10 @@ class ShowCommand:
         which.add_argument("--trace", metavar="ID", help="show only the trace whose id starts with this")
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
         parser.add_argument(
-            "--svg", metavar="FILE", help="draw to this SVG file instead, as wide as the terminal or COLUMNS"
+            "--svg",
+            metavar="FILE",
+            help="draw to this SVG file instead, as wide as the terminal or COLUMNS; replaces no file but a picture that "
+            "torchspan drew",
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
@@ -57,7 +67,7 @@ class ShowCommand:
         spans = _chosen(file.spans, arguments.trace, paths) if arguments.trace else file.spans
         limit = None if arguments.trace else MOST_TRACES
         if arguments.svg:
-            _draw(spans, arguments.svg, limit)
+            _draw(spans, arguments.svg, limit, paths)
         else:
             write_traces(spans, Terminal(sys.stdout), limit=limit)
             sys.stdout.flush()
@@ -65,13 +75,29 @@ class ShowCommand:
         return 1 if file.unread else 0
 
 
-def _draw(spans: Iterable[Span], file: str, limit: int | None) -> None:
+def _draw(spans: Iterable[Span], file: str, limit: int | None, inputs: Sequence[str]) -> None:
     picture = Picture(Terminal(sys.stdout).width)
     write_traces(spans, picture, limit=limit)
     try:
-        Path(file).write_text(picture.svg("Waterfall of a trace, drawn by torchspan"), encoding="utf-8")
+        with os.fdopen(_opened(file, inputs), "w", encoding="utf-8") as opened:
+            opened.write(picture.svg(_TITLE))
     except OSError as error:
-        raise CommandError(f"cannot write {printable(file)}: {error.strerror or error}; name another file", 2) from None
+        raise CommandError(
+            f"cannot write {printable(file)}: {error.strerror or error}; name another file: --svg <file>.svg", 2
+        ) from None
+
+
+def _opened(file: str, inputs: Sequence[str]) -> int:
+    """A descriptor of a new file, or of an earlier picture, which is emptied. Raises OSError for any other file."""
+    try:
+        return os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        opened = open_own(file, _PICTURE, "a picture that torchspan drew", inputs, regular_or_named)
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        os.ftruncate(opened, 0)
+    else:
+        os.set_blocking(opened, True)
+    return opened
 
 
 def _list(paths: Sequence[str]) -> int:

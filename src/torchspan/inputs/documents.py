@@ -20,6 +20,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from torchspan._base import reading
+from torchspan._base.files import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs import literals
 from torchspan.inputs.leaves import ABSENT, Constant, Opaque, Path, TensorShape
@@ -45,6 +46,7 @@ LARGEST = 1 << 28
 """Bytes of the largest file that is read."""
 
 _VERSION_KEY = "torchspan_inputs"
+_START = re.compile(rf'\s*{{\s*"{_VERSION_KEY}"'.encode())
 _CONTEXT_NOT_WRITTEN = "of which the context for pytree was not written"
 _KINDS = {each.name: each for each in inspect._ParameterKind}
 _DEVICE = re.compile(r"[a-z0-9_]{1,64}(:[0-9]{1,5})?")
@@ -78,9 +80,16 @@ def text_of(document: Document) -> str:
     return json.dumps({_VERSION_KEY: VERSION, "observations": observations, "unseen": dict(document.unseen)}) + "\n"
 
 
-def write(document: Document, file: str | os.PathLike[str]) -> str:
-    """Put the document in place of a file, as a whole: for its owner alone. Returns its text. Raises OSError."""
+def write(document: Document, file: str | os.PathLike[str], inputs: Iterable[str] = ()) -> str:
+    """Write the document as a whole, for its owner alone. Returns its text.
+
+    It replaces an earlier document of this name, unless that is one of `inputs`. Raises OSError, also for any other file that
+    exists.
+    """
     text, path = text_of(document), FilePath(file)
+    check_size(len(text))
+    with contextlib.suppress(FileNotFoundError):
+        os.close(open_own(os.fspath(path), _START, "a file of observed inputs", inputs))
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as opened:

@@ -452,8 +452,8 @@ class InputObserver:
         outputs are not written.
 
         Args:
-            file: The file to write. It is readable for its owner only, and replaces a file of this name as a whole.
-                Default: no file.
+            file: The file to write. It is readable for its owner only, and replaces an earlier file of observed inputs as a
+                whole. Default: no file.
             values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
                 keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them, a constant has its
                 type and its counts, and a key is a digest, which a reader who guesses the key can compute. Default: whether
@@ -465,7 +465,7 @@ class InputObserver:
         Raises:
             RuntimeError: No call was observed.
             TypeError: `values` is neither a bool nor None.
-            OSError: The file cannot be written.
+            OSError: The file cannot be written, or contains something else than observed inputs.
         """
         if values is not None and not isinstance(values, bool):
             raise TypeError(f"values must be True, False or None, not {values!r}")

@@ -17,6 +17,7 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
+from torchspan._base.files import check_size
 from torchspan._base.span_ends import SpanEnds
 
 logger = logging.getLogger("torchspan")
@@ -33,6 +34,7 @@ class Liveness:
     @classmethod
     def new(cls) -> Liveness:
         """A new byte. Raises OSError where temporary files cannot be written."""
+        check_size(1)
         with tempfile.TemporaryFile() as file:
             file.truncate(1)
             return cls(os.dup(file.fileno()))

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
 from torchspan._base.descriptors import Descriptor
-from torchspan._base.files import Judge, open_for_appending, regular
+from torchspan._base.files import Judge, check_size, is_descriptor, open_for_appending, refused, regular
 from torchspan.sdk import _path
 
 try:
@@ -30,6 +30,10 @@ LONGEST_WRITE_S = 1.0
 """Seconds that one line may take on its way into a pipe or a terminal."""
 
 
+_START = b'{"resource'
+"""What a file of OTLP JSON begins with."""
+
+
 class FileIsFullError(Exception):
     """The line would have made the file larger than its limit. The exporter catches it."""
 
@@ -40,7 +44,8 @@ class AppendFile:
     path: the name of the file, with a mark in it that makes it another one; asked for at every opening, so that a
         forked child gets the file of its own process id.
     max_size: bytes that the file may have after a write. mode: permissions of a file that is made.
-    judge: what may be written to. What it refuses is not opened, and a link is never followed.
+    judge: what may be written to. What it refuses is not opened, and a link is never followed. Nothing is appended to a
+        regular file that contains something else than OTLP JSON.
 
     The file and its folders are created at the first line, and again when the file was deleted meanwhile. A line
     is written whole or not at all: what a full disk cut off is taken back, and a torn line that another program
@@ -134,12 +139,17 @@ class AppendFile:
             line = b"\n" + line
         if size + len(line) > self._max_size:
             raise FileIsFullError
+        check_size(size + len(line))
         self._end = None
+        view = memoryview(line)
         try:
-            _write_all(descriptor, line)
+            while view:
+                view = view[os.write(descriptor, view) :]
         except OSError:
             with contextlib.suppress(OSError):
-                os.ftruncate(descriptor, size)
+                # Unless another program has appended meanwhile.
+                if os.fstat(descriptor).st_size == size + len(line) - len(view):
+                    os.ftruncate(descriptor, size)
             raise
         self._end = size + len(line)
 
@@ -171,9 +181,19 @@ class AppendFile:
                 return self._descriptor.number, status.st_mode
             self._close()
         path = self.path
-        _make_folder(Path(path).parent)
-        opened = self._descriptor = Descriptor(open_for_appending(path, self._judge, self._mode))
-        return opened.number, os.fstat(opened.number).st_mode
+        try:
+            _make_folder(Path(path).parent)
+            opened = open_for_appending(path, self._judge, self._mode)
+        except ValueError as error:  # a NUL character, or one that the system's encoding lacks
+            raise OSError(errno.EINVAL, f"is not a name that a file can have ({error})") from None
+        self._descriptor = Descriptor(opened)
+        number = self._descriptor.number
+        try:
+            check_is_of_traces(number, path)
+        except OSError:
+            self._close()
+            raise
+        return number, os.fstat(number).st_mode
 
     def _lock(self, descriptor: int) -> bool | None:
         """Take the lock that all writers of this file share. None: another process holds it and does not release it.
@@ -242,6 +262,15 @@ def _reset(file: AppendFile | None) -> None:
         file._reset_after_fork()
 
 
+def check_is_of_traces(descriptor: int, name: str) -> None:
+    """Raises OSError for a regular file that contains something else than OTLP JSON: a line at its end would damage it."""
+    if is_descriptor(name) or not hasattr(os, "pread") or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return
+    start = os.pread(descriptor, 64, 0).lstrip()[: len(_START)]
+    if not _START.startswith(start):
+        raise refused(name, "is not a file of traces, and torchspan appends to no other file")
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -256,9 +285,3 @@ def _is_torn(descriptor: int, size: int) -> bool:
         return os.pread(descriptor, 1, size - 1) != b"\n"
     except OSError:
         return False
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

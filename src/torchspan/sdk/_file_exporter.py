@@ -42,8 +42,8 @@ class FileSpanExporter(SpanExporter):
     what the Collector's `otlp_json_file` receiver and Jaeger's upload read:
     https://opentelemetry.io/docs/specs/otel/protocol/file-exporter/#json-file-serialization
 
-    The file must be a regular file of this user with a single name. A link is not followed, and a file of another user
-    is left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
+    The file must be a regular file of this user with a single name. A link is not followed. A file of another user and
+    a file that contains something else than OTLP JSON are left alone. Where `path` is the whole name, without `%p` and `%t`, it may be a device, a pipe, or a
     descriptor such as `/dev/stdout`, for which the exporter never waits. Where another process holds the lock of the file for
     more than 0.1 s, this process writes to another file alongside it, `trace-1a2b3c4d.jsonl` for `trace.jsonl`.
 
@@ -119,8 +119,9 @@ class FileSpanExporter(SpanExporter):
                 f"from now on is not written to it. A larger limit: {TORCHSPAN_FILE_MAX_SIZE}=<bytes>."
             )
         except OSError as error:
+            name = self.path.replace("\0", "\\x00")
             self._warn(
-                f"torchspan: cannot write {self.path}: {error.strerror or error}. Spans are lost until it can be "
+                f"torchspan: cannot write {name}: {error.strerror or error}. Spans are lost until it can be "
                 f"written. Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
             )
         except Exception as error:

@@ -64,7 +64,8 @@ class RunFileProcessor(SpanProcessor):
             processor was created, `%%` a percent sign.
         run_id: The resource attribute `torchspan.run.id` of each line.
         max_size: Bytes at which this process stops writing. Default: TORCHSPAN_FILE_MAX_SIZE, otherwise 256 MiB.
-        failed: Called after the first span that could not be written, on the thread that ended it.
+        failed: Called after the first span that could not be written, and whenever their number has doubled, on the thread that
+            ended it.
     """
 
     def __init__(
@@ -94,7 +95,11 @@ class RunFileProcessor(SpanProcessor):
         # What waits belongs to the parent, and another thread of it may have held the lock.
         self._lock = threading.RLock()
         self._errors: Counter[str] = Counter()
-        self._waiting: deque[Encoded] = deque()
+        self._waiting: deque[tuple[Encoded, int]] = deque()
+        self.ended = 0
+        """The sampled spans that have ended in this process, and do not wait to be written."""
+        self.has_unsampled = False
+        """Whether spans have ended in this process that are recorded, but not sampled."""
         self._is_writing = False
         self._is_timed = False
         self._encoder = Encoder(semconv.emitted({semconv.RUN_ID: self._run_id, semconv.PROCESS_PID: os.getpid()}))
@@ -125,7 +130,7 @@ class RunFileProcessor(SpanProcessor):
             context = span.get_span_context()
             if context.trace_flags & _SAMPLED and _is_own(span) and _is_announced(span):
                 begun = _begun(span, context)
-                self._write(self._encoder.encode(begun, _ancestors(opened.and_around())))
+                self._write(self._encoder.encode(begun, _ancestors(opened.and_around())), 0)
         except Exception as error:
             self._note(f"the start of a span could not be written ({type(error).__name__})", 0)
 
@@ -135,6 +140,7 @@ class RunFileProcessor(SpanProcessor):
             around = self._open.end(span)
             context = span.get_span_context()
             if context is None or not context.trace_flags & _SAMPLED:
+                self.has_unsampled = True
                 return
             if not _is_own(span):
                 self._write(self._encoder.encode(span))
@@ -146,6 +152,8 @@ class RunFileProcessor(SpanProcessor):
             else:
                 self._write(encoded)
         except Exception as error:
+            with self._lock:
+                self.ended += 1
             self._note(f"a span could not be written ({type(error).__name__})", 1)
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
@@ -163,12 +171,13 @@ class RunFileProcessor(SpanProcessor):
             self._file.close()
 
     # --- writing ---------------------------------------------------------------------------------------------------
-    def _write(self, encoded: Encoded) -> None:
-        self._waiting.append(encoded)
+    def _write(self, encoded: Encoded, ended: int = 1) -> None:
+        """Write it. ended: how many spans it is that have ended: 0 for the start of one."""
+        self._waiting.append((encoded, ended))
         self._write_waiting()
 
     def _write_soon(self, encoded: Encoded) -> None:
-        self._waiting.append(encoded)
+        self._waiting.append((encoded, 1))
         if len(self._waiting) > MOST_WAITING:
             self._write_waiting()
         elif not self._is_timed:
@@ -198,15 +207,17 @@ class RunFileProcessor(SpanProcessor):
                 spans = [self._waiting.popleft() for _ in range(len(self._waiting))]
                 self._is_writing = True
                 try:
-                    reason = self._append(spans)
+                    reason = self._append([encoded for encoded, _ in spans])
                 except BaseException:
                     # Ctrl-C, perhaps after the write. A reader takes what is there twice once.
                     self._waiting.extendleft(reversed(spans))
                     raise
                 finally:
                     self._is_writing = False
+                ended = sum(each for _, each in spans)
+                self.ended += ended
                 if reason is not None:
-                    lost.append((reason, len(spans)))
+                    lost.append((reason, ended))
         for reason, count in lost:
             self._note(reason, count)
         notice = self._file.notice()
@@ -229,13 +240,14 @@ class RunFileProcessor(SpanProcessor):
     def _note(self, reason: str, count: int) -> None:
         with self._lock:
             is_first = not self._errors
+            before = self.lost
             self._errors[reason] += count
-        if not is_first:
-            return
+            has_doubled = self.lost.bit_length() > before.bit_length()
         # Without the lock: a log handler of the program's may wait for another thread.
-        with contextlib.suppress(Exception):
-            _logger.warning("torchspan: %s. Spans are missing from the file of torchspan run.", reason)
-        if self._failed is not None:
+        if is_first:
+            with contextlib.suppress(Exception):
+                _logger.warning("torchspan: %s. Spans are missing from the file of torchspan run.", reason)
+        if self._failed is not None and (is_first or has_doubled):
             with contextlib.suppress(Exception):
                 self._failed()
 

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from torchspan._base.files import check_size
 from torchspan._base.folders import Folder, open_folder
 from torchspan.testing._reference import Binding, Reference
 from torchspan.testing._user_key import user_key
@@ -119,6 +120,7 @@ class EngineFolder:
 
     def _write(self, file: BinaryIO, key: str, content: Any) -> None:
         signed = _Signed(file, self._mac(key))
+        check_size(_DIGEST)
         file.write(bytes(_DIGEST))
         torch.save(content, signed)
         file.seek(0)
@@ -186,7 +188,7 @@ class EngineFolder:
     def _remove_excess(self) -> None:
         entries = []
         for path in self.path.glob("*/*"):
-            if not _SUBFOLDER.fullmatch(path.parent.name):
+            if not _SUBFOLDER.fullmatch(path.parent.name) or path.parent.is_symlink():
                 continue
             with contextlib.suppress(FileNotFoundError):  # another process removes, too
                 status = path.stat()
@@ -216,6 +218,7 @@ class _Signed(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         """See `io.RawIOBase.write`."""
+        check_size(self._file.tell() + len(data))
         self.mac.update(data)
         return self._file.write(data)
 

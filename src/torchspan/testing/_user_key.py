@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from torchspan._base.files import refused
+from torchspan._base.files import check_size, refused
 from torchspan._base.folders import Folder, open_folder
 
 NAME = "engines.key"
@@ -46,6 +46,7 @@ def user_key(folder: Path) -> bytes:
 
 def _made(folder: Folder) -> bytes:
     key = secrets.token_bytes(SIZE)
+    check_size(SIZE)
     with os.fdopen(folder.open(NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(key)
     return key

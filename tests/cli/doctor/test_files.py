@@ -33,10 +33,10 @@ def test_a_file_that_can_be_written_is_ok_and_is_not_made(tmp_path):
 
 
 def test_an_existing_file_keeps_its_content(tmp_path):
-    (tmp_path / "trace.jsonl").write_text("{}\n")
+    (tmp_path / "trace.jsonl").write_text('{"resourceSpans":[]}\n')
 
     assert row(**OWN, TORCHSPAN_FILE=f"{tmp_path}/trace.jsonl").state is State.OK
-    assert (tmp_path / "trace.jsonl").read_text() == "{}\n"
+    assert (tmp_path / "trace.jsonl").read_text() == '{"resourceSpans":[]}\n'
 
 
 def test_the_default_is_a_file_in_the_current_folder(tmp_path, monkeypatch):
@@ -108,6 +108,26 @@ def test_a_file_that_run_cannot_write_fails_as_run_itself_says_it(tmp_path):
 
     assert (found.state, found.summary) == (State.FAILED, f"cannot write {tmp_path}: is a folder.")
     assert found.remedy == f"Name a file: TORCHSPAN_FILE={tmp_path}/traces.jsonl."
+
+
+def test_a_file_that_contains_something_else_than_traces_is_a_failure(tmp_path):
+    (tmp_path / "app.py").write_text("print(1)\n")
+    why = "is not a file of traces, and torchspan appends to no other file."
+    for environment in (OWN, {}):
+        found = row(**environment, TORCHSPAN_FILE=f"{tmp_path}/app.py")
+        assert (found.state, found.summary.endswith(f"{tmp_path}/app.py: {why}")) == (State.FAILED, True)
+
+
+def test_a_name_with_a_nul_character_in_a_configuration_file_is_a_failure(tmp_path):
+    """The check itself failed: ValueError."""
+    configuration = tmp_path / "otel.yaml"
+    configuration.write_text(
+        'file_format: "1.0"\ntracer_provider:\n  processors:\n  - batch:\n      exporter:\n'
+        '        torchspan_file: {path: "a\\0b"}\n'
+    )
+    found = row(OTEL_CONFIG_FILE=str(configuration))
+    assert found.state is State.FAILED
+    assert found.summary.endswith("it is not a name that a file can have (embedded null byte).")
 
 
 def test_a_configuration_file_names_the_file_too(tmp_path):

@@ -27,6 +27,8 @@ PATIENT = {"OTEL_EXPORTER_OTLP_TIMEOUT": "60"}
 HTTP_EXPORTER = "opentelemetry.exporter.otlp.proto.http.OTLPSpanExporter"
 GRPC_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.OTLPSpanExporter"
 
+PLACE = "tracer_provider.processors.0.batch.exporter.otlp_http.headers_list"
+
 
 def row(*settings, limit_s=120.0, port=None):
     environment = {**os.environ, **QUICK}
@@ -40,6 +42,26 @@ def row(*settings, limit_s=120.0, port=None):
 
 def test_without_the_option_nothing_is_sent():
     assert list(send.sent(Context({}))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (
+            "tracer_provider: {processors: [{batch: {exporter: {otlp_http: {headers_list: [s3cret]}}}}]}",
+            f"{PLACE} does not match OpenTelemetry's schema (rule `type`)",
+        ),
+        ("headers: Bearer s3cret: x", "line 2, column 23 is not YAML (ScannerError)"),
+    ],
+    ids=["type", "syntax"],
+)
+def test_of_a_bad_configuration_file_the_place_is_said_and_no_value(tmp_path, text, where):
+    """The message of OpenTelemetry's set-up repeats the value, which may be a credential."""
+    (tmp_path / "otel.yaml").write_text(f'file_format: "1.0"\n{text}\n')
+    found = row({"OTEL_CONFIG_FILE": str(tmp_path / "otel.yaml")})
+    assert found.state is State.FAILED
+    assert f"Its set-up failed: ConfigurationError: {where}." in found.summary
+    assert "s3cret" not in str(found)
 
 
 @pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])

@@ -54,29 +54,10 @@ def configuration_file(environment: Mapping[str, str]) -> ConfigurationFile | No
 
         return ConfigurationFile(path, load_config_file(path))
     except Exception as error:
-        problem = f"{VARIABLE}={path} cannot be used ({_reason(error)}): {LOST}"
+        problem = f"{VARIABLE}={path} cannot be used ({_config_file.reason(error)}): {LOST}"
         return ConfigurationFile(path, problem=problem, remedy="Correct the file, or unset the variable.")
     finally:
         logging.disable(quiet)
-
-
-def _reason(error: Exception) -> str:
-    """Why it cannot be read, without a value of the file: that could be a credential."""
-    cause = error.__cause__
-    kind = "" if cause is None else type(cause).__name__
-    if isinstance(cause, OSError):
-        return cause.strerror or kind
-    if kind == "ValidationError":
-        place = ".".join(map(str, getattr(cause, "absolute_path", ()))) or "its top level"
-        return f"{place} does not match OpenTelemetry's schema (rule `{getattr(cause, 'validator', 'unknown')}`)"
-    mark = getattr(cause, "problem_mark", None)
-    if mark is not None:
-        return f"line {mark.line + 1}, column {mark.column + 1} is not YAML"
-    if kind == "JSONDecodeError":
-        return f"line {getattr(cause, 'lineno', '?')}, column {getattr(cause, 'colno', '?')} is not JSON"
-    if cause is not None:
-        return f"{kind} while reading it"
-    return str(error).partition("\n")[0].removesuffix(".")
 
 
 def headers(model: Any) -> Iterator[str]:

@@ -16,6 +16,7 @@ from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._exporters import Exporter, UnknownExportersError, exporters
 from torchspan.environment_variables import TORCHSPAN_FILE
 from torchspan.sdk import _path
+from torchspan.sdk._append_file import check_is_of_traces
 
 _EXPORTER = "torchspan_file"
 _NAME = "file.path"
@@ -47,9 +48,12 @@ def _of_exporter(exporter: Exporter, context: Context) -> Check:
     try:
         path = _path.expand(_path.absolute(named), pid=os.getpid(), time=_path.start_time())
         _try(path, is_whole_name=_path.is_literal(named))
-    except OSError as error:
+    except (OSError, ValueError) as error:
         remedy = f"Name a file in a folder where you may write: {TORCHSPAN_FILE}=<file>."
-        reason = error.strerror or type(error).__name__
+        if isinstance(error, OSError):
+            reason = error.strerror or type(error).__name__
+        else:  # a NUL character, which a configuration file may have
+            reason = f"it is not a name that a file can have ({error})"
         return Check(_NAME, State.FAILED, f"{_EXPORTER} cannot write {named}: {reason}.", remedy, facts)
     return Check(_NAME, State.OK, f"{_EXPORTER} can write {named} ({source or 'default'}).", "", facts)
 
@@ -60,7 +64,11 @@ def _try(path: str, *, is_whole_name: bool) -> None:
     except (FileNotFoundError, NotADirectoryError):
         output.try_folder(Path(path).parent)
         return
-    os.close(open_existing(path, os.O_APPEND, regular_or_named if is_whole_name else regular))
+    opened = open_existing(path, os.O_APPEND, regular_or_named if is_whole_name else regular)
+    try:
+        check_is_of_traces(opened, path)
+    finally:
+        os.close(opened)
 
 
 def _of_run(named: str) -> Check:

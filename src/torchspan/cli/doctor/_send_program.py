@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from torchspan import phase, semconv
+from torchspan import _config_file, phase, semconv
 from torchspan._version import __version__
 from torchspan.cli.doctor._urls import secrets_in, without_secrets
 
@@ -43,7 +43,12 @@ def _send() -> dict[str, Any]:
 
         initialize(swallow_exceptions=False)
     except Exception as error:
-        failure = without_secrets(f"{type(error).__name__}: {error}", _secrets())
+        is_of_file = _config_file.named() is not None
+        failure = (
+            _config_file.reason(error)
+            if is_of_file
+            else without_secrets(f"{type(error).__name__}: {error}", _secrets())
+        )
     return {**_trace(exports), "failure": failure}
 
 
