@@ -123,14 +123,15 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
         yield Finding("rank", where, f"The number of its dimensions changes: {found}. Export a program for each.")
     for rank in ranks:
         _, low, high = ranges.by_rank[rank]
-        for axis in range(rank):
-            if low[axis] == 0 or (low[axis] == 1 and high[axis] > 1):
-                yield Finding(
-                    "size_0_or_1",
-                    where,
-                    f"Dimension {axis} has sizes from {low[axis]} to {high[axis]}. torch.export treats 0 and 1 as constants: "
-                    "the example needs a size of at least 2 there, and the small size may need a program of its own.",
-                )
+        small = [axis for axis in range(rank) if low[axis] == 0 or (low[axis] == 1 and high[axis] > 1)]
+        if small:
+            sizes = [f"dimension {axis} has sizes from {low[axis]} to {high[axis]}" for axis in small]
+            yield Finding(
+                "size_0_or_1",
+                where,
+                f"{', '.join(sizes).capitalize()}. torch.export treats 0 and 1 as constants: the example needs a size of at least 2 "
+                "there, and the small size may need a program of its own.",
+            )
     if len(summary.constants) > 1:
         number = str(len(summary.constants))
         if len(summary.constants) >= VALUES_LIMIT or any(

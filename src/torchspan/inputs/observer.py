@@ -435,7 +435,8 @@ class InputObserver:
         `findings` follow below it.
 
         Args:
-            width: Columns of the lines below the table.
+            width: Columns of the text. In a narrow table, long names of arguments are cut, and the columns on the right may be
+                left out, which a line below the table reports.
 
         Returns:
             The text, in several lines.
