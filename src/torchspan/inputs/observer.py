@@ -36,7 +36,7 @@ DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 class InputObserver:
     """Records the shapes of the arguments of a model, and infers what `torch.export.export` needs.
 
-    It has the interface of `torch.onnx.InputObserver`:
+    It has the methods of `torch.onnx.InputObserver`; the guide *Observing inputs* lists the differences:
 
         observer = InputObserver()
         with observer(model):
