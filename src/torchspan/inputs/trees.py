@@ -174,7 +174,7 @@ class Reader:
         if kind is dict:
             return tuple(value), list(value.values()), list(value)
         if kind not in self._nodes:
-            return kind._fields, list(value), kind  # type: ignore[attr-defined]
+            return kind._fields, list(value), kind
         node = self._nodes[kind]
         parts, context = node.flatten_fn(
             value
