@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of attributes and metrics by themselves; `tools/contract.py` compares them with what the tests emitted."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
+
+from opentelemetry.semconv import _incubating, attributes
 
 from torchspan import phase, semconv
 from torchspan.semconv import _table
@@ -55,6 +59,30 @@ def test_every_module_of_the_tables_holds_the_keys_of_one_library():
         keys = list(_table.rows(getattr(semconv, f"_{name}")))
         assert keys
         assert [key for key in keys if not key.startswith(f"{name}.")] == []
+
+
+def standard_keys():
+    """The keys of OpenTelemetry's conventions, from the installed package."""
+    modules = [
+        importlib.import_module(found.name)
+        for package in (attributes, importlib.import_module(f"{_incubating.__name__}.attributes"))
+        for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}.")
+    ]
+    return {
+        value for module in modules for name, value in vars(module).items() if name.isupper() and type(value) is str
+    }
+
+
+def test_what_the_conventions_have_a_key_for_has_that_key():
+    own = ("torchspan", "torch", "torch_tensorrt", "tensorrt")
+    keys = standard_keys()
+    assert "file.size" in keys
+    assert [key for key in TABLE if key.partition(".")[0] not in own and key not in keys] == []
+    assert [key for key in TABLE if key.partition(".")[0] in own and key.partition(".")[2] in keys] == []
+
+
+def test_only_a_ratio_has_the_unit_of_ratios():
+    assert [name for name, metric in METRICS.items() if metric.unit == "1"] == ["torchspan.input.profile.distance"]
 
 
 def test_every_rate_limited_phase_declares_the_keys_under_which_its_work_is_folded():

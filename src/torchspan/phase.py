@@ -302,6 +302,9 @@ PROGRESS = Phase(
 ENTRIES: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT, SAVE, LOAD)
 """Entry points. Their spans record which one was called, and the versions of the libraries."""
 
+COMPILATIONS: tuple[Phase, ...] = (COMPILE_FRAME, COMPILE_BACKWARD, COMPILE)
+"""Compilations for which a request may wait, by `torch.compile` and by Torch-TensorRT."""
+
 LOWERING: tuple[Phase, ...] = (COMPILE, CONVERT_TO_ENGINE, REFIT)
 """Work that lowers a graph."""
 

@@ -91,12 +91,13 @@ def filled(text, labels, value):
 
 # --- counters -----------------------------------------------------------------------------------------------------
 
+FRAME = 'torchspan_phase="torch.compile_frame"'
 REJECTED = 'torch_tensorrt_engine_cache_result="rejected"'
 COUNTERS = {
     # alert: the series, and the labels of what fires
     "TorchspanCompiledWhileServing": (
-        f'torch_tensorrt_compile_while_serving_total{{{APP},torchspan_serving_kind="compilation"}}',
-        {"job": "app", "torchspan_serving_kind": "compilation"},
+        f'torchspan_serving_compilations_total{{{APP},{FRAME},torchspan_serving_kind="recompilation"}}',
+        {"job": "app", "torchspan_phase": "torch.compile_frame", "torchspan_serving_kind": "recompilation"},
     ),
     "TorchspanFallbackAfterFailure": (
         f'torch_tensorrt_fallback_subgraphs_total{{{APP},torch_tensorrt_fallback_reason_class="compile_failed"}}',

@@ -64,6 +64,7 @@ def test_torch_compile_has_a_panel_for_each_question_about_frames():
     assert [each["title"] for each in panels(DASHBOARDS["torch-compile"])] == [
         "Frames",
         "Frames over time",
+        "Compiled while serving",
         "Recompile limits reached",
         "Recompilations",
         "Recompilations over time",

@@ -68,6 +68,8 @@ SPANS = {
             "torch.compile.id": "0/1",
             "torch.compile.outcome": "compiled",
             "torch.compile.recompile.class": "size",
+            "torchspan.while_serving": True,
+            "torchspan.serving.kind": "recompilation",
         },
         {"events": [graph_break("requested")]},
     ),
@@ -98,6 +100,7 @@ FOUND = {
     "Those that failed": {"failed"},
     "Those for which a request waited": {"while serving", "recompilation"},
     "Recompilations among them": {"recompilation"},
+    "Frames of `torch.compile` for which a request waited": {"for a size"},
     "Those of one model": {"long"},
     "Those that failed and continued in PyTorch": {"fell back"},
     "Engine builds longer than 10 minutes": {"long build"},
@@ -195,4 +198,4 @@ def test_a_list_is_matched_as_a_whole_and_in_its_order(jaeger, sent):
 def test_the_command_of_the_page_finds_what_it_names(jaeger, sent):
     (tags,) = re.findall(r"--data-urlencode 'tags=(.*)'$", PAGE, re.MULTILINE)
     query = urllib.parse.urlencode({"service": "app", "tags": tags})
-    assert found(jaeger, query, sent) == {"while serving", "recompilation"}
+    assert found(jaeger, query, sent) == {"while serving", "recompilation", "for a size"}

@@ -8,9 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from opentelemetry.trace import StatusCode
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanKind, StatusCode
 from torch._inductor.async_compile import AsyncCompile
 
+import torchspan
 from dynamo.expected import COMPILED, P, frame, graph
 from support import compiled
 from support.tree import assert_times_nest, assert_trees, outline
@@ -459,3 +462,58 @@ def test_an_interrupt_is_a_failure_also_where_dynamo_suppresses_errors(dynamo, s
     (made,) = spans("torch.compile_frame")
     assert made.attributes["torch.compile.outcome"] == "failed"
     assert made.attributes["error.type"] == "KeyboardInterrupt"
+
+
+# --- while serving ----------------------------------------------------------------------------------------------------
+@pytest.fixture
+def ready():
+    yield torchspan.mark_ready
+    torchspan.mark_not_ready()
+
+
+@pytest.fixture
+def served(metrics):
+    """Numbers of compilations while serving, by phase, kind and error."""
+    keys = ("torchspan.phase", "torchspan.serving.kind", "error.type")
+    return lambda: metrics.values("torchspan.serving.compilations", *keys)
+
+
+FAILED = ("torch.compile_frame", "recompilation", "torch._dynamo.exc.TorchRuntimeError")
+
+
+@torch.no_grad()
+def test_frames_that_requests_waited_for_are_marked_and_counted_failed_ones_too(ready, served, spans, tracer):
+    model = torch.compile(torch.nn.Linear(8, 4), backend="aot_eager", dynamic=False)
+    model(torch.ones(4, 8))
+    with tracer.start_as_current_span("GET /", kind=SpanKind.SERVER):
+        model(torch.ones(3, 8))
+    ready()
+    model(torch.ones(2, 8))
+    model(torch.ones(2, 8))
+    with pytest.raises(torch._dynamo.exc.TorchRuntimeError):
+        model(torch.ones(2, 9))
+    keys = ("torchspan.while_serving", "torchspan.serving.kind", "torch.compile.outcome")
+    assert [tuple(span.attributes.get(key) for key in keys) for span in spans("torch.compile_frame")] == [
+        (None, None, "compiled"),
+        (True, "recompilation", "compiled"),
+        (True, "recompilation", "compiled"),
+        (True, "recompilation", "failed"),
+    ]
+    assert served() == {("torch.compile_frame", "recompilation", None): 2, FAILED: 1}
+
+
+def test_a_backward_graph_that_a_request_waited_for_is_marked_and_counted(ready, served, spans):
+    total = run(compiled.product, torch.ones(3, 3, requires_grad=True), backend="aot_eager")
+    ready()
+    total.backward()
+    (backward,) = spans("torch.compile_backward")
+    assert backward.attributes["torchspan.while_serving"] is True
+    assert served() == {("torch.compile_backward", "compilation", None): 1}
+
+
+def test_a_frame_without_a_span_is_counted_as_compiled_while_serving(instrument, ready, served, spans):
+    instrument(tracer_provider=TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False))
+    ready()
+    run(compiled.plain, ONES)
+    assert spans("torch.compile_frame") == []
+    assert served() == {("torch.compile_frame", "compilation", None): 1}

@@ -142,7 +142,7 @@ FOUND = {
     "Compilations inside a request": lambda span: (
         span.is_compilation() and any(each.is_server for each in span.around())
     ),
-    "Compilations while serving": lambda span: span.is_compilation() and span.attributes.get("torchspan.while_serving"),
+    "Compilations while serving": lambda span: span.attributes.get("torchspan.while_serving"),
     "Compilations that failed": lambda span: span.is_compilation() and span.failed,
     "Where a compilation failed": lambda span: (
         span.failed and any(each.is_compilation() and each.failed for each in span.around())

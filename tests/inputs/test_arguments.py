@@ -346,11 +346,62 @@ def test_shapes_that_are_the_same_without_a_removed_argument_count_together():
     assert shapes(observer.infer_arguments()) == ((3,),)
 
 
+def removed(observer):
+    """The findings about names that were given to `remove_inputs`."""
+    return [str(each) for each in observer.findings() if each.kind == "removed"]
+
+
+def test_a_name_that_the_signature_cannot_take_is_ignored_and_is_a_finding():
+    observer = observed(Optional(), {"x": ones(2), "scale": 2.0}, {"x": ones(3)})
+    assert observer.remove_inputs(["cache_position", "scale"]) == 1
+    assert shapes(observer.infer_arguments()) == {"x": (2,)}
+    assert removed(observer) == [
+        (
+            "cache_position: remove_inputs was given this name, but neither the signature nor a recorded call has it. Nothing was "
+            "left out for it."
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("model", "call", "name", "meant"),
+    [
+        (Optional(), {"x": ones(2)}, "scael", "scale"),
+        (Variadic(), {"x": ones(2), "cache_position": ones(2)}, "cache_positions", "cache_position"),
+    ],
+    ids=["signature", "calls"],
+)
+def test_a_misspelled_name_that_is_to_be_removed_is_a_finding_that_corrects_it(model, call, name, meant):
+    observer = observed(model, call)
+    assert observer.remove_inputs([name]) == 0
+    assert removed(observer) == [
+        (
+            f"{name}: remove_inputs was given this name, but neither the signature nor a recorded call has it (did you mean "
+            f"{meant}?). Nothing was left out for it."
+        )
+    ]
+
+
+def test_a_name_that_only_the_signature_has_is_ignored_without_a_finding():
+    observer = observed(Optional(), (ones(2),))
+    assert observer.remove_inputs(["y"]) == 0
+    assert removed(observer) == []
+
+
+def test_a_name_that_no_call_has_yet_is_left_out_of_later_calls():
+    model = Variadic()
+    observer = observed(model, {"x": ones(2)})
+    assert observer.remove_inputs(["cache_position"]) == 0
+    with observer(model):
+        model(x=ones(2), cache_position=ones(2))
+    assert shapes(observer.infer_arguments()) == {"x": (2,)}
+    assert removed(observer) == []
+
+
 @pytest.mark.parametrize(
     ("names", "error", "message"),
     [
         ("x", TypeError, r"such as \['x'\], not a string"),
-        (["z"], ValueError, "No recorded call has any of the arguments"),
         (["named"], ValueError, "remove_inputs cannot remove 'named', which takes several arguments"),
         (["others"], ValueError, "remove_inputs cannot remove 'others', which takes several arguments"),
         ([7], ValueError, "no argument has position 7"),

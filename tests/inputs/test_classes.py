@@ -135,6 +135,60 @@ def test_a_class_without_setstate_gets_none(module, watch):
     assert not hasattr(importlib.import_module(module).Net, "__setstate__")
 
 
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The name of a package that takes a class from one module, and exports another one lazily, as transformers does."""
+    name = f"package_{tmp_path.name}"
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "defining.py").write_text(SOURCE)
+    (tmp_path / name / "lazy.py").write_text(SOURCE.replace("Net", "LazyNet"))
+    (tmp_path / name / "__init__.py").write_text(
+        "import sys, types, importlib\n"
+        "from .defining import Net\n"
+        "class _LazyModule(types.ModuleType):\n"
+        "    _class_to_module = {'LazyNet': 'lazy', 'Deep': 'lazy'}\n"
+        "    def __getattr__(self, name):\n"
+        "        return getattr(importlib.import_module(__name__ + '.' + self._class_to_module[name]), name)\n"
+        "sys.modules[__name__].__class__ = _LazyModule\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield name
+    for each in [each for each in sys.modules if each.partition(".")[0] == name]:
+        del sys.modules[each]
+
+
+def test_a_class_that_the_module_takes_from_another_is_seen(package, watch):
+    _, made = watch(f"{package}:Net")
+    net = importlib.import_module(package).Net(1)
+    assert made == [net]
+
+
+def test_a_class_that_is_exported_lazily_is_seen_and_nothing_is_imported_for_it(package, watch):
+    watched, made = watch(f"{package}:LazyNet")
+    program = importlib.import_module(package)
+    assert f"{package}.lazy" not in sys.modules
+    assert watched.problem == f"the program made no object of {package}:LazyNet"
+    net = program.LazyNet(1)
+    assert made == [net]
+    watched.close()
+    program.LazyNet(1)
+    assert made == [net]
+
+
+def test_a_lazily_exported_class_is_not_watched_after_close_before_its_import(package, watch):
+    watched, made = watch(f"{package}:LazyNet")
+    program = importlib.import_module(package)
+    watched.close()
+    program.LazyNet(1)
+    assert made == []
+
+
+def test_a_misspelled_name_of_a_lazily_exported_class_is_corrected(package, watch):
+    watched, _ = watch(f"{package}:LazyNte")
+    importlib.import_module(package)
+    assert watched.problem == f"the module {package} has no class LazyNte (did you mean LazyNet?)"
+
+
 def test_an_object_whose_init_raises_is_not_seen(module, watch):
     _, made = watch(f"{module}:Net")
     with pytest.raises(TypeError, match="required positional argument"):

@@ -33,10 +33,61 @@ def test_findings_stand_below_the_table_in_lines_of_the_width():
     lines = observed(Add(), (ones(1), ones(1)), (ones(3), ones(3))).report(width=60).splitlines()
     start = lines.index("findings")
     assert lines[start + 1 : start + 3] == [
-        "  size_0_or_1, x: Dimension 0 has sizes from 1 to 3.",
+        "  size_0_or_1, x, y: Dimension 0 has sizes from 1 to 3.",
         "    torch.export treats 0 and 1 as constants: the example",
     ]
     assert max(map(len, lines[start:])) <= 60
+
+
+def test_one_finding_about_several_dimensions_and_tensors_stands_once():
+    observer = observed(Nested(), ([ones(1, 1)] * 6,), ([ones(3, 2)] * 6,))
+    text = " ".join(observer.report().partition("findings\n")[2].split())
+    assert text == (
+        "size_0_or_1, items[0], items[1], items[2], items[3], and 2 more: Dimension 0 has sizes from 1 to 3, dimension 1 has "
+        "sizes from 1 to 2. torch.export treats 0 and 1 as constants: the example needs a size of at least 2 there, and the "
+        "small size may need a program of its own."
+    )
+
+
+class LongNames(torch.nn.Module):
+    def forward(self, encoder_attention_mask, past_key_values=None):
+        return encoder_attention_mask
+
+
+CALLS = [(ones(count, 7), Add()) for count in (2, 3, 5)]
+
+
+def test_a_table_that_fits_the_terminal_is_not_changed():
+    lines = observed(LongNames(), *CALLS).report(width=104).splitlines()
+    assert lines[2:6] == [
+        "argument                type                        calls  rank  axis  min  usual  max  distinct  sizes",
+        "encoder_attention_mask  float32                     3         2     0    2      2    5         3  ██·█",
+        "                                                                    1    7      7    7         1",
+        "past_key_values         support.observed_calls.Add  3      not recorded",
+    ]
+
+
+def test_a_table_in_a_narrow_terminal_has_shorter_names_and_classes():
+    lines = observed(LongNames(), *CALLS).report(width=70).splitlines()
+    assert lines[2:6] == [
+        "argument          type    calls rank axis min usual max distinct sizes",
+        "encoder_…ion_mask float32 3        2    0   2     2   5        3 ██·█",
+        "                                        1   7     7   7        1",
+        "past_key_values   Add     3     not recorded",
+    ]
+
+
+def test_a_table_in_a_narrower_terminal_says_which_columns_it_lacks():
+    lines = observed(LongNames(), *CALLS).report(width=50).splitlines()
+    assert lines[2:8] == [
+        "argument     type    calls rank axis min usual max",
+        "encode…_mask float32 3        2    0   2     2   5",
+        "                                   1   7     7   7",
+        "past_k…alues Add     3     not recorded",
+        "",
+        "Left out in 50 columns: distinct and sizes.",
+    ]
+    assert max(map(len, lines)) <= 50
 
 
 def test_what_some_calls_lack_says_in_how_many_it_was():

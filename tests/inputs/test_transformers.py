@@ -3,10 +3,13 @@
 
 import pytest
 import torch
-from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
+from transformers import DynamicCache, EncoderDecoderCache, LlamaConfig, LlamaForCausalLM, StaticCache
 
 from support.observed_calls import kinds, shapes
 from torchspan.inputs import InputObserver
+from torchspan.inputs.documents import text_of
+from torchspan.inputs.processes import ObservedProcess
+from torchspan.inputs.trees import Container, Opaque, Reader, leaves
 
 tree_leaves = torch.utils._pytree.tree_leaves
 DYNAMIC = torch.export.Dim.DYNAMIC
@@ -143,3 +146,79 @@ def test_what_is_inferred_without_a_cache_exports(observed, model):
     )
     assert "input_ids" in shapes(observer.infer_arguments())
     assert program.range_constraints
+
+
+# --- a whole program, which registers nothing --------------------------------------------------------------------------
+def generated():
+    """What `torchspan run` observes of a program that makes a model and generates with it."""
+    process = ObservedProcess(["transformers:LlamaForCausalLM"])
+    try:
+        config = LlamaConfig(
+            vocab_size=32, hidden_size=16, intermediate_size=16, num_hidden_layers=2, num_attention_heads=2
+        )
+        model = LlamaForCausalLM(config).eval()
+        with torch.no_grad():
+            model.generate(torch.ones(2, 5, dtype=torch.int64), max_new_tokens=4, do_sample=False)
+        return text_of(process.document())
+    finally:
+        process.close()
+
+
+def test_a_cache_of_a_program_that_registers_nothing_is_recorded_as_a_registered_one(registered_cache, monkeypatch):
+    registered = generated()
+    with monkeypatch.context() as patch:
+        patch.delitem(torch.utils._pytree.SUPPORTED_NODES, DynamicCache)
+        observed = generated()
+        assert DynamicCache not in torch.utils._pytree.SUPPORTED_NODES
+    assert "key_cache" in observed
+    assert observed == registered
+
+
+def test_a_cache_of_a_program_that_registers_nothing_can_be_made_where_its_class_is_registered(request):
+    assert DynamicCache not in torch.utils._pytree.SUPPORTED_NODES
+    observer = InputObserver.from_json(generated())
+    assert ("opaque", "past_key_values") not in kinds(observer)
+    request.getfixturevalue("registered_cache")
+    observer.remove_inputs(
+        {"use_cache", "logits_to_keep", *(found.path for found in observer.findings() if found.kind == "kwargs")}
+    )
+    cache = observer.infer_arguments()["past_key_values"]
+    assert type(cache) is DynamicCache
+    assert [tuple(each.shape) for each in tree_leaves(cache)] == [(2, 2, 5, 8)] * 4
+
+
+def read(value):
+    return Reader(reads_caches=True).read(value, ("past",))
+
+
+def filled(cache):
+    cache.update(torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 8), 0)
+    return cache
+
+
+def test_a_cache_of_an_encoder_and_a_decoder_has_both_caches_in_it():
+    found = read(EncoderDecoderCache(filled(DynamicCache()), DynamicCache()))
+    assert [path for path, _ in leaves(found, ("past",))] == [
+        ("past", "self_attention_cache", "key_cache", 0),
+        ("past", "self_attention_cache", "value_cache", 0),
+    ]
+
+
+def test_a_static_cache_is_read(model):
+    found = read(filled(StaticCache(model.config, max_cache_len=9)))
+    assert [(path, leaf.shape) for path, leaf in leaves(found, ("past",))] == [
+        (("past", "key_cache", 0), (2, 2, 9, 8)),
+        (("past", "value_cache", 0), (2, 2, 9, 8)),
+    ]
+
+
+def test_a_cache_of_a_derived_class_or_with_other_layers_stays_opaque():
+    class Own(DynamicCache):
+        pass
+
+    class OwnLayer:
+        keys = values = None
+
+    other = DynamicCache()
+    other.layers = [OwnLayer()]
+    assert [type(read(each)) for each in (DynamicCache(), Own(), other)] == [Container, Opaque, Opaque]

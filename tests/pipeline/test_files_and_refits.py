@@ -30,7 +30,7 @@ def test_saving_tells_format_engines_and_the_size_of_the_file(instrument, export
         **STEPS,
         "torch_tensorrt.entry_point": "torch_tensorrt.save",
         "torch_tensorrt.file.format": "exported_program",
-        "torch_tensorrt.file.size": path.stat().st_size,
+        "file.size": path.stat().st_size,
         "torch_tensorrt.save.retrace": False,
         "torch_tensorrt.engines.count": 1,
         "torch_tensorrt.engines.size": len(engine.serialized_engine),
@@ -48,7 +48,7 @@ def test_loading_tells_what_the_file_held(instrument, exporter, tmp_path):
         **VERSIONS,
         "torch_tensorrt.entry_point": "torch_tensorrt.load",
         "torch_tensorrt.file.format": "exported_program",
-        "torch_tensorrt.file.size": path.stat().st_size,
+        "file.size": path.stat().st_size,
         "torch_tensorrt.engines.count": 1,
         "torch_tensorrt.engines.size": POSITIVE,
     }
@@ -86,7 +86,7 @@ def test_a_file_that_is_none_of_these_is_an_error_with_the_librarys_own_exceptio
         torch_tensorrt.load(str(path))
     span = named(exporter.get_finished_spans(), "torch_tensorrt.load")
     assert span.attributes["error.type"] == "ValueError"
-    assert span.attributes["torch_tensorrt.file.size"] == len(b"nothing")
+    assert span.attributes["file.size"] == len(b"nothing")
     assert "torch_tensorrt.file.format" not in span.attributes
 
 

@@ -17,7 +17,7 @@ import pytest
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
@@ -488,6 +488,17 @@ def test_work_worth_keeping_is_in_the_file_from_its_start_on(own, user, path):
         "torchspan.open_ancestors.names": ["torch_tensorrt.compile", "request"],
         "torchspan.open_ancestors.starts": [7, 5],
     }
+
+
+def test_the_start_of_work_obeys_the_limits_of_its_provider(processor, path):
+    limits = SpanLimits(max_span_attributes=2, max_span_attribute_length=4)
+    tracer = provider_with(processor, span_limits=limits).get_tracer("torchspan")
+    tracer.start_span(
+        "torch_tensorrt.compile", attributes={"torch_tensorrt.model.class": "Model", "torchspan.keep": True}
+    )
+    (written,) = span_file.read(path)
+    own = {key: value for key, value in written.attributes.items() if not key.startswith("torchspan.open_ancestors")}
+    assert own == {"torchspan.progress.number": 0, "torch_tensorrt.model.class": "Mode"}
 
 
 def test_the_first_run_of_an_engine_is_in_the_file_from_its_start_on_and_the_others_are_not(own, path):

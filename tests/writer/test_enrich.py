@@ -74,6 +74,13 @@ def test_a_compilation_alongside_or_after_a_server_span_is_not_marked(tracer):
     assert other.run(is_marked) is None
 
 
+@pytest.mark.parametrize("compilation", [phase.COMPILE_FRAME, phase.COMPILE_BACKWARD], ids=lambda each: each.short)
+def test_a_compilation_by_torch_compile_below_a_server_span_is_marked(tracer, compilation):
+    assert is_marked(compilation) is None
+    with server(tracer):
+        assert is_marked(compilation) is True
+
+
 def test_other_work_below_a_server_span_is_not_marked(tracer):
     with server(tracer):
         assert is_marked(phase.BUILD_ENGINE) is None

@@ -297,20 +297,41 @@ def test_a_compilation_below_a_span_of_another_kind_is_not_marked(bridge, metric
 def test_compilations_while_serving_are_counted_by_whether_the_frame_was_compiled_before(
     bridge, metrics, ready, compile_id, kind
 ):
-    facts = {semconv.ENTRY_POINT: "torch.compile"}
-    bridge.event(phase.COMPILE, facts)
+    bridge.event(phase.COMPILE)
     ready()
-    bridge.event(phase.COMPILE, facts | ({} if compile_id is None else {semconv.COMPILE_ID: compile_id}))
-    keys = ("torch_tensorrt.entry_point", "torchspan.serving.kind", "error.type")
-    counted = metrics.values("torch_tensorrt.compile.while_serving", *keys)
-    assert counted == {("torch.compile", kind, None): 1}
+    bridge.event(phase.COMPILE, {} if compile_id is None else {semconv.COMPILE_ID: compile_id})
+    keys = ("torchspan.phase", "torchspan.serving.kind", "error.type")
+    counted = metrics.values("torchspan.serving.compilations", *keys)
+    assert counted == {("torch_tensorrt.compile", kind, None): 1}
+
+
+def test_a_compilation_inside_a_frame_while_serving_counts_with_the_frame(bridge, metrics, ready):
+    ready()
+    frame = bridge.engine.open(phase.COMPILE_FRAME, {semconv.COMPILE_ID: "0/1"})
+    backend = bridge.engine.open(phase.COMPILE_PHASE, {})
+    bridge.event(phase.COMPILE, {semconv.COMPILE_ID: "0/1"})
+    bridge.engine.close(backend)
+    bridge.engine.close(frame)
+    keys = ("torchspan.phase", "torchspan.serving.kind")
+    counted = metrics.values("torchspan.serving.compilations", *keys)
+    assert counted == {("torch.compile_frame", "recompilation"): 1}
+
+
+def test_a_frame_without_a_span_while_serving_is_counted(metrics, ready):
+    bridge = Bridge(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False), metrics.provider)
+    ready()
+    bridge.event(phase.COMPILE_FRAME, {semconv.COMPILE_ID: "0/0"})
+    keys = ("torchspan.phase", "torchspan.serving.kind")
+    counted = metrics.values("torchspan.serving.compilations", *keys)
+    assert counted == {("torch.compile_frame", "compilation"): 1}
+    bridge.close()
 
 
 def test_a_compilation_while_serving_that_fails_is_counted_with_its_error(bridge, metrics, ready):
     ready()
     bridge.event(phase.COMPILE, error=ValueError("secret"))
     keys = ("torchspan.serving.kind", "error.type")
-    assert metrics.values("torch_tensorrt.compile.while_serving", *keys) == {("compilation", "ValueError"): 1}
+    assert metrics.values("torchspan.serving.compilations", *keys) == {("compilation", "ValueError"): 1}
 
 
 def test_no_longer_ready_is_no_longer_marked(bridge, metrics, exporter, ready):

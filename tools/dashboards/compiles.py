@@ -51,6 +51,24 @@ def made():
     )
 
 
+def while_serving():
+    """The panel that counts compilations for which a request may have waited, by Torch-TensorRT and by torch.compile."""
+    return figure(
+        "Compiled while serving",
+        "Compilations for which a request may have waited: they began below a SERVER span, or after `torchspan.mark_ready()`. "
+        "`torch.compile_frame` is a frame of torch.compile, whatever its backend. A recompilation is the compilation of a frame that "
+        "Dynamo had compiled before.",
+        Source.TORCHSPAN,
+        COUNT,
+        Query(
+            measured(semconv.METRIC_SERVING_COMPILATIONS).counted(RANGE, by=[semconv.PHASE, semconv.SERVING_KIND]),
+            f"{{{{{label(semconv.PHASE)}}}}} {{{{{label(semconv.SERVING_KIND)}}}}}",
+        ),
+        alarming=1,
+        width=4,
+    )
+
+
 def _outcomes():
     outcome = f"{{{{{label(semconv.COMPILE_OUTCOME)}}}}}"
     yield in_all(
@@ -70,19 +88,7 @@ def _outcomes():
         colors=_COLORS,
         width=8,
     )
-    yield figure(
-        "Compiled while serving",
-        "Compilations for which a request may have waited: they began below a SERVER span, or after `torchspan.mark_ready()`. "
-        "A recompilation is the compilation of a frame that Dynamo had compiled before.",
-        Source.TORCHSPAN,
-        COUNT,
-        Query(
-            measured(semconv.METRIC_WHILE_SERVING).counted(RANGE, by=[semconv.SERVING_KIND]),
-            f"{{{{{label(semconv.SERVING_KIND)}}}}}",
-        ),
-        alarming=1,
-        width=4,
-    )
+    yield while_serving()
     yield lines(
         "Builds in progress",
         "Compilations, and engine builds outside a compilation, that are running. If a process is killed, its builds are shown for five "

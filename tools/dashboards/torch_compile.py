@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch.compile: frames, the reasons of recompilations and graph breaks, and the durations."""
 
-from dashboards import traceql
+from dashboards import compiles, traceql
 from dashboards.frame import at_least, framed, percentile, services
 from dashboards.panels import (
     COUNT,
@@ -76,8 +76,9 @@ def _outcomes():
         Source.TORCHSPAN,
         Query(_FRAMES.counted(INTERVAL, by=[semconv.FRAME_OUTCOME]), outcome),
         colors=_COLORS,
-        width=12,
+        width=8,
     )
+    yield compiles.while_serving()
     yield figure(
         "Recompile limits reached",
         "Frames that have reached a recompile limit of `torch._dynamo.config`. Calls for which nothing was compiled run eagerly from "

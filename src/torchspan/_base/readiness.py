@@ -9,8 +9,9 @@ _ready = False
 def mark_ready() -> None:
     """Mark the end of the warm-up: from now on the program serves requests.
 
-    Later compilations, for which a request may be waiting, carry `torchspan.while_serving` on their spans and metrics. The
-    call may come before or after `instrument`. It applies to the process and to its later forks.
+    Later compilations by Torch-TensorRT and `torch.compile`, for which a request may be waiting, carry
+    `torchspan.while_serving` on their spans, and the metric `torchspan.serving.compilations` counts them. The call may come
+    before or after `instrument`. It applies to the process and to its later forks.
     """
     global _ready
     _ready = True

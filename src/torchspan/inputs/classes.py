@@ -50,6 +50,9 @@ class WatchedClass:
     are not seen, nor are those whose class has a `__deepcopy__` or `__reduce__` that makes them without either. Each object
     counts once. Several may watch one class.
 
+    A class that the module takes from another one is watched too. If the module exports it lazily, as transformers does, it is
+    watched once the program has imported the module that defines it. Nothing is imported for that.
+
     path: `module:Class`; `module:Outer.Inner` for a nested class. made: gets the object, in the thread that made it; what it
     raises is logged once and does not reach the program. refused: gets the reason, as a clause, if the imported module has no
     such class. Raises ValueError where `path` names no class.
@@ -64,6 +67,7 @@ class WatchedClass:
         self._class: _Class | None = None
         self._count = 0
         self._problem = f"the program did not import the module {self._module}"
+        self._stop_waiting: Callable[[], None] = _nothing
         self._undo = import_hooks.when_imported(self._module, self._imported)
 
     @property
@@ -76,16 +80,22 @@ class WatchedClass:
         self._undo()
 
     def _imported(self, _late: bool) -> Callable[[], None]:
-        self._boundary.attempt(self._find)
+        self._boundary.attempt(self._find, self._module)
         return self._leave
 
-    def _find(self) -> None:
-        module = sys.modules.get(self._module)
+    def _find(self, module_name: str) -> None:
+        """Look for the class in a module that has been imported."""
+        module = sys.modules.get(module_name)
         found: Any = module
         for part in self._name.split("."):
             found = reading.attribute(found, part)
             if found is None:
-                self._refuse(f"the module {self._module} has no class {self._name}{_meant(module, self._name)}")
+                defining = _lazy_exports(module).get(self._name.partition(".")[0])
+                if defining is None:
+                    self._refuse(f"the module {self._module} has no class {self._name}{_meant(module, self._name)}")
+                else:
+                    self._problem = f"the program made no object of {self.path}"
+                    self._wait_for(f"{module_name}.{defining}")
                 return
         if not issubclass(type(found), type):
             self._refuse(f"{self.path} is not a class")
@@ -96,12 +106,22 @@ class WatchedClass:
             self._class = _Class.of(found)
             self._class.add(self)
 
+    def _wait_for(self, defining: str) -> None:
+        """Look for the class in the module `defining` once the program has imported it."""
+
+        def imported(_late: bool) -> Callable[[], None]:
+            self._boundary.attempt(self._find, defining)
+            return _nothing
+
+        self._stop_waiting = import_hooks.when_imported(defining, imported)
+
     def _refuse(self, problem: str) -> None:
         self._problem = problem
         if self._refused is not None:
             self._refused(problem)
 
     def _leave(self) -> None:
+        self._stop_waiting()
         found, self._class = self._class, None
         if found is not None:
             found.remove(self)
@@ -208,9 +228,25 @@ class _Lock:
 _LOCK = _Lock()
 
 
+def _lazy_exports(module: Any) -> dict[str, str]:
+    """Exported name → submodule that defines it, for a module that imports what it exports when it is first used.
+
+    transformers, diffusers and optimum have such modules, of a class `_LazyModule` with this attribute.
+    """
+    exports = reading.attribute(module, "_class_to_module")
+    if type(exports) is not dict:
+        return {}
+    return {name: defining for name, defining in exports.items() if type(name) is str and type(defining) is str}
+
+
+def _nothing() -> None:
+    """There is nothing to undo."""
+
+
 def _meant(module: Any, name: str) -> str:
     """The class of a module that a wrong name may mean, as a part of a message."""
-    names = [each for each in list(vars(module))[:_KNOWN_LIMIT] if each.isidentifier()]
+    known = [*list(vars(module))[:_KNOWN_LIMIT], *list(_lazy_exports(module))[:_KNOWN_LIMIT]]
+    names = [each for each in known if each.isidentifier()]
     found = closest(name, names) if names else None
     if found is not None:
         return f" (did you mean {found}?)"

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan._base.spelling import closest
 from torchspan.inputs.alignment import Alignment, LeafSummary
 from torchspan.inputs.leaves import Constant, Path, TensorShape, label
-from torchspan.inputs.observations import SHAPES_LIMIT, VALUES_LIMIT, Counts
+from torchspan.inputs.observations import SHAPES_LIMIT, VALUES_LIMIT, Counts, Snapshot
 from torchspan.inputs.portable import as_pair
+from torchspan.inputs.signatures import CallSignature, WithheldName
 from torchspan.inputs.trees import is_missing
 
 
@@ -54,6 +56,24 @@ def of_counts(counts: Counts) -> Iterator[Finding]:
         if number:
             calls = "1 call" if number == 1 else f"{number:,} calls"
             yield Finding(name, "", text.format(calls))
+
+
+def of_removed(removed: frozenset[str], signature: CallSignature, snapshot: Snapshot) -> Iterator[Finding]:
+    """What `remove_inputs` was given, and neither the signature nor a call has."""
+    in_calls = {name for shape in snapshot.shapes for name in shape.first.arguments}
+    in_calls.update(str(path[0]) for path in snapshot.ranges)
+    named = {*signature.names, *in_calls} - {signature.var_positional, signature.var_keyword}
+    known = [signature.keyword_of(each) for each in named if not isinstance(each, WithheldName)]
+    for name in sorted(removed - in_calls - {*signature.names}):
+        keyword = str(name) if isinstance(name, WithheldName) else signature.keyword_of(name)
+        meant = closest(keyword, known) if known else None
+        hint = "" if meant is None else f" (did you mean {meant}?)"
+        yield Finding(
+            "removed",
+            keyword,
+            f"remove_inputs was given this name, but neither the signature nor a recorded call has it{hint}. Nothing was left out "
+            "for it.",
+        )
 
 
 def of_calls(alignment: Alignment, has_batch: Callable[[str], bool]) -> Iterator[Finding]:
@@ -103,14 +123,15 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
         yield Finding("rank", where, f"The number of its dimensions changes: {found}. Export a program for each.")
     for rank in ranks:
         _, low, high = ranges.by_rank[rank]
-        for axis in range(rank):
-            if low[axis] == 0 or (low[axis] == 1 and high[axis] > 1):
-                yield Finding(
-                    "size_0_or_1",
-                    where,
-                    f"Dimension {axis} has sizes from {low[axis]} to {high[axis]}. torch.export treats 0 and 1 as constants: "
-                    "the example needs a size of at least 2 there, and the small size may need a program of its own.",
-                )
+        small = [axis for axis in range(rank) if low[axis] == 0 or (low[axis] == 1 and high[axis] > 1)]
+        if small:
+            sizes = [f"dimension {axis} has sizes from {low[axis]} to {high[axis]}" for axis in small]
+            yield Finding(
+                "size_0_or_1",
+                where,
+                f"{', '.join(sizes).capitalize()}. torch.export treats 0 and 1 as constants: the example needs a size of at least 2 "
+                "there, and the small size may need a program of its own.",
+            )
     if len(summary.constants) > 1:
         number = str(len(summary.constants))
         if len(summary.constants) >= VALUES_LIMIT or any(

@@ -36,7 +36,7 @@ DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
 class InputObserver:
     """Records the shapes of the arguments of a model, and infers what `torch.export.export` needs.
 
-    It has the interface of `torch.onnx.InputObserver`:
+    It has the methods of `torch.onnx.InputObserver`; the guide *Observing inputs* lists the differences:
 
         observer = InputObserver()
         with observer(model):
@@ -79,6 +79,8 @@ class InputObserver:
         self._lock = renewed(self, "_lock", threading.Lock)
         self._observed: Source | None = None
         self._removed: frozenset[str] = frozenset()
+        self._unknown: frozenset[str] = frozenset()
+        """What `remove_inputs` was given, and the signature cannot take."""
 
     # --- observing ---------------------------------------------------------------------------------------------------
     def __call__(self, model: Any, store_n_calls: int | None = None, method_name: str = "forward") -> _Block:
@@ -163,7 +165,11 @@ class InputObserver:
         if self._observed is None:
             return [*findings.of_counts(Observations().snapshot().counts)]
         snapshot = self._observed.snapshot()
-        found = [*findings.of_counts(snapshot.counts)]
+        removed = self._removed | self._unknown
+        found = [
+            *findings.of_counts(snapshot.counts),
+            *findings.of_removed(removed, self._observed.signature, snapshot),
+        ]
         if not snapshot.shapes:
             return found
         has_batch = _batch_rule(self._observed.signature, set_batch_dimension_for)
@@ -172,22 +178,26 @@ class InputObserver:
     def remove_inputs(self, input_names: Collection[str | int]) -> int:
         """Leave arguments out of everything that is inferred, of later calls too.
 
+        A name that no call has is left out as soon as a call has it. If neither the signature nor a call has it, it may be
+        misspelled: `findings` names it.
+
         Args:
             input_names: Names and positions of arguments.
 
         Returns:
-            The number of recorded calls that had one of them, once for each argument.
+            The number of recorded calls that had one of them, once for each argument; 0 if there is none.
 
         Raises:
-            RuntimeError: No call was observed.
+            RuntimeError: The observer was not given a model.
             TypeError: `input_names` is a string, or has something else than names and positions.
-            ValueError: An argument is `*args` or `**kwargs`, or no call had any of them.
+            ValueError: An argument is `*args` or `**kwargs`, or the signature has no argument of that position.
         """
         observed = self._checked()
         if isinstance(input_names, str):
             raise TypeError(f"input_names must be a collection of names, such as [{input_names!r}], not a string")
         signature = observed.signature
-        names = {signature.find(each, "remove_inputs") for each in input_names}
+        unknown = frozenset(each for each in input_names if isinstance(each, str) and not signature.accepts(each))
+        names = {signature.find(each, "remove_inputs") for each in input_names if each not in unknown}
         variadic = sorted(names & {signature.var_positional, signature.var_keyword})
         if variadic:
             raise ValueError(
@@ -195,13 +205,9 @@ class InputObserver:
             )
         shapes = observed.snapshot().shapes
         new = names - self._removed
-        number = sum(each.count for each in shapes for name in each.first.arguments if name in new)
-        if not number:
-            raise ValueError(
-                f"No recorded call has any of the arguments {sorted(names)}; the signature has ({', '.join(signature.names)})."
-            )
         self._removed |= names
-        return number
+        self._unknown |= unknown
+        return sum(each.count for each in shapes for name in each.first.arguments if name in new)
 
     # --- what is inferred --------------------------------------------------------------------------------------------
     def infer_arguments(
@@ -429,7 +435,8 @@ class InputObserver:
         `findings` follow below it.
 
         Args:
-            width: Columns of the lines below the table.
+            width: Columns of the text. In a narrow table, long names of arguments are cut, and the columns on the right may be
+                left out, which a line below the table reports.
 
         Returns:
             The text, in several lines.

@@ -80,7 +80,7 @@ class _Kind:
         self._name = name_of(type(thing))
         self._signature = method_signature(thing, _METHOD)
         self._observations = Observations()
-        self.recorder = Recorder(self._signature, self._observations, keep=0)
+        self.recorder = Recorder(self._signature, self._observations, keep=0, reads_caches=True)
 
     def portable(self) -> Portable:
         return Portable(self._name, _METHOD, self._signature, self._observations.snapshot(), {}, frozenset())

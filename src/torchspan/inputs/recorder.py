@@ -42,13 +42,17 @@ class Recorder:
     """Takes down the shapes of each call as it begins, and its outcome as it ends.
 
     keep: of how many calls the tensors are kept. limit: the number of the first call that is not recorded; None: all are.
+    reads_caches: see `Reader`.
     """
 
-    def __init__(self, signature: CallSignature, observations: Observations, keep: int) -> None:
+    def __init__(
+        self, signature: CallSignature, observations: Observations, keep: int, *, reads_caches: bool = False
+    ) -> None:
         self.signature = signature
         self.limit: int | None = None
         self._observations = observations
         self._keep = keep
+        self._reads_caches = reads_caches
         self._thread = _Thread()
 
     def begin(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -95,7 +99,7 @@ class Recorder:
             return None
         values: dict[Path, Any] | None = {} if number < self._keep else None
         with torch._C.DisableTorchFunction():  # modes and classes of the program's see no question about a shape
-            reader = Reader(values)
+            reader = Reader(values, reads_caches=self._reads_caches)
             arguments = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
         return Call(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
 
@@ -104,7 +108,7 @@ class Recorder:
         values: dict[Path, Any] | None = None if call.inputs_kept is None else {}
         with torch._C.DisableTorchFunction():
             try:
-                call.outputs = Reader(values).read(result, (OUTPUT,))
+                call.outputs = Reader(values, reads_caches=self._reads_caches).read(result, (OUTPUT,))
             except (SymbolicCallError, TooManyLeavesError):
                 return
         call.outputs_kept = _copied(torch, values)

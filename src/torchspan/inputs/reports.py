@@ -21,7 +21,13 @@ _RIGHT = frozenset({"rank", "axis", "min", "usual", "max", "distinct"})
 _BARS = "▁▂▃▄▅▆▇█"
 _NO_CALL = "·"
 _BUCKETS = 8
-_GAP = "  "
+_GAP, _NARROW_GAP = "  ", " "
+_FEWEST_COLUMNS = _HEADINGS.index("max") + 1
+"""Columns that every table has. Those to the right of them are left out where the terminal is too narrow."""
+_SHORTEST_NAME = 12
+"""Characters of an argument's name that remain where the terminal is too narrow."""
+_PLACES = 4
+"""Places that are named for one finding."""
 
 _WITHHELD = "`#` stands for a key or a keyword that was not written. to_json(values=True) writes it, and so does TORCHSPAN_CAPTURE=text."
 
@@ -44,15 +50,15 @@ class _Entry:
 def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings: Sequence[Finding], width: int) -> str:
     """The table, and the findings below it.
 
-    name: the observed method. alignment: None where there are no calls. width: columns of the findings' lines.
+    name: the observed method. alignment: None where there are no calls. width: columns of the text.
     """
     calls = snapshot.counts.completed
     kept = len(snapshot.shapes) if alignment is None else len(alignment.shapes)
     more = "more than " if snapshot.counts.beyond_limit else ""
-    lines = [f"{name}: {_number(calls, 'call')}, {more}{_number(kept, 'shape')}"]
+    lines = _wrapped(f"{name}: {_number(calls, 'call')}, {more}{_number(kept, 'shape')}", width, "")
     if alignment is not None:
         entries = list(_entries(alignment))
-        lines += ["", *_table(_folded(entries))]
+        lines += ["", *_table(_folded(entries), width)]
         if any(isinstance(key, (WithheldKey, WithheldName)) for each in entries for key in each.path):
             lines += [
                 "",
@@ -60,11 +66,20 @@ def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings:
             ]
     if findings:
         lines += ["", "findings"]
-        for finding in findings:
-            lines += _wrapped(
-                f"{finding.kind}, {finding}" if finding.path else f"{finding.kind}: {finding}", width, "  "
-            )
+        for (kind, message), paths in _merged(findings).items():
+            lines += _wrapped(f"{', '.join([kind, *paths])}: {message}", width, "  ")
     return "\n".join(_printable(line).rstrip() for line in lines)
+
+
+def _merged(findings: Sequence[Finding]) -> dict[tuple[str, str], list[str]]:
+    """Kind and message → the places of which it is said, the first ones by name."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for each in findings:
+        places.setdefault((each.kind, each.message), []).extend([each.path] if each.path else [])
+    return {
+        said: paths[:_PLACES] + ([f"and {len(paths) - _PLACES:,} more"] if len(paths) > _PLACES else [])
+        for said, paths in places.items()
+    }
 
 
 def _entries(alignment: Alignment) -> Iterator[_Entry]:
@@ -153,25 +168,56 @@ def _folded(entries: Sequence[_Entry]) -> Iterator[tuple[str, tuple[Row, ...]]]:
             yield label(each.path) + (f" and {more:,} more" if more else ""), each.rows
 
 
-def _table(entries: Iterator[tuple[str, tuple[Row, ...]]]) -> list[str]:
+def _table(entries: Iterator[tuple[str, tuple[Row, ...]]], width: int) -> list[str]:
     rows: list[Row] = [_HEADINGS]
     for name, of_entry in entries:
         for index, row in enumerate(of_entry):
             rows.append(("" if index else name, *row))
+    lines = _in_columns(rows, _GAP)
+    return lines if _widest(lines) <= width else _narrow(rows, width)
+
+
+def _narrow(rows: Sequence[Row], width: int) -> list[str]:
+    """The table with classes without their modules, shorter names of arguments, and, if it has to be, fewer columns."""
+    longest = max(len(row[0]) for row in rows)
+    columns = len(_HEADINGS) + 1
+    name = 0
+    while name < min(longest, _SHORTEST_NAME) and columns > _FEWEST_COLUMNS:
+        columns -= 1
+        shown = [(row[0], row[1].rpartition(".")[2], *row[2:columns]) for row in rows]
+        name = longest - max(_widest(_in_columns(shown, _NARROW_GAP)) - width, 0)
+    name = max(name, min(longest, _SHORTEST_NAME))
+    lines = _in_columns([(_cut(row[0], name), *row[1:]) for row in shown], _NARROW_GAP)
+    left_out = _HEADINGS[columns:]
+    if left_out:
+        lines += ["", *_wrapped(f"Left out in {width} columns: {' and '.join(left_out)}.", width, "")]
+    return lines
+
+
+def _cut(name: str, length: int) -> str:
+    """The beginning and the end of a name that is too long."""
+    return name if len(name) <= length else f"{name[: length // 2]}…{name[len(name) - (length - 1) // 2 :]}"
+
+
+def _widest(lines: Sequence[str]) -> int:
+    return max(len(line.rstrip()) for line in lines)
+
+
+def _in_columns(rows: Sequence[Row], gap: str) -> list[str]:
     widths = [
         max(len(row[column]) for row in rows if row[4] or column < 3)  # without an axis a text goes through the columns
-        for column in range(len(_HEADINGS))
+        for column in range(len(rows[0]))
     ]
-    return [_line(row, widths) for row in rows]
+    return [_line(row, widths, gap) for row in rows]
 
 
-def _line(row: Row, widths: Sequence[int]) -> str:
+def _line(row: Row, widths: Sequence[int], gap: str) -> str:
     """A row in columns. Where it has no axis, the text of the fourth column takes the room of the others."""
     cells = [
         each.rjust(width) if heading in _RIGHT and (row[4] or each.isdigit()) else each.ljust(width)
-        for heading, each, width in zip(_HEADINGS, row, widths, strict=True)
+        for heading, each, width in zip(_HEADINGS, row, widths, strict=False)
     ]
-    return _GAP.join(cells)
+    return gap.join(cells)
 
 
 def _wrapped(text: str, width: int, indent: str) -> list[str]:

@@ -96,6 +96,10 @@ class CallSignature:
         known = [each for each in self.names if each in names]
         return known + sorted(names.difference(known))
 
+    def accepts(self, name: str) -> bool:
+        """Whether a call may have an argument of this name."""
+        return name in self.names or self.var_keyword is not None
+
     def find(self, name_or_position: str | int, what: str) -> str:
         """The name of an argument that a user gave as a name or as a position. Raises TypeError, ValueError.
 
@@ -110,7 +114,7 @@ class CallSignature:
             return self.positional[name_or_position]
         if name_or_position in self.names or self.is_extra(name_or_position):
             return name_or_position
-        if self.var_keyword is not None:
+        if self.accepts(name_or_position):
             return f"{self.var_keyword}.{name_or_position}"
         raise ValueError(f"{what}: there is no argument {name_or_position!r}; the signature has ({known})")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from torchspan.inputs import caches
 from torchspan.inputs.leaves import ABSENT, Absent, Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
 
 LEAVES_LIMIT = 4_096
@@ -102,14 +103,16 @@ Tree = TensorShape | Constant | Absent | Opaque | Container
 class Reader:
     """Describes the arguments of one call.
 
-    values: filled with each tensor and each opaque object by its path, where it is given.
+    values: filled with each tensor and each opaque object by its path, where it is given. reads_caches: whether caches of
+    transformers are containers even if the program has not registered them with pytree.
     """
 
-    def __init__(self, values: dict[Path, Any] | None = None) -> None:
+    def __init__(self, values: dict[Path, Any] | None = None, *, reads_caches: bool = False) -> None:
         self._types = _types()
         self._nodes = _nodes()
         self._left = LEAVES_LIMIT
         self._values = values
+        self._reads_caches = reads_caches
 
     def read(self, value: Any, path: Path) -> Tree:
         """What `value` consists of. Raises SymbolicCallError and TooManyLeavesError."""
@@ -132,7 +135,9 @@ class Reader:
         if issubclass(kind, self._types.symbols):
             raise SymbolicCallError
         if kind in self._nodes or _is_named_tuple(kind):
-            return self._container(value, kind, path)
+            return self._container(value, path, self._taken_apart)
+        if self._reads_caches and caches.taken_apart(value) is not None:
+            return self._container(value, path, caches.taken_apart)
         return self._opaque(value, path, "its class is not registered with torch.utils._pytree")
 
     def _tensor_leaf(self, value: Any, path: Path) -> Leaf:
@@ -152,23 +157,24 @@ class Reader:
             self._values[path] = value
         return leaf
 
-    def _container(self, value: Any, kind: type, path: Path) -> Tree:
+    def _container(self, value: Any, path: Path, taken_apart: Callable[[Any], Any]) -> Tree:
         if len(path) > DEPTH_LIMIT:
             return self._opaque(value, path, "it is nested in too many containers")
         try:
-            keys, parts, context = self._taken_apart(value, kind)
+            keys, parts, context = taken_apart(value)
         except Exception:  # code of the program that was registered with pytree
             return self._opaque(value, path, "the function that flattens it raised")
         children = tuple(self.read(part, (*path, key)) for key, part in zip(keys, parts, strict=True))
-        return Container(kind, context, keys, children)
+        return Container(type(value), context, keys, children)
 
-    def _taken_apart(self, value: Any, kind: type) -> tuple[tuple[Hashable, ...], list[Any], Any]:
+    def _taken_apart(self, value: Any) -> tuple[tuple[Hashable, ...], list[Any], Any]:
+        kind = type(value)
         if kind in {list, tuple}:
             return tuple(range(len(value))), list(value), None
         if kind is dict:
             return tuple(value), list(value.values()), list(value)
         if kind not in self._nodes:
-            return kind._fields, list(value), kind  # type: ignore[attr-defined]
+            return kind._fields, list(value), kind
         node = self._nodes[kind]
         parts, context = node.flatten_fn(
             value

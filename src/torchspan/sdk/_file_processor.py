@@ -284,8 +284,14 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
         semconv.PROGRESS_NUMBER: 0,
         **facts,
     }
-    scope, resource = span.instrumentation_scope, span.resource
-    return start_of(context, semconv.emitted(begun), span.start_time or 0, scope=scope, resource=resource)
+    return start_of(
+        context,
+        semconv.emitted(begun),
+        span.start_time or 0,
+        scope=span.instrumentation_scope,
+        resource=span.resource,
+        limits=getattr(span, "_limits", None),
+    )
 
 
 def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext
 
@@ -22,15 +23,22 @@ def start_of(
     *,
     scope: InstrumentationScope | None,
     resource: Resource | None,
+    limits: SpanLimits | None,
 ) -> ReadableSpan:
-    """A `torchspan.progress` of no length below the span `work`, at `start_ns` nanoseconds since 1970."""
+    """A `torchspan.progress` of no length below the span `work`, at `start_ns` nanoseconds since 1970.
+
+    limits: those of the work's span. None: those that the environment sets.
+    """
+    limits = limits or SpanLimits()
     own_id = IDS.generate_span_id()
     return ReadableSpan(
         phase.PROGRESS.name,
         SpanContext(work.trace_id, own_id, is_remote=False, trace_flags=work.trace_flags),
         parent=work,
         resource=resource,
-        attributes=attributes,
+        attributes=BoundedAttributes(
+            limits.max_span_attributes, attributes, max_value_len=limits.max_span_attribute_length
+        ),
         start_time=start_ns,
         end_time=start_ns,
         instrumentation_scope=scope,

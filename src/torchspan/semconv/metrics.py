@@ -180,14 +180,16 @@ METRIC_FALLBACK_SUBGRAPHS = Metric(
         by=torch_tensorrt.FALLBACK_REASON_CLASS,
     ),
 )
-METRIC_WHILE_SERVING = Metric(
-    "torch_tensorrt.compile.while_serving",
+METRIC_SERVING_COMPILATIONS = Metric(
+    "torchspan.serving.compilations",
     "{compilation}",
-    "Number of compilations for which a request may have waited: the compilations with `torchspan.while_serving`.",
-    torch_tensorrt.ENTRY_POINT,
+    "Number of compilations for which a request may have waited: those with `torchspan.while_serving`, including "
+    "failed ones and frames that Dynamo gave up on. A compilation by Torch-TensorRT inside a frame of `torch.compile` "
+    "is part of that frame's compilation and does not count again.",
+    torchspan.PHASE,
     torchspan.SERVING_KIND,
     opentelemetry.ERROR_TYPE,
-    measure=Count(of=(phase.COMPILE,), key=torchspan.SERVING_KIND),
+    measure=Count(of=phase.COMPILATIONS, key=torchspan.SERVING_KIND),
 )
 METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
@@ -237,7 +239,7 @@ METRIC_INPUT_OVERFLOW = Metric(
 )
 METRIC_INPUT_SIZE = Metric(
     "torchspan.input.dimension.size",
-    "1",
+    "{element}",
     "Sizes of the dimensions of tensors, from one call in `TORCHSPAN_INPUTS_EVERY` of `torchspan.input.calls`. Only "
     "the first 64 dimensions in the process are measured.",
     torchspan.CALL_MODULE,

@@ -71,6 +71,10 @@ CODE_LINE = Attribute(
     event=("exception", "torch.compile.graph_break", "torch.compile.declaration"),
 )
 
+FILE_SIZE = Attribute(
+    "file.size", "int", "Size of the file that was saved or loaded, in bytes.", phase.SAVE, phase.LOAD
+)
+
 PROCESS_PID = Attribute(
     "process.pid",
     "int",

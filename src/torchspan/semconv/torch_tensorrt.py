@@ -711,9 +711,6 @@ FILE_FORMAT = Attribute(
     phase.LOAD,
     kind=Enumeration("exported_program", "torchscript", "aot_inductor", "executorch", "mutable_module"),
 )
-FILE_SIZE = Attribute(
-    "torch_tensorrt.file.size", "int", "Size of the file that was saved or loaded, in bytes.", phase.SAVE, phase.LOAD
-)
 SAVE_RETRACE = Attribute(
     "torch_tensorrt.save.retrace", "boolean", "Whether the module is exported again before it is saved.", phase.SAVE
 )

@@ -42,7 +42,7 @@ WHILE_SERVING = Attribute(
     "boolean",
     "True if the compilation began after `torchspan.mark_ready()` or below a SERVER span of the same process: a "
     "request may have waited for the compilation.",
-    phase.COMPILE,
+    *phase.COMPILATIONS,
     at_start=True,
 )
 SERVING_KIND = Attribute(
@@ -50,7 +50,7 @@ SERVING_KIND = Attribute(
     "string",
     "Kind of the compilation, present with `torchspan.while_serving`: `recompilation` if Dynamo had compiled this "
     "frame before (`torch.compile.id`), else `compilation`.",
-    phase.COMPILE,
+    *phase.COMPILATIONS,
     at_start=True,
     kind=Enumeration("compilation", "recompilation"),
 )

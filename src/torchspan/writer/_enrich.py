@@ -11,7 +11,7 @@ from torchspan.engine import Callback, Event
 
 def enrich_callback() -> Callback:
     """The callback that must be first in a pipeline, so that spans, their sampler and metrics have the same facts."""
-    return Callback("adding what is known of an event", _start, _end, frozenset({phase.COMPILE}))
+    return Callback("adding what is known of an event", _start, _end, frozenset(phase.COMPILATIONS))
 
 
 def _start(event: Event) -> None:

@@ -188,6 +188,11 @@ def file_exporters(provider: Any) -> list[Any]:
     return [exporter for _, exporter in _to_files(provider)]
 
 
+def span_limits(provider: Any) -> Any:
+    """The limits of the provider's spans; None if it does not name any."""
+    return getattr(provider, "_span_limits", None)
+
+
 def _to_files(provider: Any) -> list[tuple[Any, Any]]:
     processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", None)
     if not isinstance(processors, (tuple, list)):

@@ -13,7 +13,7 @@ from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
 from torchspan.writer._aside import aside
-from torchspan.writer._otel_private import file_exporters, flush_files
+from torchspan.writer._otel_private import file_exporters, flush_files, span_limits
 from torchspan.writer._tracer import RouteOf, TracerSource
 
 _NS = 1e9
@@ -46,7 +46,7 @@ class ProgressWriter:
 
         def write() -> None:
             for each in exporters:
-                each.export_start(above, attributes, event.start_ns, provider.resource)
+                each.export_start(above, attributes, event.start_ns, provider.resource, span_limits(provider))
 
         aside(write)
 

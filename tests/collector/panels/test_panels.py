@@ -192,8 +192,13 @@ class Figures:
         return Exactly(counted(self.compilations, lambda span: labels(torch_tensorrt_compile_outcome=outcome(span))))
 
     def while_serving(self):
-        serving = [span for span in self.compilations if span.attributes.get("torchspan.while_serving")]
-        return Exactly(counted(serving, of(torchspan_serving_kind="torchspan.serving.kind")))
+        compilations = [*self.compilations, *self.frames, *self.backwards]  # none lies below another
+        serving = [span for span in compilations if span.attributes.get("torchspan.while_serving")]
+
+        def of_phase_and_kind(span):
+            return labels(torchspan_phase=span.phase, torchspan_serving_kind=span.attributes["torchspan.serving.kind"])
+
+        return Exactly(counted(serving, of_phase_and_kind))
 
     def compile_quantile(self, share):
         return InBucket(share, grouped(self.compilations, of()), metrics.LONG_S)
@@ -439,6 +444,7 @@ EXPECTED = {
     ("compiles", "Subgraphs in PyTorch", "A"): lambda known: known.fallback("subgraphs"),
     ("torch-compile", "Frames", "A"): Figures.frame_outcomes,
     ("torch-compile", "Frames over time", "A"): Figures.frame_outcomes,
+    ("torch-compile", "Compiled while serving", "A"): Figures.while_serving,
     ("torch-compile", "Recompile limits reached", "A"): lambda known: known.frames_with(
         "torch.compile.recompile.limit"
     ),
