@@ -14,6 +14,7 @@ import dataclasses
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,7 @@ SUFFIX = ".json"
 LARGEST = 1 << 20
 """The most bytes that are read of a report."""
 
-_UNWRITTEN = ("folder", "complete", "_earlier")
+_UNWRITTEN = ("folder", "complete", "_earlier", "_earlier_paused")
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
@@ -62,6 +63,7 @@ class RunReport:
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
     runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
+    paused: for parts of torchspan that kept failing and were paused, by name, how often they were left out.
     folder: where it is written. None: it is not written.
     """
 
@@ -80,9 +82,11 @@ class RunReport:
     runs_s: float = 0.0
     left_out: int = 0
     undelivered: dict[str, int] = field(default_factory=dict)
+    paused: dict[str, int] = field(default_factory=dict)
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
     _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
+    _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
         """Write now, when the process ends, and in every forked child. The returned function stops that.
@@ -107,8 +111,18 @@ class RunReport:
         self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
         self.left_out = self._earlier.left_out + now.left_out
 
+    def count_pauses(self, now: Mapping[str, int]) -> None:
+        """Report how often parts were left out since `counted_elsewhere`, in addition to what was counted before."""
+        self.paused = dict(self._earlier_paused + Counter(now))
+
+    def left_out_once(self, name: str) -> None:
+        """A part that no guard of a bridge counts was left out."""
+        self._earlier_paused[name] += 1
+        self.paused[name] = self.paused.get(name, 0) + 1
+
     def counted_elsewhere(self) -> None:
         """The counts begin at zero from now on, because torchspan is instrumented again."""
+        self._earlier_paused = Counter(self.paused)
         self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
@@ -120,7 +134,8 @@ class RunReport:
             left_out=self._earlier.left_out - self.left_out,
         )
         self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = Counts()
-        self.undelivered = {}
+        self._earlier_paused.subtract(self.paused)
+        self.undelivered, self.paused = {}, {}
         self._save()
 
     def write(self) -> None:
@@ -229,6 +244,12 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "the file contains all spans"
         for name, number in sorted(undelivered.items())
     ]
+    paused: Counter[str] = sum((Counter(report.paused) for report in reports), Counter())
+    lost += [
+        f"{name} kept failing and was paused: it was left out {number} time{'s' * (number != 1)}, and the file lacks what it "
+        "would have recorded; the program's log has the cause"
+        for name, number in sorted(paused.items())
+    ]
     if any(report.provider == "separate" for report in reports):
         lost.append(
             "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run"
@@ -269,4 +290,5 @@ def _report(values: Mapping[str, Any]) -> RunReport:
         runs_s=float(values["runs_s"]),
         left_out=int(values["left_out"]),
         undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
+        paused={str(name): int(number) for name, number in values["paused"].items()},
     )
