@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from torchspan import _settings, environment_variables
-from torchspan._base.kinds import Choice
+from torchspan._base.kinds import Bytes, Choice
 from torchspan._settings import SETTINGS, VARIABLES, Settings, Source
 from torchspan.exceptions import ConfigurationError
 
@@ -440,3 +440,9 @@ def test_options_of_a_configuration_file_are_the_settings_each_of_which_may_be_l
         ranks=None,
     )
     assert typing.get_type_hints(_settings.options())["detail"] == typing.Literal["stages", "passes"] | None
+
+
+@pytest.mark.parametrize("text", ["x", "1.5", "", "0", "-1"])
+def test_a_number_of_bytes_that_is_none_is_refused_in_the_words_of_the_other_settings(text):
+    with pytest.raises(ValueError, match=r"^a positive number of bytes$"):
+        Bytes().parse(text)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -17,6 +16,7 @@ from opentelemetry.trace import TracerProvider
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
 from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
+from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._run.process import RunProcess
@@ -34,6 +34,7 @@ from torchspan.adapters import (
     torch_tensorrt,
 )
 from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
+from torchspan.engine.dispatch import OPENING
 from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from torchspan.adapters.module_inputs import ModuleInputs
     from torchspan.writer._metrics import Gathered
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Undo = Callable[[], None]
 
@@ -127,6 +128,7 @@ class Bridge:
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
             semconv.DroppedReason.QUEUE: lambda: self._writer.losses.queue,
             semconv.DroppedReason.EXPORTER: lambda: self._writer.losses.exporter,
+            semconv.DroppedReason.PAUSED: self._spans_of_pauses,
         }
         progress = ProgressWriter(tracer_provider, route_of=route_of)
         emitted: dict[str, Callable[[], int]] = {
@@ -281,6 +283,11 @@ class Bridge:
             self._report.counted_elsewhere()
             self._report.complete = None
 
+    def _spans_of_pauses(self) -> int:
+        """Number of spans that were not started because starting them was paused."""
+        left_out = self._engine.guard.left_out
+        return left_out.get(OPENING, 0) + left_out.get(self._writer.callback.name, 0)
+
     def _complete(self, report: RunReport) -> None:
         resolved = adapters.resolve_probes()
         report.libraries = adapters.versions()
@@ -288,6 +295,7 @@ class Bridge:
         report.resolved = sum(each.status == "resolved" for each in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
+        report.count_pauses(self._engine.guard.left_out)
 
 
 def _followed_runs(settings: Settings) -> FollowedRuns | None:

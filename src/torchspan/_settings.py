@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import enum
 import functools
-import logging
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_type_hints
 
@@ -32,10 +32,11 @@ from torchspan._base.kinds import (
     Text,
     Whole,
 )
+from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SETTING, SamplingRules
 from torchspan.exceptions import ConfigurationError
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan", names_itself=True)
 
 Detail = Literal["stages", "passes"]
 BuildPhases = Literal["auto", "on", "off"]
@@ -504,8 +505,20 @@ def _warn(row: Resolved, environment: Mapping[str, str], file: Mapping[str, Any]
 
 
 def _is_first(*about: str) -> bool:
+    if _parent_has_warned():
+        return False
     call = object()
     return _warned.setdefault(about, call) is call  # of two threads, one
+
+
+_INSTRUMENTED_BY = ("opentelemetry.instrumentation.auto_instrumentation", "torchspan.propagation._processes")
+"""Modules that are loaded before the settings are read, where the environment or the starting process enables torchspan."""
+
+
+def _parent_has_warned() -> bool:
+    """Whether `multiprocessing` started this process from one with the same settings, which has read them."""
+    by_multiprocessing = any("from multiprocessing." in text for text in sys.orig_argv[:20])
+    return by_multiprocessing and any(name in sys.modules for name in _INSTRUMENTED_BY)
 
 
 def _meant_variable(name: str, known: Iterable[str]) -> str | None:

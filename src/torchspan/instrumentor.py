@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import logging
 import os
 import sys
 import threading
@@ -25,6 +24,7 @@ from torchspan._base.boundaries import undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
+from torchspan._base.logs import Log
 from torchspan._run.start import CONFIGURATION_FILE
 from torchspan._run.start import current as current_run
 from torchspan._server_span import note_server_spans
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from torchspan._run.process import RunProcess
     from torchspan._settings import Settings
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Undo = Callable[[], None]
 P = ParamSpec("P")

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is logged of failures, and what is kept of them."""
 
+import itertools
 import logging
 import re
+from pathlib import Path
 
 import pytest
 
-from torchspan._base import by_identity
+import torchspan
+from torchspan._base import by_identity, pauses
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.errors import (
     FAILED,
@@ -17,6 +20,7 @@ from torchspan._base.errors import (
     Guard,
     Guarded,
 )
+from torchspan._base.logs import Log
 
 NAMES = 100_000
 
@@ -106,6 +110,157 @@ def test_a_callback_of_the_user_is_logged_with_its_traceback(log):
     assert record.endswith("ValueError: patient jane doe")
 
 
+# --- pauses of torchspan's own observers --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of pauses, in seconds: a list of one number."""
+    now = [100.0]
+    monkeypatch.setattr(pauses, "monotonic", lambda: now[0])
+    return now
+
+
+def test_failures_that_are_not_in_a_row_pause_nothing(clock, unlogged):
+    guard, attempts = Guard(), itertools.count(1)
+
+    def work():
+        if next(attempts) % 3:
+            raise ValueError
+        return "result"
+
+    assert [guard.call("work", work) for _ in range(30)] == [None, None, "result"] * 10
+    assert (guard.total, guard.failures, guard.left_out) == (20, {}, {})
+
+
+def test_pauses_double_up_to_five_minutes_and_a_success_ends_them(clock, log):
+    guard, called, paused_s = Guard(), [], []
+    is_broken = True
+
+    def work():
+        called.append(1)
+        if is_broken:
+            raise ValueError
+        return "result"
+
+    for _ in range(3):
+        guard.call("work", work)
+    for _ in range(10):
+        before, number = clock[0], len(called)
+        while len(called) == number and clock[0] < before + 1000:
+            clock[0] += 1
+            guard.call("work", work)
+        paused_s.append(clock[0] - before)
+    assert paused_s == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert guard.left_out == {"work": sum(paused_s) - 10}
+    is_broken = False
+    clock[0] += 300
+    assert guard.call("work", work) == "result"
+    assert guard.failures == {}
+    assert [each for each in log() if not each.startswith("DEBUG")] == [
+        (
+            "WARNING work failed; the program continues, with less telemetry. Cause: ValueError in code that torchspan "
+            "calls. The traceback is logged at DEBUG."
+        ),
+        (
+            "ERROR work failed 3 times in a row and is paused for 1 s. It is tried again after each pause; each failure "
+            "then doubles the pause, up to 300 s."
+        ),
+        "WARNING work works again, after 801 calls were left out.",
+    ]
+
+
+def test_a_start_that_succeeds_does_not_end_the_row_of_an_end_that_fails(clock, unlogged):
+    guard, started = Guard(), []
+
+    def start():
+        started.append(1)
+
+    for _ in range(10):
+        if guard.begin("work", start) is not FAILED:
+            guard.finish("work", fails)
+    assert len(started) == 3
+
+
+def test_an_end_that_fails_during_a_pause_does_not_lengthen_it(clock, unlogged):
+    guard = Guard()
+    for _ in range(10):
+        guard.finish("work", fails)
+    clock[0] += 1
+    assert guard.call("work", lambda: "result") == "result"
+
+
+# --- logging that fails -------------------------------------------------------------------------------------------
+
+
+def broken_handler(monkeypatch):
+    handler = logging.Handler()
+    handler.emit = breaks
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+
+
+def broken_filter(monkeypatch):
+    monkeypatch.setattr(logging.getLogger("torchspan"), "filters", [breaks])
+
+
+def broken_factory(monkeypatch):
+    monkeypatch.setattr(logging, "_logRecordFactory", breaks)
+
+
+def broken_clock(monkeypatch):
+    for name in ("time", "time_ns"):
+        monkeypatch.setattr(f"logging.time.{name}", breaks)
+
+
+def breaks(*_args, **_keywords):
+    raise BrokenPipeError("the log server is gone")
+
+
+@pytest.mark.parametrize("broken", [broken_handler, broken_filter, broken_factory, broken_clock])
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda: Guard().call("describing a call", fails),
+        lambda: ErrorBoundary("describing a call failed.").attempt(fails),
+        lambda: CallbackGuard().call(Guarded("callback 1"), fails),
+        lambda: CallbackGuard().call_under(ErrorPolicy(disable_after=1), Guarded("callback 1"), fails),
+    ],
+    ids=["guard", "boundary", "callback", "policy"],
+)
+def test_logging_that_raises_does_not_reach_the_program(fail, broken, monkeypatch):
+    logging.getLogger("torchspan").setLevel(logging.DEBUG)
+    try:
+        with monkeypatch.context() as patches:
+            broken(patches)
+            assert fail() is None
+    finally:
+        logging.getLogger("torchspan").setLevel(logging.NOTSET)
+
+
+def test_an_interrupt_in_a_log_handler_belongs_to_the_program(monkeypatch):
+    def interrupts(_record):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(logging.getLogger("torchspan"), "filters", [interrupts])
+    with pytest.raises(KeyboardInterrupt):
+        Guard().call("describing a call", fails)
+
+
+def test_every_logger_of_torchspan_that_runs_in_the_program_is_one_that_cannot_raise():
+    package = Path(torchspan.__file__).parent
+    direct = [
+        str(path.relative_to(package))
+        for path in sorted(package.rglob("*.py"))
+        if "cli" not in path.relative_to(package).parts and "= logging.getLogger(" in path.read_text()
+    ]
+    assert direct == ["_base/logs.py"]
+
+
+def test_a_record_names_the_line_that_logged_it(caplog):
+    Log("torchspan").warning("a warning")
+    assert caplog.records[0].funcName == "test_a_record_names_the_line_that_logged_it"
+
+
 # --- what grows ---------------------------------------------------------------------------------------------------
 
 
@@ -125,7 +280,7 @@ def test_a_guard_remembers_a_bounded_number_of_names_and_counts_all(unlogged):
     assert guard.total == NAMES
 
 
-def test_a_name_that_continues_failing_is_disabled_however_many_others_fail(unlogged):
+def test_a_name_that_continues_failing_is_paused_however_many_others_fail(unlogged):
     guard, called = Guard(), []
 
     def again():

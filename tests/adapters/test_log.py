@@ -191,5 +191,8 @@ def test_a_failure_of_torchspan_costs_lines_and_nothing_else(log, said, build, r
     assert len(said) == 5
     assert consequences(caplog) == [
         "keeping lines of x:Logger.log failed; the program continues, with less telemetry.",
-        "keeping lines of x:Logger.log failed 3 times and has been disabled.",
+        (
+            "keeping lines of x:Logger.log failed 3 times in a row and is paused for 1 s. It is tried again after each pause; each failure "
+            "then doubles the pause, up to 300 s."
+        ),
     ]

@@ -71,7 +71,10 @@ def test_a_description_that_raises_costs_its_attributes_alone(wrapping, ended, c
     assert len(ended) == 4
     assert consequences(caplog) == [
         "describing x:f failed; the program continues, with less telemetry.",
-        "describing x:f failed 3 times and has been disabled.",
+        (
+            "describing x:f failed 3 times in a row and is paused for 1 s. It is tried again after each pause; each failure "
+            "then doubles the pause, up to 300 s."
+        ),
     ]
 
 

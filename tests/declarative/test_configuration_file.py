@@ -121,12 +121,12 @@ def test_bad_options_of_a_file_are_named_and_the_good_ones_hold(started):
     }
     assert ran.err.splitlines() == [
         (
-            "Unknown option 'detial' of instrumentation/development.python.torchspan in the configuration file, ignored "
+            "torchspan: WARNING: Unknown option 'detial' of instrumentation/development.python.torchspan in the configuration file, ignored "
             "(did you mean 'detail'?)"
         ),
-        "Invalid detail='all' in the configuration file, using variable 'passes' (expected one of stages, passes)",
+        "torchspan: WARNING: Invalid detail='all' in the configuration file, using variable 'passes' (expected one of stages, passes)",
         (
-            "Invalid heartbeat=[5] in the configuration file, using the default (gaps of 5 to 60 s) "
+            "torchspan: WARNING: Invalid heartbeat=[5] in the configuration file, using the default (gaps of 5 to 60 s) "
             "(expected 0 for none, or 0.1 to 86400 seconds)"
         ),
     ]

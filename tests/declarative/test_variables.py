@@ -26,10 +26,10 @@ TEXTS = {"TORCHSPAN_ENGINE_DIR", "TORCHSPAN_FILE"}
 
 @pytest.fixture
 def ran(tmp_path):
-    """`ran(**variables)`: what the program printed, and the lines that it wrote to stderr."""
+    """`ran(program, **variables)`: what the program printed, and the lines that it wrote to stderr."""
 
-    def call(**variables):
-        (tmp_path / "app.py").write_text(PROGRAM)
+    def call(program=PROGRAM, **variables):
+        (tmp_path / "app.py").write_text(program)
         environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
         exporters = {
             "OTEL_TRACES_EXPORTER": "torchspan_file",
@@ -60,16 +60,43 @@ def test_the_program_runs_and_each_bad_value_is_one_line_whatever_reads_it(ran, 
     # Read by `torchspan run` alone, which starts no such program.
     expected = sorted({*named, "TORCHSPAN_DETIAL"} - TEXTS - {"TORCHSPAN_RUN_EXIT_TIMEOUT"})
     assert sorted(
-        word.rstrip(",").partition("=")[0] for line in lines for word in line.split()[:3] if "TORCHSPAN_" in word
+        word.rstrip(",").partition("=")[0] for line in lines for word in line.split()[:5] if "TORCHSPAN_" in word
     ) == (expected)
-    assert "Invalid TORCHSPAN_CAPTURE='neither of them', using default 'none' (expected one of none, text)" in lines
     assert (
-        "Invalid TORCHSPAN_SAMPLE_OTHER='neither of them', using the default (`1`) (expected a number from 0 to 1)"
+        "torchspan: WARNING: Invalid TORCHSPAN_CAPTURE='neither of them', using default 'none' (expected one of none, text)"
         in lines
     )
-    assert "Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)" in lines
-    assert "Invalid TORCHSPAN_RUN, ignored (only torchspan run sets it: unset it)" in lines
+    assert (
+        "torchspan: WARNING: Invalid TORCHSPAN_SAMPLE_OTHER='neither of them', using the default (`1`) (expected a number from 0 to 1)"
+        in lines
+    )
+    assert "torchspan: WARNING: Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)" in lines
+    assert "torchspan: WARNING: Invalid TORCHSPAN_RUN, ignored (only torchspan run sets it: unset it)" in lines
     assert (tmp_path / VALUE).stat().st_mode & 0o777 == 0o600
+
+
+WORKERS = """
+import multiprocessing, os
+
+def work(number):
+    return os.getpid()
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(2) as pool:
+        pool.map(work, range(8))
+    print("it ran")
+"""
+
+
+@pytest.mark.parametrize(
+    "enabled", ["pass\n", "import torchspan; torchspan.instrument()\n"], ids=["environment", "program"]
+)
+def test_workers_do_not_repeat_what_the_process_that_started_them_said(ran, enabled):
+    variables = {} if enabled == "pass\n" else {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "torchspan"}
+    main = WORKERS.replace('"__main__":\n', f'"__main__":\n    {enabled}')
+    out, lines = ran(main, TORCHSPAN_DETIAL="passes", **variables)
+    assert out == "it ran\n"
+    assert lines == ["torchspan: WARNING: Unknown variable TORCHSPAN_DETIAL, ignored (did you mean TORCHSPAN_DETAIL?)"]
 
 
 def test_good_values_are_not_lines(ran):

@@ -78,6 +78,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan._base.import_hooks",
         "torchspan._base.imports",
         "torchspan._base.kinds",
+        "torchspan._base.logs",
         "torchspan._base.patching",
         "torchspan._base.readiness",
         "torchspan._base.reading",

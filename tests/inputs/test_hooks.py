@@ -266,3 +266,21 @@ def test_gradients_flow_as_without_an_observer():
     with InputObserver(keep_tensors=1)(model):
         model(x).sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["register_forward_pre_hook", "register_forward_hook"])
+def test_hooks_are_removed_after_a_block_whose_hooks_could_not_be_added(name, monkeypatch):
+    model, observer = Generator(), InputObserver()
+    before = contents(model)
+
+    def refuses(*_args, **_keywords):
+        raise RuntimeError("no hook")
+
+    with monkeypatch.context() as patches:
+        patches.setattr(Generator, name, refuses)
+        with pytest.raises(RuntimeError, match="no hook"), observer(model):
+            pass
+    assert contents(model) == before
+    with observer(model):
+        model(ones(2))
+    assert contents(model) == before

@@ -410,6 +410,19 @@ def test_a_call_whose_end_never_comes_is_closed_by_the_next(instrument, exporter
     ]
 
 
+def test_a_wrapper_of_the_library_without_the_names_that_torchspan_reads_calls_as_before(instrument):
+    """As in a version of Torch-TensorRT in which a local variable of `observed_func` has another name."""
+    instrument()
+
+    def observed_func(pair, context):
+        pair.pre.observe(context)
+        return pair.post.observe(context)
+
+    function = decorated("renamed")
+    context = theirs.ObserveContext(function.orig_func, (), {})
+    assert types.FunctionType(observed_func.__code__, vars(theirs))(function.observers, context) is None
+
+
 def events_of(exporter, name):
     (span,) = [span for span in exporter.get_finished_spans() if span.name == name]
     return [(event.name, dict(event.attributes)) for event in span.events]

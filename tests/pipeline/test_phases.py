@@ -145,6 +145,16 @@ def test_a_monitor_of_torchspan_that_fails_cancels_nothing(instrument, exporter,
     assert "reporting a TensorRT phase failed; the program continues, with less telemetry." in consequences(caplog)
 
 
+def test_a_configuration_whose_monitor_cannot_be_read_is_built_with_all_the_same(
+    instrument, exporter, monkeypatch, caplog
+):
+    instrument(build_phases="on")
+    monkeypatch.delattr(tensorrt_rtx.IBuilderConfig, "progress_monitor")
+    compiled()
+    assert "tensorrt.build_engine" in {span.name for span in exporter.get_finished_spans()}
+    assert "making a progress monitor failed; the program continues, with less telemetry." in consequences(caplog)
+
+
 def test_a_phase_that_never_ends_is_closed_with_the_build_and_marked(instrument, exporter, monkeypatch):
     monkeypatch.setattr(_phases.BuildPhases, "finish", lambda self, name: None)
     instrument(build_phases="on")

@@ -59,6 +59,34 @@ def test_a_first_import_of_torch_alone_is_a_span(program):
     assert (below.filed, below.err) == ([("torchspan.import", "torchspan.run")], "")
 
 
+TRANSIENT = """
+import resource
+from opentelemetry import trace
+from torchspan._base import pauses
+
+now = [100.0]
+pauses.monotonic = lambda: now[0]
+tracer = trace.get_tracer("app")
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+tracer.start_span("without file descriptors").end()
+resource.setrlimit(resource.RLIMIT_NOFILE, before)
+tracer.start_span("in the pause").end()
+now[0] += 1
+tracer.start_span("after the pause").end()
+"""
+
+
+def test_a_failure_at_the_first_span_that_passes_does_not_end_the_tracing_of_the_process(program):
+    below = program(TRANSIENT).below_run()
+
+    assert below.filed == [("after the pause", "torchspan.run")]
+    (report,) = below.reports
+    assert report.paused == {"starting OpenTelemetry's SDK": 1}
+    assert len(report.errors) == 1
+    assert "Too many open files" in report.errors[0]
+
+
 def test_scopes_are_those_that_the_program_asked_for(program):
     app = program(SPANS)
     app.below_run()

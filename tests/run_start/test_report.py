@@ -195,6 +195,32 @@ def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
     ]
 
 
+def test_what_was_paused_is_said_with_how_often_it_was_left_out_in_all_processes():
+    reports = [report(paused={"writing spans": 1}), report(paused={"writing spans": 2, "describing x:f": 1})]
+    assert problems(reports) == [
+        (
+            "describing x:f kept failing and was paused: it was left out 1 time, and the file lacks what it would have "
+            "recorded; the program's log has the cause"
+        ),
+        (
+            "writing spans kept failing and was paused: it was left out 3 times, and the file lacks what it would have "
+            "recorded; the program's log has the cause"
+        ),
+    ]
+
+
+def test_pauses_are_added_up_over_bridges_and_begin_at_zero_in_a_fork():
+    made = report()
+    made.left_out_once("starting")
+    made.count_pauses({"writing spans": 2})
+    made.counted_elsewhere()
+    made.count_pauses({"writing spans": 3})
+    assert made.paused == {"starting": 1, "writing spans": 5}
+    made._write_in_child()
+    made.count_pauses({"writing spans": 4})
+    assert made.paused == {"writing spans": 1}
+
+
 def test_a_library_that_was_not_used_is_the_reason():
     assert reason(report(libraries=LOADED, rows=55, resolved=51)) == (
         "torch_tensorrt was imported, but nothing was compiled or run with it"

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import (
     BatchSpanProcessor,
     SimpleSpanProcessor,
@@ -29,7 +29,7 @@ counts_drops = pytest.mark.skipif(
     reason="the SDK calls nothing when a queue drops a span, before 1.41",
 )
 
-REASONS = {"budget", "rank", "sampler", "queue", "exporter"}
+REASONS = {"budget", "rank", "sampler", "queue", "exporter", "paused"}
 
 
 class Answering(SpanExporter):
@@ -319,7 +319,7 @@ def test_the_metric_has_each_reason_with_its_number(metrics):
     engine, counts = Engine(), dict.fromkeys(REASONS, 0)
     dropped = {reason: lambda reason=reason: counts[reason] for reason in REASONS}
     writer = MetricWriter(engine, metrics.provider, active=ActiveWork(), dropped=dropped)
-    counts |= {"budget": 1, "rank": 2, "sampler": 3, "queue": 4, "exporter": 5}
+    counts |= {"budget": 1, "rank": 2, "sampler": 3, "queue": 4, "exporter": 5, "paused": 6}
     assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == counts
     writer.close()
 
@@ -327,6 +327,40 @@ def test_the_metric_has_each_reason_with_its_number(metrics):
 def test_the_reasons_are_those_of_the_table():
     assert {value for name, value in vars(semconv.DroppedReason).items() if name.isupper()} == REASONS
     assert all(semconv.DROPPED_REASON.kind.accepts(each) for each in REASONS)
+
+
+def test_spans_that_were_not_started_because_writing_them_was_paused_are_counted(instrument, metrics, monkeypatch):
+    from torchspan.observers import observable
+
+    class Hiccups(SpanProcessor):
+        is_broken = True
+
+        def on_start(self, span, parent_context=None):
+            if self.is_broken:
+                raise ConnectionError("a hiccup")
+
+    now = [100.0]
+    monkeypatch.setattr("torchspan._base.pauses.monotonic", lambda: now[0])
+    hiccups, answering = Hiccups(), Answering(SpanExportResult.SUCCESS)
+    provider = provider_with(SimpleSpanProcessor(answering))
+    provider.add_span_processor(hiccups)
+    names = [f"call {number}" for number in range(10)]  # of each function, the rate of spans is limited
+    instrument(tracer_provider=provider)
+
+    def call(name):
+        def function(): ...
+
+        function.__name__ = function.__qualname__ = name
+        observable(function)()
+
+    for name in names[:8]:
+        call(name)
+    assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"paused": 5}
+    hiccups.is_broken = False
+    now[0] += 1
+    call(names[8])
+    assert metrics.values("torchspan.span.dropped", "torchspan.dropped.reason") == {"paused": 5}
+    assert metrics.values("torchspan.span.emitted", "torchspan.phase") == {"torchspan.observed": 1}
 
 
 def test_a_bridge_counts_what_its_exporter_and_its_sampler_lose(instrument, metrics):

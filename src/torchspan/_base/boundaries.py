@@ -9,14 +9,15 @@ they may contain values of the program, and log records may be exported.
 
 from __future__ import annotations
 
-import logging
+import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from torchspan._base import reading
+from torchspan._base.logs import Log
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 T = TypeVar("T")
 
@@ -32,9 +33,10 @@ def log_failure(message: str, *args: Any) -> None:
     """
     error = sys.exc_info()[1]
     if error is not None:
-        consequence = message % args
-        logger.warning("%s Cause: %s. The traceback is logged at DEBUG.", consequence, cause(error))
-        logger.debug("%s", consequence, exc_info=error)
+        with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+            consequence = message % args
+            logger.warning("%s Cause: %s. The traceback is logged at DEBUG.", consequence, cause(error))
+            logger.debug("%s", consequence, exc_info=error)
 
 
 def undo_all(actions: Iterable[Callable[[], object]]) -> None:
@@ -70,7 +72,7 @@ def _place(error: BaseException) -> str:
 class ErrorBoundary:
     """Calls torchspan's code so that none of its exceptions reaches the program. The first one is logged.
 
-    It differs from `torchspan._base.errors.Guard` in the meaning of a failure. A `Guard` disables an observer that keeps failing. Code
+    It differs from `torchspan._base.errors.Guard` in the meaning of a failure. A `Guard` pauses an observer that keeps failing. Code
     behind a boundary fails for a reason that may pass, such as a full disk or a context that one propagator cannot write. So it is
     tried again at the next call.
 

@@ -3,25 +3,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torchspan._base.boundaries import kind_of, log_failure
 from torchspan._base.forks import renewed
+from torchspan._base.logs import Log
+from torchspan._base.pauses import LONGEST_S, Pause
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 T = TypeVar("T")
 
 FAILED: Any = object()
 """Returned in place of an observer's result if there is none."""
 
+FAILURES_BEFORE_PAUSING = 3
+"""An observer of torchspan's that failed this often in a row is paused: it would probably fail again, and cost time."""
+
 FAILURES_BEFORE_DISABLING = 3
-"""An observer that failed this often is not called again: it would fail again, and cost time."""
+"""A callback of the user that failed this often is not called again, unless its `ErrorPolicy` says otherwise."""
 
 NAMES_LIMIT = 1_000
 """Names whose failures a `Guard` counts. Beyond that, the one that failed longest ago is forgotten."""
@@ -72,49 +78,116 @@ class Guard:
 
     Only `Exception` is caught: KeyboardInterrupt, SystemExit and cancellation belong to the program. Each observer is known
     by a `name`. Its first failure is logged with the consequence, and later ones are counted. After
-    `FAILURES_BEFORE_DISABLING` failures it is not called any more.
+    `FAILURES_BEFORE_PAUSING` failures in a row it is not called for a second. Each further failure doubles the pause, up to
+    five minutes. A success ends the row. A name may stand for several steps, such as a start and an end: the step that failed must
+    succeed.
     """
 
     def __init__(self) -> None:
-        self._failures: OrderedDict[str, int] = OrderedDict()
+        self._failing: OrderedDict[str, _Failing] = OrderedDict()
+        self._left_out: Counter[str] = Counter()
+        self._logged: set[str] = set()
         self._lock = renewed(self, "_lock", threading.Lock)
         self.total = 0
         """How often observers failed, including those whose names are forgotten."""
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often each observer failed, by name, for the last `NAMES_LIMIT` names."""
-        return dict(self._failures)
+        """How often each observer has failed since its last success, by name, for the last `NAMES_LIMIT` names."""
+        return {name: each.failures for name, each in list(self._failing.items())}
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How often each observer was not called because of a pause, by name, for `NAMES_LIMIT` names."""
+        return dict(self._left_out)
 
     def call(self, name: str, observer: Callable[..., T], *args: Any) -> T | None:
-        """Return what `observer(*args)` returns; None if it raised or is disabled."""
+        """Return what `observer(*args)` returns; None if it raised or is paused."""
         result = self.begin(name, observer, *args)
         return None if result is FAILED else result
 
     def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """Return what `observer(*args)` returns; `FAILED` if it raised or is disabled."""
-        if self._failures and self._failures.get(name, 0) >= FAILURES_BEFORE_DISABLING:
+        """Return what `observer(*args)` returns; `FAILED` if it raised or is paused."""
+        if self._failing and self._leaves_out(name):
             return FAILED
         return self.finish(name, observer, *args)
 
     def finish(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
-        """As `begin`, but also call a disabled observer: it ends what it began before."""
+        """As `begin`, but also call a paused observer: it ends what it began before."""
         try:
-            return observer(*args)
+            result = observer(*args)
         except Exception:
-            count = self._count_failure(name)
-            if count == 1:
-                log_failure("%s failed; the program continues, with less telemetry.", name)
-            _log_disabled(name, count, FAILURES_BEFORE_DISABLING)
+            with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+                self._count_failure(name, _step(observer))
             return FAILED
+        if self._failing:
+            self._count_success(name, _step(observer))
+        return result
 
-    def _count_failure(self, name: str) -> int:
+    def _leaves_out(self, name: str) -> bool:
+        failing = self._failing.get(name)
+        if failing is None or failing.pause.is_over():
+            return False
+        with self._lock:
+            if name in self._left_out or len(self._left_out) < NAMES_LIMIT:
+                self._left_out[name] += 1
+        return True
+
+    def _count_failure(self, name: str, step: object) -> None:
         with self._lock:
             self.total += 1
-            count = self._failures[name] = self._failures.pop(name, 0) + 1
-            if len(self._failures) > NAMES_LIMIT:
-                self._failures.popitem(last=False)
-            return count
+            failing = self._failing.pop(name, None) or _Failing()
+            self._failing[name] = failing
+            if len(self._failing) > NAMES_LIMIT:
+                self._failing.popitem(last=False)
+            failing.failures += 1
+            failing.step = step
+            is_paused = failing.failures >= FAILURES_BEFORE_PAUSING
+            if is_paused:
+                failing.pause.lengthen()
+        # Without the lock: a log handler of the program's may wait for another thread.
+        if self._is_first(f"{name} failed"):
+            log_failure("%s failed; the program continues, with less telemetry.", name)
+        if is_paused and self._is_first(f"{name} paused"):
+            logger.error(
+                "%s failed %d times in a row and is paused for %d s. It is tried again after each pause; each failure then "
+                "doubles the pause, up to %d s.",
+                name,
+                failing.failures,
+                failing.pause.length_s,
+                LONGEST_S,
+            )
+
+    def _count_success(self, name: str, step: object) -> None:
+        failing = self._failing.get(name)
+        if failing is None or failing.step != step:
+            return
+        with self._lock:
+            self._failing.pop(name, None)
+        if failing.pause.length_s and self._is_first(f"{name} works"):
+            logger.warning("%s works again, after %d calls were left out.", name, self._left_out[name])
+
+    def _is_first(self, text: str) -> bool:
+        with self._lock:
+            if text in self._logged or len(self._logged) >= 3 * NAMES_LIMIT:
+                return False
+            self._logged.add(text)
+            return True
+
+
+class _Failing:
+    """An observer that has failed since its last success: how often, in which step, and its pause."""
+
+    __slots__ = ("failures", "pause", "step")
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.step: object = None
+        self.pause = Pause()
+
+
+def _step(observer: object) -> object:
+    return getattr(observer, "__name__", None)
 
 
 class Guarded:
@@ -195,16 +268,18 @@ def _log_traceback(callback: Guarded, level: int) -> None:
 
 
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
-    from torchspan._base import source_places  # every Python that an instrumented program starts imports this module
+    with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
+        # Here, because every Python that an instrumented program starts imports this module.
+        from torchspan._base import source_places
 
-    place = source_places.of_failure(error, function)
-    logger.warning(
-        "%s failed: %s%s. The program continues. %d more failures disable it. The traceback is logged at INFO.",
-        callback.name,
-        kind_of(error),
-        f" in {place}" if place else "",
-        FAILURES_BEFORE_DISABLING - 1,
-    )
+        place = source_places.of_failure(error, function)
+        logger.warning(
+            "%s failed: %s%s. The program continues. %d more failures disable it. The traceback is logged at INFO.",
+            callback.name,
+            kind_of(error),
+            f" in {place}" if place else "",
+            FAILURES_BEFORE_DISABLING - 1,
+        )
 
 
 def _log_disabled(name: str, count: int, limit: int | None) -> None:

@@ -9,7 +9,6 @@ finder, and so behind every hook finder, because those insert themselves first.
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import sys
 import threading
@@ -21,7 +20,9 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType, TracebackType
 from typing import Any
 
-logger = logging.getLogger("torchspan")
+from torchspan._base.logs import Log
+
+logger = Log("torchspan")
 
 Undo = Callable[[], None]
 Around = Callable[[], AbstractContextManager[None]]

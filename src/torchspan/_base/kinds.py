@@ -238,7 +238,10 @@ class Bytes(Kind):
 
     def parse(self, value: object) -> int:
         """The bytes. Raises ValueError if the value is not a positive whole number."""
-        size = int(str(value))
+        try:
+            size = int(str(value))
+        except ValueError:
+            raise ValueError(self.expected) from None
         if size > 0:
             return size
         raise ValueError(self.expected)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,9 @@ from typing import Any, NamedTuple
 
 import wrapt
 
-logger = logging.getLogger("torchspan")
+from torchspan._base.logs import Log
+
+logger = Log("torchspan")
 
 Function = Callable[..., Any]
 Wrap = Callable[[Any], Any]

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from torchspan._base.import_hooks import when_imported
+from torchspan._base.logs import Log
 from torchspan._base.patching import Patches, in_use
 from torchspan._base.readiness import mark_ready
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Undo = Callable[[], None]
 

@@ -8,7 +8,6 @@ OpenTelemetry: any object with `is_recording()` and `end()` is a span.
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
@@ -17,9 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.logs import Log
 from torchspan._base.patching import Function, Patches
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Callback = Callable[[Any], object]
 

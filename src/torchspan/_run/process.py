@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._base import forks
+from torchspan._base.pauses import Pause
 from torchspan._run import otel_private
 from torchspan._run.ends import Ends
 from torchspan._run.report import NO_SDK, NOT_APPLIED, RunReport
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from torchspan.sdk import RunFileProcessor
 
 Route = OwnRoute | ProgramRoute | SeparateRoute
+STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
 
@@ -51,7 +53,7 @@ class RunProcess:
         self._own: OwnTracers | None = None
         self._own_route: OwnRoute | None = None
         self._separate: TracerProvider | None = None
-        self._failed = False
+        self._pause = Pause()
         self._file: RunFileProcessor | None = None
         self._deliveries: list[Delivery] = []
         self._ends = Ends()
@@ -185,11 +187,16 @@ class RunProcess:
         return None if own is None else own.get(name, version, schema_url, attributes)
 
     def _make_own(self) -> OwnTracers | None:
-        """Returns None if it cannot be made, and for spans that are started while it is made."""
-        if self._failed or self._is_making:
+        """Returns None if it cannot be made, and for spans that are started while it is made.
+
+        A failure may pass, such as a lack of memory or of file descriptors. So it is tried again at a span after a pause.
+        """
+        if self._is_making:
+            return None
+        if not self._pause.is_over():
+            self.report.left_out_once(STARTING)
             return None
         if forks.was_cut():
-            self._failed = True
             self.fail("this process was forked while another thread imported the OpenTelemetry SDK; it has no spans")
             return None
         try:
@@ -197,24 +204,25 @@ class RunProcess:
             with forks.uncut():
                 from torchspan._run import exporting, provider
         except Exception as error:
-            self._failed = True
+            self._pause.lengthen()
             # The SDK reads limits when it is imported.
             self.fail(f"{NO_SDK if isinstance(error, ImportError) else NOT_APPLIED}: {error!r}")
             return None
         with self._lock:
-            if self._own is None and not self._failed and not self._is_making:
+            if self._own is None and self._pause.is_over() and not self._is_making:
                 self._is_making = True
                 try:
-                    self._deliveries = exporting.deliveries(self.fail)
-                    for each in self._deliveries:
-                        self._ends.add(each.shutdown)
+                    if not self._deliveries:  # those of an earlier attempt are used again
+                        self._deliveries = exporting.deliveries(self.fail)
+                        for each in self._deliveries:
+                            self._ends.add(each.shutdown)
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
                     made = provider.own_provider(processors)
                     self._undo.append(provider.hide_from_other_tracers())
                     self._own = provider.OwnTracers(self.settings, made)
                 except Exception as error:
-                    self._failed = True
+                    self._pause.lengthen()
                     self.fail(f"the OTEL_* variables cannot be applied: {error!r}")
                 finally:
                     self._is_making = False

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +35,7 @@ LARGEST = 1 << 20
 """The most bytes that are read of a report."""
 
 _NUMBER_LOST = re.compile(r"; \d+ lost$")
-_UNWRITTEN = ("folder", "complete", "_earlier")
+_UNWRITTEN = ("folder", "complete", "_earlier", "_earlier_paused")
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
@@ -68,6 +69,7 @@ class RunReport:
         which were recorded only. is_final: the process has ended normally, and the counts are complete.
     runs: runs of engines, those included that are not spans; runs_s: their seconds, summed over threads.
     undelivered: for exporters that `run` made, by name, the spans that were not delivered when the process ended.
+    paused: for parts of torchspan that kept failing and were paused, by name, how often they were left out.
     folder: where it is written. None: it is not written.
     """
 
@@ -89,9 +91,11 @@ class RunReport:
     has_unsampled: bool = False
     is_final: bool = False
     undelivered: dict[str, int] = field(default_factory=dict)
+    paused: dict[str, int] = field(default_factory=dict)
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
     _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
+    _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
         """Write now, when the process ends, and in every forked child. The returned function stops that.
@@ -116,8 +120,18 @@ class RunReport:
         self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
         self.left_out = self._earlier.left_out + now.left_out
 
+    def count_pauses(self, now: Mapping[str, int]) -> None:
+        """Report how often parts were left out since `counted_elsewhere`, in addition to what was counted before."""
+        self.paused = dict(self._earlier_paused + Counter(now))
+
+    def left_out_once(self, name: str) -> None:
+        """A part that no guard of a bridge counts was left out."""
+        self._earlier_paused[name] += 1
+        self.paused[name] = self.paused.get(name, 0) + 1
+
     def counted_elsewhere(self) -> None:
         """The counts begin at zero from now on, because torchspan is instrumented again."""
+        self._earlier_paused = Counter(self.paused)
         self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
@@ -129,7 +143,8 @@ class RunReport:
             left_out=self._earlier.left_out - self.left_out,
         )
         self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = Counts()
-        self.undelivered, self.file_errors = {}, []
+        self._earlier_paused.subtract(self.paused)
+        self.undelivered, self.paused, self.file_errors = {}, {}, []
         self.ended, self.has_unsampled, self.is_final = 0, False, False
         self._save()
 
@@ -267,6 +282,12 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "the file contains all spans"
         for name, number in sorted(undelivered.items())
     ]
+    paused: Counter[str] = sum((Counter(report.paused) for report in reports), Counter())
+    lost += [
+        f"{name} kept failing and was paused: it was left out {number} time{'s' * (number != 1)}, and the file lacks what it "
+        "would have recorded; the program's log has the cause"
+        for name, number in sorted(paused.items())
+    ]
     if any(report.provider == "separate" for report in reports):
         lost.append(
             "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run"
@@ -310,4 +331,5 @@ def _report(values: Mapping[str, Any]) -> RunReport:
         has_unsampled=bool(values["has_unsampled"]),
         is_final=bool(values["is_final"]),
         undelivered={str(name): int(number) for name, number in values["undelivered"].items()},
+        paused={str(name): int(number) for name, number in values["paused"].items()},
     )

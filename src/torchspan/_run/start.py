@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Any
 
+from torchspan._base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torchspan._run.process import RunProcess
     from torchspan._run.settings import RunSettings
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan", names_itself=True)
 
 CONFIGURATION_FILE = "OTEL_CONFIG_FILE"
 

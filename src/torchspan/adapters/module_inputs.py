@@ -7,7 +7,6 @@ A call is an event on the span around it when it is sampled. Counts and sizes ar
 
 from __future__ import annotations
 
-import logging
 import threading
 import weakref
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.forks import renewed
+from torchspan._base.logs import Log
 from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
@@ -31,7 +31,7 @@ from torchspan.inputs.traffic import CallShape, Follower, Traffic
 from torchspan.probes import Call
 from torchspan.probes.describe.compilation import FROM_DYNAMO
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 MODULES_LIMIT = 256
 """Modules that are followed at a time."""

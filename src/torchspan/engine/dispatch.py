@@ -27,6 +27,10 @@ from torchspan.subscribers.sampling import CURRENT_TREE
 Undo = Callable[[], None]
 
 
+OPENING = "opening an event"
+"""The name by which the engine's guard knows the start of every event."""
+
+
 class Audience(Enum):
     """Who receives an event."""
 
@@ -143,7 +147,7 @@ class Engine:
             for action in before:
                 self.guard.call("what comes before an event", action)
         made = self.guard.call(
-            "opening an event", self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
+            OPENING, self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
         )
         if made is None:
             return None

@@ -36,7 +36,13 @@ class ForwardHooks:
 
     def __init__(self, module: Any, recorder: Recorder) -> None:
         self._before = module.register_forward_pre_hook(_Hook(module, _begin(recorder)), with_kwargs=True)
-        self._after = module.register_forward_hook(_Hook(module, _end(recorder)), with_kwargs=True, always_call=True)
+        try:
+            self._after = module.register_forward_hook(
+                _Hook(module, _end(recorder)), with_kwargs=True, always_call=True
+            )
+        except BaseException:
+            self._before.remove()
+            raise
 
     def detach(self) -> None:
         self._before.remove()

@@ -619,11 +619,11 @@ class _Block:
     def __enter__(self) -> InputObserver:
         observed = self._observed
         with self._observer._lock:
-            observed.blocks += 1
             limit = self._store_n_calls
             observed.recorder.limit = None if limit is None else observed.observations.begun + limit
             if observed.attachment is None:
                 observed.attachment = attach(self._model, observed.method_name, observed.recorder)
+            observed.blocks += 1  # last: a block whose hooks were refused is not left
         return self._observer
 
     def __exit__(

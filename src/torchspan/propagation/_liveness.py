@@ -8,7 +8,6 @@ written when the span ends in the process that opened it, so that a long-lived w
 from __future__ import annotations
 
 import contextlib
-import logging
 import mmap
 import os
 import tempfile
@@ -18,9 +17,10 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from torchspan._base.files import check_size
+from torchspan._base.logs import Log
 from torchspan._base.span_ends import SpanEnds
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 
 class Liveness:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ except ImportError as error:
 
 from torchspan import semconv
 from torchspan._base.files import Judge, regular, regular_or_named
+from torchspan._base.logs import Log
 from torchspan._settings import value_of
 from torchspan._version import __version__
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
@@ -32,7 +32,7 @@ from torchspan.sdk._otlp_json import line
 from torchspan.sdk._starts import start_of
 
 DEFAULT_PATH = "torchspan-%t-%p.jsonl"
-_logger = logging.getLogger("torchspan.sdk")
+_logger = Log("torchspan.sdk")
 
 
 class FileSpanExporter(SpanExporter):

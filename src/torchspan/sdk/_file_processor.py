@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import weakref
@@ -20,6 +19,7 @@ from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
 from torchspan._base import withheld
+from torchspan._base.logs import Log
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path
@@ -39,7 +39,7 @@ _RUNS = frozenset({phase.EXECUTE.name, phase.RUN_CONTEXT.name})
 _SAMPLED = TraceFlags.SAMPLED
 _FACTS = (semconv.ENGINE_NAME, semconv.MODEL_CLASS, semconv.ENTRY_POINT)
 
-_logger = logging.getLogger("torchspan.sdk")
+_logger = Log("torchspan.sdk")
 
 
 class RunFileProcessor(SpanProcessor):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import logging
 import math
 import operator
 import re
@@ -23,6 +22,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, TraceState
+
+from torchspan._base.logs import Log
 
 _KINDS = {
     SpanKind.INTERNAL: "1",
@@ -41,7 +42,7 @@ _LARGEST = 2**63
 _ESCAPES = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|ud[89a-f]..|.)")
 """Each escape of a JSON text: a surrogate pair, a lone surrogate, any other."""
 
-_logger = logging.getLogger("torchspan.sdk")
+_logger = Log("torchspan.sdk")
 
 _Groups = dict[Resource, dict[InstrumentationScope | None, list[str]]]
 

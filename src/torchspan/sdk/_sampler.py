@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,13 +14,14 @@ from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
 from torchspan._base.kept import Kept, threshold_text
 from torchspan._base.keys import KEEP, KEPT, PARENT_SAMPLED
+from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan.sdk._sampling_rules import RulesInUse
 
 OT = "ot"
 """OpenTelemetry's entry in a tracestate: https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/"""
 
-_logger = logging.getLogger("torchspan.sdk")
+_logger = Log("torchspan.sdk")
 
 
 class TorchspanSampler(Sampler):

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Iterator, Mapping
 
 from torchspan import _settings
+from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SETTING, Instrumented, SamplingRules
 from torchspan._base.spelling import closest
 
@@ -18,7 +18,7 @@ SHOWN = 80
 
 _KINDS = {row.name.removeprefix(SETTING): row.kind for row in _settings.SETTINGS if row.name.startswith(SETTING)}
 
-_logger = logging.getLogger("torchspan.sdk")
+_logger = Log("torchspan.sdk")
 
 
 class RulesInUse:

@@ -286,6 +286,8 @@ class DroppedReason:
     """The SDK dropped the span because a batch processor's queue was full. `OTEL_BSP_MAX_QUEUE_SIZE` enlarges it."""
     EXPORTER = "exporter"
     """An exporter of the SDK reported a failure for the span's batch, or raised an exception."""
+    PAUSED = "paused"
+    """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
 
 
 DROPPED_REASON = Attribute(
@@ -294,6 +296,11 @@ DROPPED_REASON = Attribute(
     "Reason why a span of torchspan did not arrive.",
     metric=True,
     kind=Enumeration(
-        DroppedReason.BUDGET, DroppedReason.RANK, DroppedReason.SAMPLER, DroppedReason.QUEUE, DroppedReason.EXPORTER
+        DroppedReason.BUDGET,
+        DroppedReason.RANK,
+        DroppedReason.SAMPLER,
+        DroppedReason.QUEUE,
+        DroppedReason.EXPORTER,
+        DroppedReason.PAUSED,
     ),
 )

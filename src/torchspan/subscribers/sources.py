@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Callable, Collection, Sequence
 
+from torchspan._base.logs import Log
 from torchspan.phase import Phase
 from torchspan.subscribers.scope import Scope
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Undo = Callable[[], None]
 

@@ -28,10 +28,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from torchspan._base.files import check_size
 from torchspan._base.folders import Folder, open_folder
+from torchspan._base.logs import Log
 from torchspan.testing._reference import Binding, Reference
 from torchspan.testing._user_key import user_key
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 FORMAT = 2
 """Of an entry. Another number is another subfolder."""

@@ -7,7 +7,6 @@ https://opentelemetry.io/docs/specs/semconv/exceptions/exceptions-logs/
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, Protocol, cast
 
@@ -15,12 +14,13 @@ from opentelemetry.context import Context
 
 from torchspan import semconv
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.logs import Log
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.writer._exceptions import exception_attributes
 from torchspan.writer._otel_private import LogsApi, has_log_processors, logs_api
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 OPT_IN = "OTEL_SEMCONV_EXCEPTION_SIGNAL_OPT_IN"
 """The variable. Words other than `logs` and `logs/dup` belong to other conventions, and are ignored."""

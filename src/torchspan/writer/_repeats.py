@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections import OrderedDict
 from typing import Any
 
 from opentelemetry.trace import Span
 
+from torchspan._base.logs import Log
+
 REMEMBERED = 4096
 """Number of spans whose ids are compared. The oldest is forgotten."""
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 
 class RepeatedIds:

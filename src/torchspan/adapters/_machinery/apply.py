@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from torchspan._base.logs import Log
 from torchspan._base.patching import Patches, in_use
 from torchspan.adapters._machinery.resolve import ResolvedProbe
 from torchspan.adapters._machinery.wrap import WrapperFactory, ignoring
@@ -31,7 +31,7 @@ from torchspan.probes import (
     Watch,
 )
 
-logger = logging.getLogger("torchspan")
+logger = Log("torchspan")
 
 Wrap = Callable[[Probe, Any], Any]
 """Takes a probe and the original. Returns the replacement."""

@@ -168,7 +168,7 @@ def watch_disabled(patches: Patches) -> None:
 def _is_programs(function: Any) -> bool:
     if type(function) is not FunctionType:
         return False
-    return str(function.__module__).partition(".")[0] not in reading.LIBRARIES
+    return (reading.text(function.__module__) or "").partition(".")[0] not in reading.LIBRARIES
 
 
 __all__ = ["graph", "record", "watch_disabled"]

@@ -59,25 +59,31 @@ def wrap_build(
 def _run_monitored(
     factory: WrapperFactory, target: Target, action: Record, original: Any, call: Call, event: Event, config: Any
 ) -> Any:
-    inner = config.progress_monitor
-    chained = factory.engine.guard.call("making a progress monitor", _chain, factory, event, config, inner)
+    guard = factory.engine.guard
+    chained = guard.call("making a progress monitor", _chain, factory, event, config)
     if chained is None:
         return factory.run(target, action, original, call, event)
-    monitor, build_phases = chained
+    inner, monitor, build_phases = chained
+
+    def restore() -> None:
+        if config.progress_monitor is monitor:
+            config.progress_monitor = inner
 
     def build_and_restore(*args: Any, **kwargs: Any) -> Any:
         try:
             return original(*args, **kwargs)
         finally:
-            build_phases.close()
-            if config.progress_monitor is monitor:
-                config.progress_monitor = inner
+            try:
+                build_phases.close()
+            finally:
+                guard.finish("restoring a progress monitor", restore)
 
     return factory.run(target, action, build_and_restore, call, event)
 
 
-def _chain(factory: WrapperFactory, event: Event, config: Any, inner: Any) -> Any:
+def _chain(factory: WrapperFactory, event: Event, config: Any) -> Any:
+    inner = config.progress_monitor
     bindings = sys.modules[type(config).__module__]  # of the same TensorRT that builds: two may be loaded
     monitor, build_phases = monitor_for(bindings, factory.engine, event, inner)
     config.progress_monitor = monitor
-    return monitor, build_phases
+    return inner, monitor, build_phases

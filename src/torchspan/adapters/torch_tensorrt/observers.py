@@ -64,19 +64,27 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
         if frame.f_code.co_name != CALLING or frame.f_globals is not module:
             guard.call("recording an observer", observations.mark, reading.attribute(self, "name"), engine.current)
             return original(self, *args, **kwargs)
-        if frame.f_locals["observers"].pre is self:
+        is_pre = guard.call("telling the start of an observed function from its end", _is_pre, frame, self, args)
+        if is_pre is None:
+            return original(self, *args, **kwargs)
+        if is_pre:
             guard.call("recording an observed function", begin, frame, args[0])
             try:
                 return original(self, *args, **kwargs)
             except BaseException:  # in this case neither the call nor `post` follows
-                guard.call("recording an observed function", finish, frame, args[0])
+                guard.finish("recording an observed function", finish, frame, args[0])
                 raise
         try:
             return original(self, *args, **kwargs)
         finally:
-            guard.call("recording an observed function", finish, frame, args[0])
+            guard.finish("recording an observed function", finish, frame, args[0])
 
     return observed_observe
+
+
+def _is_pre(frame: FrameType, observer: Any, args: tuple[Any, ...]) -> bool | None:
+    """Whether it is the observer before the call, in a frame of the library's wrapper. None without a context to record."""
+    return frame.f_locals["observers"].pre is observer if args else None
 
 
 def _lies_in(frame: FrameType | None, outer: FrameType) -> bool:

@@ -29,18 +29,27 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     interest = engine.registry.interest(action.phase)
     audience = Audience.ALL if recorded else Audience.SUBSCRIBERS
 
+    def with_wrapped_passes(manager: Any) -> Any:
+        passes = entries(attribute(manager, "passes"))
+        if passes is None or not is_of_library(type(manager)):  # copying any other manager would run the program's code
+            return None
+        observed = copy.copy(manager)
+        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in passes]
+        return observed
+
+    def remember(manager: Any, observed: Any) -> None:
+        if hasattr(observed, "_validated"):  # the manager validates once, and remembers that
+            manager._validated = observed._validated
+
     @functools.wraps(original)
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
         if engine.current is None or (not recorded and interest.countdown is None):
             return original(self, *args, **kwargs)
-        passes = entries(attribute(self, "passes"))
-        if passes is None or not is_of_library(type(self)):  # copying any other manager would run the program's code
+        observed = engine.guard.call("wrapping the lowering passes", with_wrapped_passes, self)
+        if observed is None:
             return original(self, *args, **kwargs)
-        observed = copy.copy(self)
-        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in passes]
         result = original(observed, *args, **kwargs)
-        if hasattr(observed, "_validated"):  # the manager validates once, and remembers that
-            self._validated = observed._validated
+        engine.guard.call("remembering that lowering passes are valid", remember, self, observed)
         return result
 
     return observed_passes
