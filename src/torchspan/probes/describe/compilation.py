@@ -176,7 +176,6 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     failure = scratch.failed_child
     verdicts = Counter(scratch.get(fallback.VERDICTS, {}).values())
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
-    verdicts.pop(fallback.UNCOUNTED, None)
     plan: Facts = scratch.get(fallback.PLAN, {})
     scratch[SWALLOWED] = semconv.OTHER if failure is None else semconv.class_name(failure)
     return {
