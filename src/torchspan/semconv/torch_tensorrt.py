@@ -380,6 +380,21 @@ FALLBACK_OPERATORS_OMITTED = Attribute(
     "Number of kinds of operators left in PyTorch that `torch_tensorrt.fallback.operators.names` omits.",
     *_SPLIT,
 )
+FALLBACK_OPERATORS_STAND_IN = Attribute(
+    "torch_tensorrt.fallback.operators.stand_in",
+    "string[]",
+    "Operators left in PyTorch (at most 20) that a graph has only because the stand-in for a GPU keeps tensors on the CPU: "
+    "variants for the CPU, such as `aten.mkldnn_rnn_layer`. A GPU has other operators in their place.",
+    *_SPLIT,
+    kind=Operator(),
+)
+STAND_IN_DECOMPOSED = Attribute(
+    "torch_tensorrt.stand_in.decomposed_operators",
+    "string[]",
+    "Variants of operators for the CPU that the stand-in for a GPU decomposed as Torch-TensorRT decomposes those for a GPU.",
+    phase.COMPILE,
+    kind=Operator(),
+)
 FALLBACK_TOTAL_REASONS = Attribute(
     "torch_tensorrt.fallback.totals.reasons",
     "string[]",

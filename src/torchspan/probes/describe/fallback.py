@@ -8,6 +8,7 @@ may be the user's.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,8 +20,11 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import refusal
-from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name
+from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
 from torchspan.semconv import FallbackReason
+
+_OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")
+"""Operators that PyTorch puts into a graph only for tensors on a CPU, below the default of their names."""
 
 Facts = dict[str, Any]
 Left = list[tuple[str, str]]
@@ -31,6 +35,7 @@ KEYS = (
     semconv.FALLBACK_OPERATOR_COUNTS,
     semconv.FALLBACK_OPERATOR_REASONS,
     semconv.FALLBACK_OPERATORS_OMITTED,
+    semconv.FALLBACK_OPERATORS_STAND_IN,
     semconv.FALLBACK_TOTAL_REASONS,
     semconv.FALLBACK_TOTAL_OPERATORS,
     semconv.FALLBACK_TOTAL_SUBGRAPHS,
@@ -197,6 +202,9 @@ def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
         semconv.FALLBACK_OPERATOR_REASONS: reasons,
         **refusal.facts(scratch, dict(left)),
     }
+    variants = sorted({name for name, _ in left if _OF_THE_CPU.search(name)})
+    if variants and stand_in(reading.loaded("torch.cuda", "current_device")):
+        result[semconv.FALLBACK_OPERATORS_STAND_IN] = variants[:LIST_LIMIT]
     if omitted:
         result[semconv.FALLBACK_OPERATORS_OMITTED] = omitted[0]
     return result
