@@ -257,7 +257,7 @@ ROUTES = (
     route(
         "attention without a GPU",
         run.attention_of_the_cpu,
-        ("backend: registered", "backend: aot", "attention of the CPU", AOT, FIRST_RUN),
+        ("backend: aot", "attention of the CPU", AOT, FIRST_RUN),
         AOT_AND_RUN_TREE,
     ),
     route(

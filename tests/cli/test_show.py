@@ -713,7 +713,7 @@ def test_what_validators_refused_is_named_with_its_arguments(recording, torchspa
     ]
 
 
-def test_a_fallback_that_the_stand_in_for_a_gpu_causes_says_so(recording, torchspan):
+def test_a_fallback_that_the_stand_in_for_a_gpu_causes_is_marked(recording, torchspan):
     attributes = {
         s.FALLBACK_REASON_CLASSES: [FallbackReason.NO_CONVERTER],
         s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.mkldnn_rnn_layer.default", "torch.ops.aten.special_i1e.default"],

@@ -341,7 +341,7 @@ def test_an_attention_operator_without_a_converter_is_named(instrument, exporter
     for span in (named(spans, "torch_tensorrt.compile"), named(spans, "torch_tensorrt.partition")):
         name = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
         assert fallback(span)[0] == {name: (2, "no_converter"), "_operator.getitem": (2, "validator_refused")}
-        assert span.attributes["torch_tensorrt.fallback.operators.stand_in"] == (name,)
+        assert span.attributes["torch_tensorrt.fallback.stand_in_operators"] == (name,)
         assert {reason: count for reason, (count, _) in totals(span).items()} == {
             "no_converter": 2,
             "validator_refused": 2,

@@ -29,7 +29,7 @@ _TRACE_AND_LOWER = (
     row(
         target=Function("torch_tensorrt.dynamo.lowering._decompositions:scaled_dot_product_attention_decomposition"),
         action=Annotate((phase.COMPILE,), end=compilation.attention_decomposed),
-        why="the stand-in for a GPU calls it for a CPU's attention, and the compilation says so",
+        why="the stand-in for a GPU calls it for a CPU's attention, and the compilation names the operator",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),
