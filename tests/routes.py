@@ -55,6 +55,7 @@ HOOKS = {
     "strict export": ("torch.export._trace:_export_to_torch_ir",),
     "pre_export_lowering": (_A + "pre_export_lowering",),
     "get_decompositions": (_L + "_decompositions:get_decompositions",),
+    "attention of the CPU": (_L + "_decompositions:scaled_dot_product_attention_decomposition",),
     "run_decompositions": ("torch.export:ExportedProgram.run_decompositions",),
     "program.module": ("torch.export:ExportedProgram.module",),
     "buffers": (_L + "_buffer_lifting:lift_mutated_buffers",),
@@ -252,6 +253,12 @@ ROUTES = (
         run.compile_and_call(ir="torch_compile"),
         ("compile", "backend: registered", "backend: aot", AOT, FIRST_RUN),
         "torch_tensorrt.compile\n" + AOT_AND_RUN_TREE,
+    ),
+    route(
+        "attention without a GPU",
+        run.attention_of_the_cpu,
+        ("backend: aot", "attention of the CPU", AOT, FIRST_RUN),
+        AOT_AND_RUN_TREE,
     ),
     route(
         "compile ir=ts",

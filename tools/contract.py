@@ -57,6 +57,7 @@ def undocumented(run, tables):
     yield from (f"span {name} is not in the table" for name in names if tables.phase_of(name) is None)
     yield from dict.fromkeys(_undocumented_metrics(run, tables))
     yield from dict.fromkeys(_undocumented_attributes(run, tables))
+    yield from dict.fromkeys(_unnamed_operators(run))
     keys = sorted({row["key"] for row in run["left_out"]})
     yield from (f"{key} was to be emitted and is not in the table" for key in keys)
     for row in run["user_attribute"]:
@@ -72,6 +73,20 @@ def undocumented(run, tables):
         attribute = tables.attributes[row["key"]]
         if attribute.type != row["type"]:
             yield f"{row['key']} of a resource is {row['type']}, the table says {attribute.type}"
+
+
+def _unnamed_operators(run):
+    """Sentences: the operators that stay in PyTorch must be counted by reason, and named unless lists are cut.
+
+    A compilation that failed and was left to PyTorch as a whole names only the operators that were to stay there anyway.
+    """
+    for row in run["operators"]:
+        counted, named = ({reason: number for reason, number in row[key] if number} for key in ("counted", "named"))
+        if sum(counted.values()) != row["left"]:
+            yield f"{row['span']} leaves {row['left']} operators to PyTorch and counts {counted} as fallback"
+        counted.pop("compile_failed", None)
+        if named != counted and not row["omitted"]:
+            yield f"{row['span']} counts {counted} as fallback and names {named}"
 
 
 def _undocumented_metrics(run, tables):

@@ -714,6 +714,21 @@ def test_what_validators_refused_is_named_with_its_arguments(recording, torchspa
     ]
 
 
+def test_a_fallback_that_the_stand_in_for_a_gpu_causes_is_marked(recording, torchspan):
+    attributes = {
+        s.FALLBACK_REASON_CLASSES: [FallbackReason.NO_CONVERTER],
+        s.FALLBACK_OPERATOR_NAMES: ["torch.ops.aten.mkldnn_rnn_layer.default", "torch.ops.aten.special_i1e.default"],
+        s.FALLBACK_OPERATOR_COUNTS: [2, 1],
+        s.FALLBACK_OPERATOR_REASONS: [FallbackReason.NO_CONVERTER] * 2,
+        s.FALLBACK_OPERATORS_STAND_IN: ["torch.ops.aten.mkldnn_rnn_layer.default"],
+    }
+    recording.span("torch_tensorrt.compile", 0, 100, attributes)
+    assert torchspan("show", recording.path)[1].splitlines()[-2:] == [
+        "Fallback  aten.mkldnn_rnn_layer (of the CPU, by the stand-in) ×2,",
+        "          aten.special_i1e ×1: no converter; register one, or replace the op",
+    ]
+
+
 def test_a_failed_build_that_was_swallowed_says_what_to_do(recording, torchspan):
     recording.span("torch_tensorrt.compile", 0, 100, {s.FALLBACK_REASON_CLASSES: [FallbackReason.COMPILE_FAILED]})
 

@@ -8,6 +8,7 @@ import torch
 import torch_tensorrt
 from torch_tensorrt.dynamo.conversion import _ConverterRegistry as registry
 from torch_tensorrt.dynamo.conversion import dynamo_tensorrt_converter
+from torch_tensorrt.dynamo.lowering import _decompositions
 
 from pipeline.expected import VERSION
 from support import models
@@ -287,3 +288,63 @@ def test_resource_partitioning_is_a_partition_of_its_own(instrument, exporter):
     partitions = [span for span in exporter.get_finished_spans() if span.name == "torch_tensorrt.partition"]
     assert [span.attributes["torch_tensorrt.partitioner"] for span in partitions] == ["fast", "resource"]
     assert partitions[1].attributes["torch_tensorrt.subgraphs.tensorrt"] == 1
+
+
+class Attention(torch.nn.Module):
+    """Attention with a causal mask, and with a mask and a scale."""
+
+    def forward(self, x, mask):
+        heads = x.view(2, 8, 4, 8).transpose(1, 2)
+        causal = torch.nn.functional.scaled_dot_product_attention(heads, heads, heads, is_causal=True)
+        return torch.nn.functional.scaled_dot_product_attention(causal, heads, heads, attn_mask=mask, scale=0.3)
+
+
+ATTENTION_OF_THE_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+ROUTES = {
+    "torch.compile": lambda model, inputs: torch.compile(
+        model, backend="tensorrt", options={"min_block_size": 1, "pass_through_build_failures": True}
+    ),
+    "torch_tensorrt.compile": lambda model, inputs: torch_tensorrt.compile(
+        model, ir="dynamo", arg_inputs=inputs, min_block_size=1
+    ),
+    "export": lambda model, inputs: torch_tensorrt.dynamo.compile(
+        torch.export.export(model, tuple(inputs)), arg_inputs=inputs, min_block_size=1
+    ),
+}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@torch.no_grad()
+def test_a_model_with_attention_runs_in_tensorrt_as_a_whole_without_a_gpu(instrument, exporter, route):
+    torch._dynamo.reset()
+    instrument()
+    model, inputs = Attention().eval(), [torch.randn(2, 8, 32), torch.randn(8, 8)]
+    torch.testing.assert_close(ROUTES[route](model, inputs)(*inputs), model(*inputs))
+    attributes = named(exporter.get_finished_spans(), "torch_tensorrt.compile").attributes
+    assert attributes["torch_tensorrt.coverage"] == 1.0
+    decomposed = ("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default",)
+    key = "torch_tensorrt.stand_in.decomposed_operators"
+    assert attributes.get(key) == (decomposed if route == "torch.compile" else None)
+
+
+@pytest.mark.parametrize("fast", [True, False], ids=["fast", "global"])
+@torch.no_grad()
+def test_an_attention_operator_without_a_converter_is_named(instrument, exporter, monkeypatch, fast):
+    """PyTorch takes attention for impure, since it may drop out. Torch-TensorRT's own lists omit impure operators."""
+    torch._dynamo.reset()
+    monkeypatch.delitem(_decompositions.TORCH_TRT_DECOMPOSITIONS, ATTENTION_OF_THE_CPU)
+    instrument()
+    inputs = [torch.randn(2, 8, 32), torch.randn(8, 8)]
+    options = {"min_block_size": 1, "use_fast_partitioner": fast}
+    torch.compile(Attention().eval(), backend="tensorrt", options=options)(*inputs)
+    spans = exporter.get_finished_spans()
+    for span in (named(spans, "torch_tensorrt.compile"), named(spans, "torch_tensorrt.partition")):
+        name = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
+        assert fallback(span)[0] == {name: (2, "no_converter"), "_operator.getitem": (2, "validator_refused")}
+        assert span.attributes["torch_tensorrt.fallback.stand_in_operators"] == (name,)
+        assert {reason: count for reason, (count, _) in totals(span).items()} == {
+            "no_converter": 2,
+            "validator_refused": 2,
+        }
+    compilation = named(spans, "torch_tensorrt.compile").attributes
+    assert compilation["torch_tensorrt.operators.total"] - compilation["torch_tensorrt.operators.tensorrt"] == 4

@@ -367,6 +367,7 @@ def test_torch_compile_with_an_operator_that_falls_back(instrument, exporter, tr
         "torch_tensorrt.operators.supported": 5,
         "torch_tensorrt.operators.tensorrt": 5,
         "torch_tensorrt.coverage": 5 / 6,
+        "torch_tensorrt.compile.outcome": "fallback",
     }
     before, after = by_version({(2, 11): (16, 17), (2, 14): (16, 17)})
     # Dynamo makes the weights inputs of the graph, and so of the engines.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that the tests made torchspan emit, for the comparison with the attribute table (`tools/contract.py`)."""
 
+from collections import Counter
+
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from support import run_log
@@ -65,6 +67,7 @@ class Emitted(SpanExporter):
                 continue
             self._add("span", name=span.name)
             self._add_attributes(span.name, [(None, span.attributes), *events])
+            self._add_operators(span)
         return SpanExportResult.SUCCESS
 
     def _add_attributes(self, span, places):
@@ -82,8 +85,34 @@ class Emitted(SpanExporter):
             self.add_resource(span.resource)
             if span.scope == semconv.SCOPE_NAME and span.name in _NAMES:
                 self._add("span", name=span.name)
+                self._add_operators(span)
                 for key, value in span.attributes.items():
                     self._add("attribute", span=span.name, event=None, key=key, type=_type_in_table(key, value))
+
+    def _add_operators(self, span):
+        """Write how many operators of a graph stay in PyTorch, and how many its lists of fallback count and name, by reason."""
+        a = span.attributes
+        total = a.get(semconv.OPERATORS_TOTAL)
+        in_tensorrt = a.get(semconv.OPERATORS_TENSORRT)
+        if in_tensorrt is None and span.name == phase.PARTITION.name:
+            in_tensorrt = a.get(semconv.OPERATORS_PLANNED)
+        if total is None or in_tensorrt is None:
+            return  # it failed, or it was a dry run
+        counted = zip(
+            a.get(semconv.FALLBACK_TOTAL_REASONS, ()), a.get(semconv.FALLBACK_TOTAL_OPERATORS, ()), strict=True
+        )
+        named = Counter()
+        reasons, counts = a.get(semconv.FALLBACK_OPERATOR_REASONS, ()), a.get(semconv.FALLBACK_OPERATOR_COUNTS, ())
+        for reason, count in zip(reasons, counts, strict=True):
+            named[reason] += count
+        self._add(
+            "operators",
+            span=span.name,
+            left=total - in_tensorrt,
+            counted=tuple(sorted(counted)),
+            named=tuple(sorted(named.items())),
+            omitted=a.get(semconv.FALLBACK_OPERATORS_OMITTED, 0),
+        )
 
     def add_resource(self, attributes):
         """Write which attributes of the table a resource has, and their types."""

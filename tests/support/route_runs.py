@@ -5,6 +5,7 @@ import contextlib
 import io
 
 import torch
+import torch.nn.functional as F
 import torch_tensorrt
 from torch_tensorrt import _features
 from torch_tensorrt.dynamo.backend import backends
@@ -55,6 +56,11 @@ def compile_and_call(**settings):
         return lambda: torch_tensorrt.compile(module, inputs=[X], **ONE, **settings)(X)
 
     return prepare
+
+
+def attention_of_the_cpu(_tmp_path, _monkeypatch):
+    attend = torch.compile(lambda x: F.scaled_dot_product_attention(x, x, x), backend="tensorrt", options=ONE)
+    return lambda: attend(torch.ones(1, 2, 4, 8))
 
 
 def dry_run(_tmp_path, _monkeypatch):

@@ -11,7 +11,7 @@ from torch_tensorrt.dynamo.conversion import convert_module
 import torchspan.testing
 from testing.models import Mlp, ReturnsOneTensorTwice, WritesToItsBuffers, WritesToItsInput, engines, seeded
 from torchspan.testing._engine_folder import EngineFolder
-from torchspan.testing._reference import Binding, Reference
+from torchspan.testing._reference import Binding, Reference, private_copy
 from torchspan.testing._runtime import Engine
 
 VERSION = tuple(int(part) for part in torch_tensorrt.__version__.split("+")[0].split(".")[:2])
@@ -120,3 +120,18 @@ def test_an_output_that_shows_an_input_is_as_before_the_engine_wrote_there():
         context.set_tensor_address(name, tensor.data_ptr())
     context.execute_async_v3(0)
     assert (cache.tolist(), first.tolist(), second.tolist()) == ([3, 2], [1], [2])
+
+
+def test_the_size_of_an_output_depends_on_an_input_that_an_operator_takes_as_a_number():
+    graph = torch.fx.Graph()
+    graph.output((graph.call_function(torch.ops.aten.arange.start_step, (0, graph.placeholder("end"), 1)),))
+    bindings = {"end": Binding(True, "INT64", (1,)), "numbers": Binding(False, "INT64", (-1,))}
+    reference = Reference(private_copy(torch.fx.GraphModule(torch.nn.Module(), graph)), bindings, {})
+    context = Engine(b"", reference).create_execution_context()
+    end = torch.tensor([4])
+    context.set_tensor_address("end", end.data_ptr())
+    assert context.get_tensor_shape("numbers") == (4,)
+    numbers = torch.zeros(4, dtype=torch.int64)
+    context.set_tensor_address("numbers", numbers.data_ptr())
+    context.execute_async_v3(0)
+    assert numbers.tolist() == [0, 1, 2, 3]

@@ -211,6 +211,30 @@ def test_an_attribute_that_is_not_as_its_row_says_is_named(run, tables, row, sen
     assert list(contract.undocumented(run, tables)) == expected
 
 
+def operators(**changes):
+    row = {"span": "lib.compile", "left": 3, "counted": [["no_converter", 3]], "named": [["no_converter", 3]]}
+    return {**row, "omitted": 0, **changes}
+
+
+@pytest.mark.parametrize(
+    ("row", "sentences"),
+    [
+        (operators(), []),
+        (operators(left=0, counted=[], named=[]), []),
+        (operators(named=[["no_converter", 2]], omitted=1), []),
+        (operators(counted=[["no_converter", 1], ["compile_failed", 2]], named=[["no_converter", 1]]), []),
+        (operators(left=4), ["lib.compile leaves 4 operators to PyTorch and counts {'no_converter': 3} as fallback"]),
+        (
+            operators(named=[["no_converter", 2]]),
+            ["lib.compile counts {'no_converter': 3} as fallback and names {'no_converter': 2}"],
+        ),
+    ],
+)
+def test_operators_that_stay_in_pytorch_must_all_be_counted_and_named(run, tables, row, sentences):
+    run.rows["operators"] = [row, row]
+    assert list(contract.undocumented(run, tables)) == sentences
+
+
 def test_an_attribute_that_was_left_out_for_want_of_a_row_is_named(run, tables):
     run.rows["left_out"] = [{"key": "a.forgotten"}, {"key": "a.forgotten"}]
     assert list(contract.undocumented(run, tables)) == ["a.forgotten was to be emitted and is not in the table"]

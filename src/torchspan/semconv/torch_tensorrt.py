@@ -380,6 +380,22 @@ FALLBACK_OPERATORS_OMITTED = Attribute(
     "Number of kinds of operators left in PyTorch that `torch_tensorrt.fallback.operators.names` omits.",
     *_SPLIT,
 )
+FALLBACK_OPERATORS_STAND_IN = Attribute(
+    "torch_tensorrt.fallback.stand_in_operators",
+    "string[]",
+    "Operators left in PyTorch (at most 20) that a graph has only because the stand-in for a GPU keeps tensors on the "
+    "CPU: variants for the CPU, such as `aten.mkldnn_rnn_layer`. A GPU has other operators in their place.",
+    *_SPLIT,
+    kind=Operator(),
+)
+STAND_IN_DECOMPOSED = Attribute(
+    "torch_tensorrt.stand_in.decomposed_operators",
+    "string[]",
+    "Variants of operators for the CPU that the stand-in for a GPU decomposed as Torch-TensorRT decomposes those for a "
+    "GPU.",
+    phase.COMPILE,
+    kind=Operator(),
+)
 FALLBACK_TOTAL_REASONS = Attribute(
     "torch_tensorrt.fallback.totals.reasons",
     "string[]",
@@ -408,7 +424,7 @@ COMPILE_OUTCOME = Attribute(
     "string",
     "How the compilation ended: `complete`, `fallback` (it returned, but work that was to run in TensorRT runs in "
     "PyTorch) or `failed` (it raised an exception).",
-    metric=True,
+    phase.COMPILE,
     kind=Enumeration(*_constants(Outcome)),
 )
 FALLBACK_REASON_CLASS = Attribute(

@@ -80,6 +80,35 @@ def device_from(original: Any, _call: str) -> Any:
     return classmethod(_from)
 
 
+def decompose_attention_of_the_cpu(original: Any, _call: str) -> Any:
+    """`TORCH_TRT_DECOMPOSITIONS`, in place: a CPU's attention is decomposed as torch_tensorrt decomposes a GPU's.
+
+    torch traces attention to the variant of the device. torch_tensorrt knows those of a GPU only.
+    """
+    library: Any = sys.modules["torch_tensorrt.dynamo.lowering._decompositions"]
+
+    def scaled_dot_product_flash_attention_for_cpu(
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        *,
+        attn_mask: torch.Tensor | None = None,
+        scale: float | None = None,
+    ) -> tuple[torch.Tensor, None]:
+        is_grouped = query.size(-3) != key.size(-3)
+        # By its name in the library: torchspan observes it there, and the compilation says that it was used.
+        attention = library.scaled_dot_product_attention_decomposition(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=is_grouped
+        )
+        return attention, None
+
+    operator: Any = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    original.setdefault(operator, scaled_dot_product_flash_attention_for_cpu)
+    return original
+
+
 def construct_network(original: Any, _call: str) -> Any:
     """`TRTInterpreter._construct_trt_network_def`: afterwards the network is known to describe this graph."""
 

@@ -132,8 +132,20 @@ def _opaque() -> Iterator[None]:
 
 
 def _is_number(placeholder: torch.fx.Node) -> bool:
-    """TensorRT takes numbers as tensors; the graph takes them as numbers."""
-    return isinstance(placeholder.meta.get("val"), (torch.SymInt, int, torch.SymFloat, float))
+    """TensorRT takes numbers as tensors; the graph takes them as numbers, or gives them to an operator that does."""
+    if isinstance(placeholder.meta.get("val"), (torch.SymInt, int, torch.SymFloat, float)):
+        return True
+    return any(_wants_number(user, placeholder) for user in placeholder.users)
+
+
+def _wants_number(user: torch.fx.Node, value: torch.fx.Node) -> bool:
+    """Whether an operator takes `value` where its schema has a number, as `aten.arange` takes its end."""
+    schema = getattr(user.target, "_schema", None)
+    arguments = zip(user.args, schema.arguments if schema is not None else (), strict=False)
+    return any(given is value and argument.type.kind() in _NUMBERS for given, argument in arguments)
+
+
+_NUMBERS = {"NumberType", "IntType", "FloatType", "SymIntType"}
 
 
 def _profiles(interpreter: Any, spec: Any) -> list[tuple[Shape, Shape, Shape]]:

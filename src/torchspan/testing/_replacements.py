@@ -308,6 +308,14 @@ TORCH_TENSORRT: tuple[Replacement, ...] = (
         "_library:run_node",
     ),
     Replacement(
+        "torch_tensorrt.dynamo.lowering._decompositions",
+        ("TORCH_TRT_DECOMPOSITIONS",),
+        "redirects",
+        "decomposes aten._scaled_dot_product_flash_attention_for_cpu as the variants of a GPU",
+        "attention on the CPU would fall back to PyTorch, as attention on a GPU does not",
+        "_library:decompose_attention_of_the_cpu",
+    ),
+    Replacement(
         "torch_tensorrt.dynamo._refit",
         ("_refit_single_trt_engine_with_gm",),
         "observes",
@@ -383,6 +391,7 @@ LIMITS: tuple[str, ...] = (
         "CUDA graphs, layer times (enable_profiling), get_layer_info, weight streaming, several GPUs, NCCL, the C++ runtime "
         "and custom CUDA or Triton kernels raise NeedsGpuError or the library's own error."
     ),
+    "An engine is a Python object and no ScriptObject: torch.jit.save and AOTInductor's packages fail for a compiled module.",
     "An engine's graph and weights are kept as long as the process lives.",
     "torch_tensorrt up to 2.12 cannot save a compiled module here: its runtime module is not an operator, and export runs it.",
 )

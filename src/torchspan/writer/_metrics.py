@@ -223,14 +223,15 @@ class MetricWriter:
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
         if event.phase is COMPILE:
-            facts[semconv.COMPILE_OUTCOME] = _outcome(facts)
+            facts[semconv.COMPILE_OUTCOME] = compile_outcome(facts)
         context = _inside(event)
         for metric in metrics_of(event.phase):
             for number, described in measurements(metric.measure, event, facts):
                 instruments.write(metric, number, described, context)
 
 
-def _outcome(facts: Mapping[str, Any]) -> str:
+def compile_outcome(facts: Mapping[str, Any]) -> str:
+    """How a compilation ended, by the attributes of its span."""
     if semconv.ERROR_TYPE in facts:
         return semconv.Outcome.FAILED
     return semconv.Outcome.FALLBACK if semconv.FALLBACK_REASON_CLASSES in facts else semconv.Outcome.COMPLETE

@@ -22,7 +22,7 @@ from torchspan._base.keys import STARTED_BY
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.withheld import SpanEvent
 from torchspan.engine import Attributes, Callback, Event, Occurrence
-from torchspan.phase import IMPORT, Phase
+from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer import _kept
 from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
@@ -30,6 +30,7 @@ from torchspan.writer._exception_signals import ExceptionSignal, LoggedException
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._losses import Losses
+from torchspan.writer._metrics import compile_outcome
 from torchspan.writer._otel_private import flush_files, has_files
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._repeats import RepeatedIds
@@ -215,6 +216,8 @@ class SpanWriter:
             facts[semconv.INCOMPLETE] = True
         if event.error is not None:
             facts[semconv.ERROR_TYPE] = semconv.class_name(type(event.error))
+        if event.phase is COMPILE and not event.is_incomplete:
+            facts[semconv.COMPILE_OUTCOME] = compile_outcome({**event.attributes, **facts})
         kept_back = []
         for occurrence in (*event.occurrences, *(() if raised is None else (raised,))):
             name, attributes = semconv.event_name(occurrence.name), self._emitted(occurrence.attributes)

@@ -130,6 +130,9 @@ def _kinds(operators: Counter[str]) -> tuple[str, ...]:
     return (*first, f"{last}:") if last else ()
 
 
+_BY_STAND_IN = " (of the CPU, by the stand-in)"
+
+
 def _fallen(node: Node) -> list[tuple[str, str, int]]:
     a = node.span.attributes
     names, reasons = (
@@ -137,10 +140,12 @@ def _fallen(node: Node) -> list[tuple[str, str, int]]:
         _labels.strings(a, semconv.FALLBACK_OPERATOR_REASONS),
     )
     counts = _labels.numbers(a, semconv.FALLBACK_OPERATOR_COUNTS)
+    of_stand_in = _labels.strings(a, semconv.FALLBACK_OPERATORS_STAND_IN)
     if not len(names) == len(reasons) == len(counts):
         return []
     return [
-        (reason, _labels.operator(name), int(count)) for reason, name, count in zip(reasons, names, counts, strict=True)
+        (reason, _labels.operator(name) + (_BY_STAND_IN if name in of_stand_in else ""), int(count))
+        for reason, name, count in zip(reasons, names, counts, strict=True)
     ]
 
 

@@ -22,6 +22,7 @@ from torchspan.probes.describe._values import (
     known,
     model_class,
     operator_name,
+    stand_in,
 )
 from torchspan.semconv import FallbackReason
 
@@ -158,6 +159,8 @@ def program_with_engines(_call: Call, result: Any) -> Any:
     return result if any("execute_engine" in str(each) for each in targets) else None
 
 
+_ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"
+
 COMPILED: Key[bool] = Key("compiled")
 """Scratch key: set once `compile_module` has returned."""
 
@@ -176,7 +179,6 @@ def torch_compile_result(_call: Call, _result: Any, scratch: Scratch) -> Facts:
     failure = scratch.failed_child
     verdicts = Counter(scratch.get(fallback.VERDICTS, {}).values())
     operators = Counter({FallbackReason.COMPILE_FAILED: verdicts.pop(fallback.SUPPORTED, 0)})
-    verdicts.pop(fallback.UNCOUNTED, None)
     plan: Facts = scratch.get(fallback.PLAN, {})
     scratch[SWALLOWED] = semconv.OTHER if failure is None else semconv.class_name(failure)
     return {
@@ -195,6 +197,12 @@ def converter_support(_call: Call, result: Any, _scratch: Scratch) -> Facts:
         return {}
     supported, total = map(reading.whole_number, result)
     return known({semconv.OPERATORS_SUPPORTED: supported, semconv.OPERATORS_TOTAL: total})
+
+
+def attention_decomposed(_call: Call, _result: Any, _scratch: Scratch) -> Facts:
+    """A call of the decomposition of attention by its name. Only the stand-in for a GPU calls it so without a GPU."""
+    without_gpu = stand_in(reading.loaded("torch.cuda", "current_device"))
+    return {semconv.STAND_IN_DECOMPOSED: [_ATTENTION_OF_THE_CPU]} if without_gpu else {}
 
 
 def compile_module_settings(call: Call) -> Facts:

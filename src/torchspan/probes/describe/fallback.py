@@ -8,6 +8,7 @@ may be the user's.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -19,8 +20,11 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
 from torchspan.probes.describe import refusal
-from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name
+from torchspan.probes.describe._values import LIST_LIMIT, dtype_of, is_node, meta, operator_name, stand_in
 from torchspan.semconv import FallbackReason
+
+_OF_THE_CPU = re.compile(r"_for_cpu\b|mkldnn")
+"""Operators that PyTorch puts into a graph only for tensors on a CPU, below the default of their names."""
 
 Facts = dict[str, Any]
 Left = list[tuple[str, str]]
@@ -31,6 +35,7 @@ KEYS = (
     semconv.FALLBACK_OPERATOR_COUNTS,
     semconv.FALLBACK_OPERATOR_REASONS,
     semconv.FALLBACK_OPERATORS_OMITTED,
+    semconv.FALLBACK_OPERATORS_STAND_IN,
     semconv.FALLBACK_TOTAL_REASONS,
     semconv.FALLBACK_TOTAL_OPERATORS,
     semconv.FALLBACK_TOTAL_SUBGRAPHS,
@@ -47,14 +52,15 @@ UNSUPPORTED_KEYS = (
 """The attributes about why a compilation with `require_full_compilation` failed."""
 
 VERDICTS: Key[dict[str, str]] = Key("verdicts")
-"""Scratch key: node name -> `SUPPORTED`, `UNCOUNTED`, or the reason why it is not supported."""
+"""Scratch key: node name -> `SUPPORTED`, or the reason why it is not supported.
+
+Impure nodes (attention may drop out) are operators as well, although upstream's lists of unsupported operators omit them.
+"""
 
 PLAN: Key[Facts] = Key("plan")
 """Scratch key: the facts of a partition that apply to the compilation or refit around it once that has succeeded."""
 
 SUPPORTED = "supported"
-UNCOUNTED = "uncounted"
-"""Impure nodes, which stay where they are. Upstream counts them neither as supported nor as unsupported."""
 
 
 def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: float) -> None:
@@ -65,8 +71,6 @@ def count_verdict(scratch: Scratch, call: Call, supported: Any, _duration_s: flo
         return
     if reading.switch(supported):
         verdicts[node.name] = SUPPORTED
-    elif _can_be_asked(node.target) and node.is_impure():
-        verdicts[node.name] = UNCOUNTED
     else:
         reason = verdicts[node.name] = reason_of(node, attribute(call.get("self"), "torch_executed_ops"))
         if reason == FallbackReason.VALIDATOR_REFUSED:
@@ -135,14 +139,12 @@ def left_in_torch(nodes: Iterable[Any], scratch: Scratch) -> Left:
     A node that a converter accepts stays only because its group was smaller than `min_block_size`. Nodes that
     splitting added (they unpack what an engine returns) have no verdict and are not operators of the model.
     """
-    found = (
-        (operator_name(node.target), scratch.get(VERDICTS, {}).get(node.name, UNCOUNTED))
-        for node in filter(is_node, nodes)
-    )
+    verdicts = scratch.get(VERDICTS, {})
+    found = ((operator_name(node.target), verdicts.get(node.name)) for node in filter(is_node, nodes))
     return [
         (name, FallbackReason.MIN_BLOCK_SIZE if verdict == SUPPORTED else verdict)
         for name, verdict in found
-        if verdict != UNCOUNTED
+        if verdict is not None
     ]
 
 
@@ -162,7 +164,7 @@ def unsupported_totals(scratch: Scratch) -> Facts:
             plan.get(key, ()) for key in (semconv.FALLBACK_TOTAL_REASONS, semconv.FALLBACK_TOTAL_OPERATORS)
         )
     else:
-        verdicts = Counter(each for each in scratch.get(VERDICTS, {}).values() if each not in {SUPPORTED, UNCOUNTED})
+        verdicts = Counter(each for each in scratch.get(VERDICTS, {}).values() if each != SUPPORTED)
         reasons, counts = sorted(verdicts), [verdicts[each] for each in sorted(verdicts)]
     return {semconv.UNSUPPORTED_TOTAL_REASONS: reasons, semconv.UNSUPPORTED_TOTAL_OPERATORS: counts} if reasons else {}
 
@@ -200,6 +202,9 @@ def facts(left: Left, pieces: Counter[str], scratch: Scratch) -> Facts:
         semconv.FALLBACK_OPERATOR_REASONS: reasons,
         **refusal.facts(scratch, dict(left)),
     }
+    variants = sorted({name for name, _ in left if _OF_THE_CPU.search(name)})
+    if variants and stand_in(reading.loaded("torch.cuda", "current_device")):
+        result[semconv.FALLBACK_OPERATORS_STAND_IN] = variants[:LIST_LIMIT]
     if omitted:
         result[semconv.FALLBACK_OPERATORS_OMITTED] = omitted[0]
     return result

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Record, Step
+from torchspan.probes._actions import Annotate, Record, Step
 from torchspan.probes._probe import Probe
 from torchspan.probes._target import Function, Method
-from torchspan.probes.describe import export, lowering
+from torchspan.probes.describe import compilation, export, lowering
 from torchspan.probes.torch_tensorrt._row import row
 
 _TRACE_AND_LOWER = (
@@ -25,6 +25,11 @@ _TRACE_AND_LOWER = (
         target=Function("torch_tensorrt.dynamo.lowering._decompositions:get_decompositions"),
         action=Step(),
         why="collects the decomposition table; part of the time before decomposing",
+    ),
+    row(
+        target=Function("torch_tensorrt.dynamo.lowering._decompositions:scaled_dot_product_attention_decomposition"),
+        action=Annotate((phase.COMPILE,), end=compilation.attention_decomposed),
+        why="the stand-in for a GPU calls it for a CPU's attention, and the compilation names the operator",
     ),
     row(
         target=Function("torch_tensorrt.dynamo.lowering._buffer_lifting:lift_mutated_buffers"),
