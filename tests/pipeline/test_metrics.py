@@ -252,7 +252,9 @@ def test_a_compilation_while_serving_is_marked_on_its_span_and_its_metrics(
     assert marks == [None, True, True]
     assert metrics.counts("torch_tensorrt.compile.duration", "torchspan.while_serving") == {None: 1, True: 2}
     counted = metrics.values("torchspan.serving.compilations", "torchspan.phase", "torchspan.serving.kind")
-    assert counted == {("torch.compile_frame", "recompilation"): 2}, "the compilation by Torch-TensorRT is inside the frame"
+    assert counted == {("torch.compile_frame", "recompilation"): 2}, (
+        "the compilation by Torch-TensorRT is inside the frame"
+    )
 
 
 def test_a_sampler_sees_that_a_compilation_is_while_serving(instrument, ready):
