@@ -128,7 +128,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
     """Whether the call in use is that of the configuration file, whose options yield to a distro's arguments."""
     _origin = Origin.PROGRAM
     _switching: Any
-    """Held while torchspan is switched on or off: two threads at once would each replace the same names."""
+    """Held while torchspan is enabled or disabled: two threads at once would each replace the same names."""
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return no dependencies: nightly and vendor builds of torch count as well as released ones."""

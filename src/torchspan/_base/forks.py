@@ -58,7 +58,7 @@ class _Imports:
             time.sleep(_POLL_S)
 
     def begin_child(self) -> None:
-        """Only the thread that forked goes on in the child."""
+        """The child has only the thread that forked."""
         if self._others():
             self.was_cut = True
         self.threads = [thread for thread in self.threads if thread == threading.get_ident()]
