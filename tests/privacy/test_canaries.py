@@ -69,6 +69,8 @@ NOT_IN_THE_PROGRAM = {
         ("host.name", "process.runtime.name", "process.runtime.version", "torch.distributed.run.id"),
         "a variable would have to name torchspan's resource detector",
     ),
+    "torch_tensorrt.stand_in.decomposed_operators": "the program would have to compile attention through torch.compile",
+    "torch_tensorrt.fallback.stand_in_operators": "the program would have to compile an LSTM through torch.compile",
     "torch_tensorrt.timing_cache.file": "TensorRT-RTX has no timing cache",
     "torch_tensorrt.engine_cache.rejected.settings": "an entry would have to be written under a wrong key",
 }
