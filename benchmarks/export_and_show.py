@@ -228,7 +228,7 @@ def show_us(path, count):
     """Microseconds of processor time that a span takes from the file to the drawing."""
     gc.collect()
     start = time.process_time()
-    write_traces(read(path).spans, Terminal(io.StringIO()), limit=10)
+    write_traces(read(path).records, Terminal(io.StringIO()), limit=10)
     return (time.process_time() - start) / count * 1e6
 
 

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The public API: what completion offers, and that each docstring documents each parameter."""
 
+import copy
 import dataclasses
 import enum
 import functools
 import importlib
 import inspect
+import pickle
 import re
 import typing
 
@@ -169,6 +171,11 @@ def test_completion_offers_every_public_name_and_each_name_is_there(module):
 def test_a_module_lists_its_names_once_and_in_order(module):
     names = importlib.import_module(module).__all__
     assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda kind: pickle.loads(pickle.dumps(kind))])
+def test_a_copy_of_a_phase_is_the_phase_itself(again):
+    assert [again(kind) is kind for kind in phase.SPANS] == [True] * len(phase.SPANS)
 
 
 def test_the_phases_are_the_public_names_of_their_module():

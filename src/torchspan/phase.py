@@ -9,7 +9,7 @@ as lowering passes and TensorRT's build phases. They are never models, subgraphs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
     "BATCH",
@@ -82,7 +82,7 @@ class Folded(NamedTuple):
         return cls(*(f"{namespace}.folded.{each}" for each in ("count", "duration.sum", "duration.max")))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Phase:
     """One kind of work, which callbacks select as a scope.
 
@@ -109,6 +109,10 @@ class Phase:
     is_long: bool = False
     room: float = 1.0
     folded: Folded | None = None
+
+    def __reduce__(self) -> Any:
+        """A copy, also in another process, is the phase itself: phases are compared by identity."""
+        return (_named, (self.name,)) if self in SPANS else super().__reduce__()
 
     @property
     def short(self) -> str:
@@ -340,3 +344,7 @@ DOCTOR = Phase("torchspan.doctor", "The test trace of `torchspan doctor --send`:
 
 SPANS: tuple[Phase, ...] = (*PHASES, RUN, DOCTOR)
 """Every kind of span."""
+
+
+def _named(name: str) -> Phase:
+    return next(phase for phase in SPANS if phase.name == name)

@@ -182,7 +182,7 @@ def on_a_terminal(path, monkeypatch, **environ):
         monkeypatch.setenv(name, value)
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
-        write_traces(read(path).spans, Terminal(stream), limit=None)
+        write_traces(read(path).records, Terminal(stream), limit=None)
     text = b""
     try:
         while chunk := os.read(reader, 65536):

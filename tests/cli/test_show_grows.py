@@ -104,7 +104,7 @@ def written(tmp_path):
 
 def shown(path, *, limit=None):
     out = io.StringIO()
-    write_traces(read(path).spans, Terminal(out), limit=limit)
+    write_traces(read(path).records, Terminal(out), limit=limit)
     return out.getvalue().splitlines()
 
 
@@ -130,7 +130,7 @@ def held_bytes(path):
     tracemalloc.start()
     try:
         file = read(path)
-        return tracemalloc.get_traced_memory()[0] if file.spans else 0
+        return tracemalloc.get_traced_memory()[0] if file.records else 0
     finally:
         tracemalloc.stop()
 
@@ -149,7 +149,7 @@ def test_processes_with_resources_of_their_own_keep_them(tmp_path):
     path = tmp_path / "three.jsonl"
     path.write_text("\n".join(lines) + "\n")
 
-    assert [each.resource for each in read(path).spans] == [
+    assert [each.resource for each in read(path).records] == [
         {"process.pid": 1},
         {"process.pid": 2},
         {"process.pid": 1},

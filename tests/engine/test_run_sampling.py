@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs are picked, by the rules of a sampler."""
 
+import math
 import os
 import threading
 
 import pytest
 
 from torchspan._base.sampling_rules import SamplingRules
-from torchspan.engine import Pick, RateLimits, RunSampling, Verdict
+from torchspan.engine import Pick, RateLimits, RunSampling, Verdict, rate_limits
 from torchspan.engine.run_sampling import AllRoots, NoRoots, ShareOfRoots, TargetRate
 from torchspan.subscribers import sampling as draws
 
@@ -264,3 +265,14 @@ def test_a_run_that_the_target_does_not_allow_is_counted_until_the_next_is_due(s
     decision = made.decide(Thing(), Request(), is_first=False)
     assert (decision.verdict, decision.until_s) == (Verdict.COUNT, made.target.due_s)
     assert made.decide(Thing(), Request(), is_first=True).verdict is Verdict.FIRST
+
+
+def test_a_trace_that_has_events_again_and_again_gets_no_new_quota():
+    limits = RateLimits(None)
+    busy = [limits.refused_until(object(), "busy") for _ in range(49)]
+    for number in range(rate_limits.REMEMBERED - 1):
+        limits.refused_until(object(), number)
+    assert [*busy, limits.refused_until(object(), "busy")] == [None] * 50
+    for number in range(rate_limits.REMEMBERED - 1):
+        limits.refused_until(object(), f"later {number}")
+    assert limits.refused_until(object(), "busy") == math.inf

@@ -183,7 +183,7 @@ def test_a_program_killed_2_seconds_into_a_compilation_is_in_the_file_and_in_the
     _, err = program.communicate(timeout=PATIENCE_S)
 
     assert program.returncode == -signal.SIGKILL
-    assert sum(span.name == "torchspan.progress" for span in read(str(file)).spans) >= 2
+    assert sum(span.name == "torchspan.progress" for span in read(str(file)).records) >= 2
     drawn = err[err.index("\ntrace ") :]
     unfinished = [re.sub(r" *[│└├─█▏▎▍▌▋▊▉ ]+", " ", line) for line in drawn.splitlines() if "≥" in line]
     assert [re.sub(r"[\d.]+ m?s\b", "TIME", line).strip() for line in unfinished] == [

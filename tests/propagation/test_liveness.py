@@ -8,6 +8,7 @@ import multiprocessing.spawn
 import os
 import sys
 import tempfile
+import threading
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -148,3 +149,23 @@ def test_for_another_interpreter_nothing_is_put_into_the_process(monkeypatch):
     finally:
         multiprocessing.spawn.set_executable(sys.executable)
     assert _processes._same_interpreter()
+
+
+def test_of_two_threads_that_start_processes_in_one_span_both_get_its_byte(table, tracer, monkeypatch):
+    both_make = threading.Barrier(2)
+    original = Liveness.new
+
+    def new():
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_make.wait(1)
+        return original()
+
+    monkeypatch.setattr(Liveness, "new", new)
+    span, received = tracer.start_span("request"), []
+    threads = [threading.Thread(target=lambda: received.append(table.of(span))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    span.end()
+    assert [liveness.is_over() for liveness in received] == [True, True]

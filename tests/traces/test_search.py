@@ -108,3 +108,19 @@ def test_a_trace_whose_spans_nest_ten_thousand_deep_has_an_outline():
     )
     assert deep.outline().count("\n") == 9_999
     assert len(deep.below(deep.one("0"))) == 9_999
+
+
+def test_a_file_a_trace_and_a_node_are_printed_in_one_line():
+    (trace,) = COMPILATION.traces
+    assert [repr(thing) for thing in (COMPILATION, trace, trace.roots[0])] == [
+        "<TraceFile of 4 spans>",
+        f"<Trace {TRACE} of 4 spans>",
+        "<Node of 'compile' with 2 children>",
+    ]
+
+
+def test_finding_a_span_does_not_look_at_the_others(monkeypatch):
+    spans = COMPILATION.find("phase")
+    COMPILATION.self_time(spans[0])  # what is found is known from now on
+    monkeypatch.setattr(traces.Trace, "nodes", None)
+    assert COMPILATION.self_time(spans[0]) == 2_000

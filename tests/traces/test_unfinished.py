@@ -226,3 +226,19 @@ def test_of_a_file_without_run_id_only_what_names_its_ancestors_counts(killed, t
     with open(killed) as file:
         path.write_text(file.read().replace("torchspan.run.id", "run.id"))
     assert tree(path)[0] == "main* 0 5330"
+
+
+def test_the_spans_of_a_file_are_those_that_find_returns_and_starts_and_heartbeats_are_records(killed):
+    file = traces.read(killed)
+    assert [span.name for span in file.spans] == [
+        "main",
+        "torch_tensorrt.compile",
+        "torch_tensorrt.lower",
+        "torch_tensorrt.convert",
+        "tensorrt.build_engine",
+        "torch_tensorrt.convert",
+        "tensorrt.build_engine",
+    ]
+    assert all(file.self_time(span) >= 0 for span in file.spans)
+    reports = [record.name for record in file.records if record.name == "torchspan.progress"]
+    assert (len(file.records), len(reports)) == (10, 7)

@@ -111,7 +111,7 @@ class Conclusion:
                 say(f"cannot read {path}: {error.strerror}")
                 continue
             write_problems(content)
-            own = [span for span in content.spans if span.resource.get(semconv.RUN_ID) == self.settings.id]
+            own = [span for span in content.records if span.resource.get(semconv.RUN_ID) == self.settings.id]
             if own:
                 spans += own
                 files.append(path)

@@ -64,7 +64,7 @@ class RunSpan:
             self.failure = f"{file.path} cannot be written: {error.strerror or type(error).__name__}"
         finally:
             file.close()
-        return read(io.BytesIO(line)).spans[0]
+        return read(io.BytesIO(line)).records[0]
 
     def deliver(self, failing: Collection[str]) -> list[str]:
         """Export it to what OTEL_TRACES_EXPORTER names, within the seconds that exporters of `run` have at exit.

@@ -62,9 +62,9 @@ class ShowCommand:
                 raise CommandError("--svg draws traces and --what-leaves lists strings; leave out one of them", 2)
             return _list(paths)
         file = _read(paths, read)
-        if not file.spans:
+        if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
-        spans = _chosen(file.spans, arguments.trace, paths) if arguments.trace else file.spans
+        spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
         limit = None if arguments.trace else MOST_TRACES
         if arguments.svg:
             _draw(spans, arguments.svg, limit, paths)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 import weakref
@@ -20,7 +21,7 @@ UNREFERABLE_LIMIT = 1_000
 """Objects without weak references that have windows. Beyond that, the windows of all of them begin at zero."""
 
 REMEMBERED = 1024
-"""Traces whose events are counted; the oldest is forgotten."""
+"""Traces whose events are counted. The one that has had no event for the longest time is forgotten."""
 
 
 class _Window:
@@ -55,6 +56,9 @@ class RateLimits:
         infinity if the trace has all of its events. trace: None where the event would begin one.
         """
         count = 0 if trace is None else self._traces.get(trace, 0)
+        if count:
+            with contextlib.suppress(KeyError):  # another thread has just forgotten it
+                self._traces.move_to_end(trace)
         if count >= PER_TRACE:
             return math.inf
         if self.per_second is not None:

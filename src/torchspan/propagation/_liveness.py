@@ -11,12 +11,14 @@ import contextlib
 import mmap
 import os
 import tempfile
+import threading
 import weakref
 from typing import Any
 
 from opentelemetry.trace import Span
 
 from torchspan._base.files import check_size
+from torchspan._base.forks import renewed
 from torchspan._base.logs import Log
 from torchspan._base.span_ends import SpanEnds
 
@@ -70,18 +72,20 @@ class LivenessTable:
     def __init__(self, ends: SpanEnds) -> None:
         self._ends = ends
         self._of: weakref.WeakKeyDictionary[Span, Liveness] = weakref.WeakKeyDictionary()
+        self._lock = renewed(self, "_lock", threading.RLock)
 
     def of(self, span: Span) -> Liveness | None:
         """The byte of `span`; None for a span that does not record, because its end cannot be seen."""
         if not span.is_recording() or not hasattr(os, "fork"):
             return None
-        liveness = self._of.get(span)
-        if liveness is None:
-            liveness = self._of[span] = Liveness.new()
-            if not self._ends.watch(span, self._end):
-                del self._of[span]
-                return None
-        return liveness
+        with self._lock:  # of two bytes, only the last one would be known when the span ends
+            liveness = self._of.get(span)
+            if liveness is None:
+                liveness = self._of[span] = Liveness.new()
+                if not self._ends.watch(span, self._end):
+                    del self._of[span]
+                    return None
+            return liveness
 
     def _end(self, span: Span) -> None:
         liveness = self._of.pop(span, None)

@@ -57,25 +57,33 @@ class FileContent:
             self.problems.append(Problem(name, place, what))
 
 
-@dataclass
+@dataclass(repr=False)
 class TraceFile(FileContent, Searchable):
-    """The spans of one or several files, in the order of the files, each once.
+    """The spans of one or several files, each once.
 
-    The spans do not change once `traces` has been used.
+    Nothing changes once `traces` or `spans` has been used.
 
     Attributes:
         problems: The first 100 places that could not be read.
         unread: The number of places that could not be read.
         is_empty: Whether the files have no content at all.
-        spans: The spans.
+        records: What the files contain, in their order: spans, starts of spans, and `torchspan.progress` spans.
     """
 
-    spans: list[Span] = field(default_factory=list)
+    records: list[Span] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<TraceFile of {len(self.spans)} spans>"
+
+    @functools.cached_property
+    def spans(self) -> list[Span]:
+        """The spans, as `find` returns them: trace by trace, parents before their children."""
+        return [node.span for node in self._nodes()]
 
     @functools.cached_property
     def traces(self) -> list[Trace]:
         """The spans as trees, one entry for each trace id, in the order of their start; see `trees`."""
-        return trees(self.spans)
+        return trees(self.records)
 
 
 def read(*sources: Source) -> TraceFile:
@@ -134,4 +142,4 @@ class _Reader:
         # global random generator gives the same ids to different spans.
         twin = self._seen.setdefault((span.trace_id, span.span_id), span)
         if twin is span or (twin.name, twin.start_ns, twin.end_ns) != (span.name, span.start_ns, span.end_ns):
-            self._result.spans.append(span)
+            self._result.records.append(span)

@@ -104,8 +104,9 @@ class Searchable:
         return (node for trace in self.traces for node in trace.nodes())
 
     def _node(self, span: Span) -> Node:
-        for node in self._nodes():
-            if node.span is span:
+        for trace in self.traces:
+            node = trace._by_span.get(id(span))
+            if node is not None:
                 return node
         name = getattr(span, "name", span)
         raise SpanNotFoundError(f"{name!r} is not a span of this trace. Pass a span that its find() or one() returned.")

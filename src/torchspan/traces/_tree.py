@@ -15,7 +15,7 @@ from torchspan.traces._spans import Span, UnfinishedSpan
 from torchspan.traces._unfinished import lasting, settled
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Node:
     """A span in its tree.
 
@@ -28,6 +28,9 @@ class Node:
     span: Span
     parent: Node | None = None
     children: list[Node] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<Node of {self.span.name!r} with {len(self.children)} children>"
 
     @property
     def is_stand_in(self) -> bool:
@@ -64,7 +67,7 @@ class Node:
         return max(self.span.duration_ns - covered, 0)
 
 
-@dataclass
+@dataclass(repr=False)
 class Trace:
     """The trees of one trace id. They do not change once a node has been read.
 
@@ -75,6 +78,9 @@ class Trace:
 
     trace_id: str
     roots: list[Node]
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.trace_id} of {len(self._nodes)} spans>"
 
     def nodes(self) -> Iterator[Node]:
         """Every node.
@@ -97,6 +103,10 @@ class Trace:
     @functools.cached_property
     def _nodes(self) -> list[Node]:
         return [node for root in self.roots for node in root.below()]
+
+    @functools.cached_property
+    def _by_span(self) -> dict[int, Node]:
+        return {id(node.span): node for node in self._nodes}
 
 
 def at_or_below(nodes: Iterable[Node], is_meant: Callable[[Node], bool]) -> set[int]:
