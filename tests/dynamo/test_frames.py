@@ -267,6 +267,18 @@ def test_what_a_backend_raises_marks_its_phase_and_the_frame(exporter, spans):
     assert "secret" not in str([span.to_json() for span in exporter.get_finished_spans()])
 
 
+def test_an_analysis_that_dynamo_begins_again_is_not_an_error(spans):
+    function = torch.compile(compiled.at_most, backend="aot_eager")
+    for limit in (1.5, 2.5):
+        function(ONES, limit)
+    backends = spans("torch.compile_phase backend_compile")
+    assert len(backends) == 3  # the second frame needs two
+    for span in (*backends, *spans("torch.compile_frame")):
+        assert span.status.status_code is StatusCode.UNSET
+        assert "error.type" not in span.attributes
+        assert span.events == () or [event.name for event in span.events] == ["torch.compile.recompile"]
+
+
 def test_a_failure_that_dynamo_suppresses_has_fallen_back(dynamo, spans):
     logging.disable(logging.CRITICAL)
     try:

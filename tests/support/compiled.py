@@ -71,6 +71,10 @@ def opens_a_file(x):
         return x + 1
 
 
+def at_most(x, limit):
+    return torch.clamp(x, max=limit)
+
+
 def length_of_a_text(y, t):
     return y + len(t)
 

@@ -143,9 +143,7 @@ class Engine:
         if not self.active or self._busy.now:
             return None
         if self._before_next and audience is not Audience.SUBSCRIBERS:
-            before, self._before_next = self._before_next, []
-            for action in before:
-                self.guard.call("what comes before an event", action)
+            self._run_before_next()
         made = self.guard.call(
             OPENING, self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
         )
@@ -174,6 +172,14 @@ class Engine:
         if event.placement.is_current:
             self._current.set(event)
         return event
+
+    def _run_before_next(self) -> None:
+        for _ in range(len(self._before_next)):
+            try:
+                action = self._before_next.pop(0)
+            except IndexError:  # another thread has run it
+                return
+            self.guard.call("what comes before an event", action)
 
     def _make(
         self,

@@ -44,9 +44,12 @@ def compiling() -> Compiling:
 def raised() -> BaseException | None:
     """The exception with which the reported phase ends; not one that the program was handling before.
 
-    The exception is thrown into the context manager that reports (`dynamo_timed`), so its traceback begins there.
+    The exception is thrown into the context manager that reports (`dynamo_timed`), so its traceback begins there. An exception with
+    which Dynamo begins its own analysis again (torch/_dynamo/exc.py: `RestartAnalysis`) is not an error: the frame is compiled.
     """
     error = sys.exc_info()[1]
+    if reading.is_a(error, reading.loaded("torch._dynamo.exc", "RestartAnalysis")):
+        return None
     entry = None if error is None else traceback_of(error)
     if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
         return None
