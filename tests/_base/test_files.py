@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from support.child import unmeasured
 from torchspan._base import files
 from torchspan._base.files import open_existing, open_for_appending, regular_or_named
 
@@ -240,7 +241,7 @@ try:
 except OSError as error:
     print(error.strerror)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], env=unmeasured(), capture_output=True, text=True, check=True)
     assert done.stdout == (
         "File too large: this process may write files of at most 100 bytes (RLIMIT_FSIZE, ulimit -f)\n"
     )

@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from children.programs import HERE, by_process, measured, receiver_of
+from support.child import unmeasured
 
 RUN = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())", "run", "--quiet"]
 
@@ -56,6 +57,7 @@ def test_a_child_that_is_forked_during_the_first_span_of_another_thread_ends(tmp
     file = tmp_path / "run.jsonl"
     done = subprocess.run(
         [*RUN, "--output", str(file), "--", sys.executable, str(HERE / "forking_while_importing.py"), "2", waits],
+        env=unmeasured(),
         capture_output=True,
         text=True,
         timeout=200,

@@ -233,8 +233,8 @@ def test_an_invalid_variable_of_the_file_is_said_once(shell, program):
     result = shell("run", "--quiet", "--output", "x", "--", *program(""), env=environment)
 
     assert result.stderr.splitlines() == [
-        "Invalid TORCHSPAN_FILE_MAX_SIZE='big', using default 268435456 (expected a positive number of bytes)",
-        "Invalid TORCHSPAN_FILE_MODE='9', using default 600 (expected a file's permissions in octal digits, such as 640)",
+        "torchspan: WARNING: Invalid TORCHSPAN_FILE_MAX_SIZE='big', using default 268435456 (expected a positive number of bytes)",
+        "torchspan: WARNING: Invalid TORCHSPAN_FILE_MODE='9', using default 600 (expected a file's permissions in octal digits, such as 640)",
     ]
 
 

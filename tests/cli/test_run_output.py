@@ -5,6 +5,7 @@ import os
 import re
 import sys
 
+from support.child import unmeasured
 from torchspan.cli import _output
 
 TRACED = "from opentelemetry import trace; trace.get_tracer('torchspan').start_span('work').end()"
@@ -219,6 +220,6 @@ with trace.get_tracer("torchspan").start_as_current_span("work"):
 
 def test_a_program_that_may_write_no_file_is_not_ended_by_what_torchspan_writes(shell):
     """It died of SIGXFSZ, which Python ignores unless the program restores the default."""
-    result = shell("run", "--output", "x.jsonl", "--", sys.executable, "-c", LIMITED)
+    result = shell("run", "--output", "x.jsonl", "--", sys.executable, "-c", LIMITED, env=unmeasured())
 
     assert (result.returncode, result.stdout) == (0, "child\n")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `torchspan run` says of a run of which nothing, or not all, arrived: the true reason."""
 
-import os
 import subprocess
 import sys
 
 import pytest
 
+from support.child import unmeasured
 from support.without import python_without
 
 OBSERVED = "from torchspan import observers\n@observers.observable()\ndef work():\n    pass\nwork()\n"
@@ -23,7 +23,7 @@ def said(tmp_path):
     def call(text=OBSERVED, python=sys.executable, output="x.jsonl", **variables):
         (tmp_path / "app.py").write_text(text)
         run = "import sys; from torchspan.cli import main; sys.exit(main())"
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
+        environ = {k: v for k, v in unmeasured().items() if not k.startswith(("OTEL_", "TORCHSPAN_", "TRACEPARENT"))}
         done = subprocess.run(
             [python, "-c", run, "run", "--quiet", "--output", output, "--", python, "app.py"],
             cwd=tmp_path,

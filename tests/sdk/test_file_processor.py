@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, Samp
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 from support import span_file
+from support.child import unmeasured
 from torchspan.sdk import RunFileProcessor, _file_processor, _open_spans
 
 ATTRIBUTES = {"torchspan.keep": True, "torch_tensorrt.model.class": "Net"}
@@ -654,7 +655,8 @@ def test_at_the_limit_of_the_process_the_file_ends_with_a_whole_line(tmp_path, h
     limit = f"signal.signal(signal.SIGXFSZ, signal.{handler}); resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))"
     limited = f"import resource, signal\n{limit}\n{program}"
     path = tmp_path / "run.jsonl"
-    done = subprocess.run([sys.executable, "-c", limited, path], capture_output=True, text=True, timeout=60, check=True)
+    command = [sys.executable, "-c", limited, path]
+    done = subprocess.run(command, env=unmeasured(), capture_output=True, text=True, timeout=60, check=True)
     spans = span_file.read(path)
     assert 0 < len(spans) < 21
     assert int(done.stdout) == 21 - len(spans)
