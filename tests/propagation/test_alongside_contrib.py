@@ -116,10 +116,16 @@ def in_item(work):
         pool.submit(work).result()
 
 
+def in_timer(work):
+    timer = threading.Timer(0, work)
+    timer.start()
+    timer.join()
+
+
 ROUTES = pytest.mark.parametrize("route", [in_thread, in_item], ids=lambda each: each.__name__)
 
 
-@ROUTES
+@pytest.mark.parametrize("route", [in_thread, in_item, in_timer])
 @ORDERS
 def test_after_cycles_torchspan_propagates(route, cycle, contrib, instrument, tracer):
     for _ in range(3):
