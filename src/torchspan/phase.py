@@ -9,51 +9,7 @@ as lowering passes and TensorRT's build phases. They are never models, subgraphs
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-__all__ = [
-    "BATCH",
-    "BUILD_ENGINE",
-    "BUILD_PHASE",
-    "CACHE_INSERT",
-    "CACHE_LOOKUP",
-    "COMPILE",
-    "COMPILE_BACKWARD",
-    "COMPILE_FRAME",
-    "COMPILE_PHASE",
-    "COMPILE_WAIT",
-    "COMPILE_WORKER",
-    "CONSTRUCT_NETWORK",
-    "CONVERT",
-    "CONVERT_TO_ENGINE",
-    "CREATE_CONTEXT",
-    "DECOMPOSE",
-    "DESERIALIZE_ENGINE",
-    "EXECUTE",
-    "EXPORT",
-    "EXPORT_CAPTURE",
-    "EXPORT_DECOMPOSE",
-    "EXPORT_TRACE",
-    "IMPORT",
-    "LOAD",
-    "LOWER",
-    "LOWER_PRE_EXPORT",
-    "OBSERVED",
-    "PARSE",
-    "PARTITION",
-    "PASS",
-    "PHASES",
-    "PROGRESS",
-    "REFIT",
-    "RUN_CONTEXT",
-    "RUN_DISABLED",
-    "RUN_GRAPH",
-    "SAVE",
-    "SETUP_ENGINE",
-    "TRACE",
-    "Folded",
-    "Phase",
-]
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 
 class Folded(NamedTuple):
@@ -329,6 +285,13 @@ PLAIN: tuple[Phase, ...] = (PARSE, BUILD_ENGINE, DESERIALIZE_ENGINE, CREATE_CONT
 
 PHASES: tuple[Phase, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Phase))
 """Every phase, in the order of a compilation."""
+
+if not TYPE_CHECKING:  # for a type checker, every name without an underscore is public
+    __all__ = [
+        name
+        for name, value in sorted(globals().items())
+        if isinstance(value, Phase) or name in {"PHASES", "Folded", "Phase"}
+    ]
 
 RUN = Phase(
     "torchspan.run",

@@ -5,6 +5,7 @@ import importlib.util
 import re
 import subprocess
 import sys
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
@@ -156,6 +157,28 @@ def test_every_row_says_what_it_is_here_or_why_it_is_not():
             assert path[1] == "int" or exists(path[1]), name
         else:
             assert re.match(r"no meaning: [\w`]|part of `|whatever `start` returns", here), name
+
+
+def difference(subject):
+    """What a row of the table of differences says of torchspan."""
+    (here,) = re.findall(rf"^\| {re.escape(subject)} \| (.*?) \|", REFERENCE, re.MULTILINE)
+    return here
+
+
+def test_a_boolean_probability_is_refused_as_the_table_of_differences_says():
+    assert difference("`sampling_prob=True`") == "TypeError"
+    with pytest.raises(TypeError, match="sampling_prob"):
+        callbacks.RecordFunctionCallback(print, sampling_prob=True)
+
+
+def test_a_thread_starts_with_callbacks_disabled_as_the_table_of_differences_says():
+    assert difference("a thread that starts while callbacks are disabled") == "callbacks stay disabled in it"
+    states = []
+    with callbacks.DisableRecordFunctionGuard():
+        thread = threading.Thread(target=lambda: states.append(callbacks.is_record_function_enabled()))
+        thread.start()
+        thread.join()
+    assert states == [False]
 
 
 def test_every_public_name_is_on_a_page():

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """CONTRIBUTING.md leads to a first probe: its edits are made on a copy of the repository, and its commands run there.
 
-In addition to the marks of `support.pages`, `below=FILE:NAME` puts a block below the statement that assigns or imports NAME (below the
-last line without a name), `last-in=FILE:NAME` last into the tuple, list or dictionary of that name. `checks` are commands
-that pass after the edits.
+In addition to the marks of `support.pages`, `below=FILE:NAME` puts a block below the statement that assigns or imports NAME
+and its docstring (below the last line without a name), `last-in=FILE:NAME` last into the tuple, list or dictionary of that
+name. `checks` are commands that pass after the edits.
 """
 
 import ast
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -28,12 +29,38 @@ COPIED = (
     "tools",
     "docs",
     "collector-config",
+    "examples",
+    "benchmarks",
+    "mkdocs.yml",
     "pyproject.toml",
     "ARCHITECTURE.md",
-    "README.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "LICENSE",
+    "README.md",
+    "SECURITY.md",
 )
 """What the copy needs of the repository."""
+
+CHECKS = "tools/check.py format lint types docs"
+AT_RISK = " ".join(
+    (
+        "-m pytest -q -n 0 -p no:cacheprovider",
+        "tests/test_architecture.py::test_imports_point_one_way",
+        "tests/test_architecture.py::test_no_part_is_allowed_an_import_that_it_does_not_have",
+        "tests/test_semantic_conventions.py",
+        "tests/semconv",
+        "tests/probes",
+        "tests/pipeline/test_routes.py",
+        "'tests/pipeline/test_probes_resolve.py::test_each_row_resolves_or_says_why_not[torch.export:unflatten]'",
+        "tests/tools/test_tools.py::test_the_page_of_phases_has_a_section_for_each_phase_with_its_spans",
+        "tests/docs/test_callbacks_page.py::test_every_public_name_is_on_a_page",
+        "tests/docs/test_guides.py",
+        "tests/docs/test_site.py::test_every_public_name_of_a_module_is_documented",
+        "tests/typing",
+    )
+)
+"""Tests that compare all phases, attributes, probes or pairs with something, in addition to those that the page names."""
 
 
 def place(block):
@@ -46,12 +73,13 @@ def place(block):
 
 
 def statement(tree, name):
-    """The statement at the top of a module that assigns or imports a name."""
-    for node in tree.body:
+    """The statement at the top of a module that assigns or imports a name, and the last line of its docstring or its own."""
+    for node, after in zip(tree.body, [*tree.body[1:], None], strict=True):
         names = [alias.asname or alias.name for alias in getattr(node, "names", ())]
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         if name in names or any(isinstance(target, ast.Name) and target.id == name for target in targets):
-            return node
+            is_described = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+            return node, (after if is_described else node).end_lineno
     raise LookupError(name)
 
 
@@ -63,9 +91,10 @@ def put(block, folder):
     if not name:
         number = len(lines)
     elif where == "below":
-        number = statement(ast.parse("".join(lines)), name).end_lineno
+        _, number = statement(ast.parse("".join(lines)), name)
     else:
-        number = statement(ast.parse("".join(lines)), name).value.end_lineno - 1
+        node, _ = statement(ast.parse("".join(lines)), name)
+        number = node.value.end_lineno - 1
     path.write_text("".join([*lines[:number], block.text, *lines[number:]]), encoding="utf-8")
 
 
@@ -83,6 +112,7 @@ def copy(tmp_path_factory):
         if place(block):
             put(block, folder)
     (folder / ".venv").symlink_to(sys.prefix, target_is_directory=True)
+    subprocess.run(["git", "init", "--quiet"], cwd=folder, check=True)  # the site is built of what git lists
     return folder
 
 
@@ -126,27 +156,45 @@ def test_the_commands_in_the_table_are_targets_of_the_makefile():
 def test_the_probe_of_the_page_is_a_span_in_a_trace(reader):
     ((program, shown),) = pages.outputs(PAGE)
     assert pages.missing(shown.text, reader.run(program)) is None
-    assert "torch.export.save" in shown.text
+    assert "torch.export.unflatten" in shown.text
 
 
-def test_the_checks_of_the_page_pass_after_its_edits(copy, surroundings):
+def printed_by(command, folder, environment):
+    """Standard output of a command that succeeds."""
+    done = subprocess.run(
+        ["bash", "-euc", command],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def checked(copy, surroundings):
+    """What the commands of the last step print, after all edits of the page."""
     (block,) = (block for block in PAGE if "checks" in block.marks)
-    printed = []
-    for command in block.text.splitlines():
-        # Without `setup`: what this environment lacks is not to be installed by a test.
-        done = subprocess.run(
-            ["bash", "-euc", command.replace("make ", "make -o setup ")],
-            cwd=copy,
-            env=surroundings,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
-        printed.append(done.stdout)
-    assert re.search(r"^3 passed", printed[-1], re.MULTILINE)
-    assert "`torch.export.save.nodes`" in (copy / "docs/reference/semantic-conventions.md").read_text(encoding="utf-8")
+    # Without `setup`: what this environment lacks is not to be installed by a test.
+    commands = block.text.replace("make ", "make -o setup ").splitlines()
+    return [printed_by(command, copy, surroundings) for command in commands]
+
+
+def test_the_checks_of_the_page_pass_after_its_edits(copy, checked):
+    assert [re.search(r"^\d+ passed", printed, re.MULTILINE) is not None for printed in checked[-2:]] == [True, True]
+    assert "`torch.export.unflatten.nodes`" in (copy / "docs/reference/semantic-conventions.md").read_text(
+        encoding="utf-8"
+    )
+    assert "::: torchspan.phase.EXPORT_UNFLATTEN" in (copy / "docs/reference/api/phase.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("checked")
+@pytest.mark.parametrize("command", [CHECKS, AT_RISK], ids=["checks", "tests"])
+def test_whatever_else_a_new_probe_can_break_passes_after_the_edits_of_the_page(command, copy, surroundings):
+    printed_by(f"{shlex.quote(sys.executable)} {command}", copy, surroundings)
 
 
 def test_an_edit_that_names_a_missing_place_is_an_error(tmp_path):

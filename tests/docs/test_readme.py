@@ -2,6 +2,9 @@
 """What the README says holds. test_pages.py runs its programs."""
 
 import re
+import subprocess
+
+import pytest
 
 from support import pages
 from support.pages import ROOT
@@ -25,9 +28,32 @@ def test_every_block_says_what_a_test_does_with_it():
 
 def test_the_make_targets_exist():
     targets = set(re.findall(r"`make ([a-z-]+)`", README))
-    assert targets == {"demo", "up"}
+    assert targets == {"demo", "test", "up"}
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert [target for target in targets if f"\n{target}:" not in makefile] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        (("opentelemetry-instrument", "python", "app.py"), 0),
+        (("python", "-c", "import torchspan; torchspan.instrument(); import app"), 0),
+        (("python", "app.py"), 1),
+    ],
+    ids=["opentelemetry-instrument", "torchspan.instrument()", "python app.py"],
+)
+def test_the_variable_for_no_gpu_works_with_what_the_page_names_and_with_nothing_else(
+    command, status, request, tmp_path
+):
+    (sentence,) = re.findall(r"`TORCHSPAN_WITHOUT_GPU=1` [^.]*\.[^.]*\.[^.]*\.", README)
+    works, _, does_not = sentence.partition(";")
+    assert f"`{request.node.callspec.id}`" in (does_not if status else works)
+    (tmp_path / "app.py").write_text("import torch\n\ntorch.ones(1).cuda()\n", encoding="utf-8")
+    # No GPU on any machine.
+    environment = {**pages.environment(), "CUDA_VISIBLE_DEVICES": "", "OTEL_TRACES_EXPORTER": "none"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == status, done.stderr
+    assert ("cuda" in done.stderr) is bool(status)
 
 
 def test_what_is_to_be_installed_is_an_extra_of_this_package():
