@@ -92,7 +92,8 @@ class Patches:
         """
         original = vars(holder).get(name)
         if original is None:
-            logger.debug("%r has no %s, which is not replaced.", holder, name)
+            if not hasattr(holder, name):
+                logger.debug("%r has no %s, which is not replaced.", holder, name)
             return
         setattr(holder, name, self._shared(holder, name, original, make))
 

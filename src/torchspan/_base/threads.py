@@ -208,12 +208,8 @@ _SUBMITTED = ("apply_async", "_map_async", "imap", "imap_unordered")
 
 ROWS: tuple[tuple[str, str, tuple[str, ...], Callable[[ErrorBoundary, Function], Function]], ...] = (
     ("threading", "Thread", ("start",), _starting),
-    (
-        "threading",
-        "Timer",
-        ("start",),
-        _starting,
-    ),  # contrib's instrumentor leaves one there, which calls the plain method
+    # Inherited, until contrib's instrumentor has been on and off: it leaves the plain method of Thread here.
+    ("threading", "Timer", ("start",), _starting),
     ("threading", "Thread", ("_bootstrap_inner",), _beginning),
     ("concurrent.futures.thread", "ThreadPoolExecutor", ("submit",), _submitting),
     ("multiprocessing.pool", "Pool", _SUBMITTED, _submitting),

@@ -282,7 +282,8 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "the file contains all spans"
         for name, number in sorted(undelivered.items())
     ]
-    paused: Counter[str] = sum((Counter(report.paused) for report in reports), Counter())
+    # Without any span, the reason for that is among the errors.
+    paused: Counter[str] = sum((Counter(report.paused) for report in reports if report.spans), Counter())
     lost += [
         f"{name} kept failing and was paused: it was left out {number} time{'s' * (number != 1)}, and the file lacks what it "
         "would have recorded; the program's log has the cause"

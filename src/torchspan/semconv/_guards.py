@@ -75,8 +75,8 @@ def _expression(text: str) -> str:
     """The names and operators of an expression. Each literal is `?`, except for numbers that a size is compared with.
 
     Dynamo writes `L['x']` for a local name and `G['x']` for a global one. A local name becomes `x`, as in Dynamo's own
-    messages. Clauses end at the words `and` and `or` of the expression, which literals contain, too. So the text is read as
-    tokens first.
+    messages. Clauses end at the words `and` and `or` of the expression, which literals contain, too. So the text is
+    read as tokens first.
     """
     redacted: list[str] = []
     clause: list[re.Match[str]] = []
