@@ -149,6 +149,13 @@ def test_importing_us_imports_neither_torch_nor_tensorrt_nor_the_sdk():
     assert run(f"import torchspan, torchspan.inputs, torchspan.testing; {LOADED}") == "[]"
 
 
+def test_importing_torchspan_loads_no_package_of_opentelemetry():
+    """Each Python that an instrumented program starts pays for it."""
+    assert run(
+        "import sys; before = set(sys.modules); import torchspan; print(sorted(m for m in set(sys.modules) - before if m.startswith(('torchspan', 'opentelemetry', 'wrapt'))))"
+    ) == ("['torchspan', 'torchspan._base', 'torchspan._base.readiness', 'torchspan._version']")
+
+
 def test_instrumenting_imports_neither_torch_nor_tensorrt_nor_the_sdk():
     assert run(f"import torchspan; torchspan.TorchspanInstrumentor().instrument(without_gpu=True); {LOADED}") == "[]"
 

@@ -10,11 +10,11 @@ Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In
 
 # ARCHITECTURE.md shows the packages, and what each of them imports.
 
+import importlib as _importlib
 import typing as _typing
 
 from torchspan._base.readiness import mark_not_ready, mark_ready
 from torchspan._version import __version__
-from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
 
 __all__ = [
     "TorchspanInstrumentor",
@@ -28,15 +28,22 @@ __all__ = [
 
 if _typing.TYPE_CHECKING:
     from torchspan.batching import batch
+    from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
+
+_LATER = {
+    "TorchspanInstrumentor": "instrumentor",
+    "batch": "batching",
+    "instrument": "instrumentor",
+    "uninstrument": "instrumentor",
+}
 
 
 def __getattr__(name: str) -> _typing.Any:
-    """`batch`, imported at its first use: every Python that an instrumented program starts loads this module."""
-    if name == "batch":
-        from torchspan.batching import batch
-
-        return globals().setdefault(name, batch)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """A name of `_LATER`, imported at its first use: every Python that an instrumented program starts loads this module."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _importlib.import_module(f"{__name__}.{_LATER[name]}")
+    return globals().setdefault(name, getattr(module, name))
 
 
 def __dir__() -> list[str]:
