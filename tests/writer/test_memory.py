@@ -207,6 +207,23 @@ def test_closing_ends_the_thread_at_once_even_with_work_left():
     assert not thread.is_alive()
 
 
+def test_work_that_starts_after_closing_starts_no_thread(sampler):
+    """A build that began while another thread disabled torchspan kept a thread for the life of the process."""
+    sampler.close()
+    sampler.start(_memory._Running(None, 0))
+    assert threads() == []
+
+
+def test_closing_while_work_starts_ends_the_thread(sampler):
+    def closed_meanwhile():
+        sampler.close()
+        return queue.SimpleQueue()
+
+    sampler._thread = Background(_memory.NAME, sampler._sample, closed_meanwhile)
+    sampler.start(_memory._Running(None, 0))
+    wait_until(lambda: threads() == [])
+
+
 def test_closing_what_never_began_is_nothing():
     Sampler().close()
     assert threads() == []

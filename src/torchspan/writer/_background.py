@@ -48,12 +48,15 @@ class Background:
         self._run = run
         self._new_wake = new_wake
         self._sleepers: dict[int, _Sleeper] = {}
+        self._is_stopped = False
 
     def wake(self) -> None:
         """Start the thread if this process has none, and wake it. Raises RuntimeError if no thread can be started.
 
-        Python starts no threads while it exits. Nothing happens then.
+        Python starts no threads while it exits. Nothing happens then, nor after `stop`.
         """
+        if self._is_stopped:
+            return
         pid = os.getpid()
         sleeper = self._sleepers.get(pid)
         if sleeper is None:
@@ -70,6 +73,8 @@ class Background:
                     if threading.main_thread().is_alive():
                         raise
         sleeper.wake.put(True)
+        if self._is_stopped:  # by another thread, which may have seen no thread to end
+            self.stop()
 
     def nudge(self) -> None:
         """Wake the thread if this process has one."""
@@ -78,7 +83,8 @@ class Background:
             sleeper.wake.put(True)
 
     def stop(self) -> None:
-        """End the thread after its current work."""
+        """End the thread after its current work. No other is started: an event of a thread of the program may end later."""
+        self._is_stopped = True
         sleeper = self._sleepers.pop(os.getpid(), None)
         if sleeper is not None:
             sleeper.wake.put(False)
