@@ -58,7 +58,7 @@ def ran(tmp_path_factory):
     assert done.returncode == 0, done.stderr
     ((log,),) = [list((folder / "records").iterdir())]
     return SimpleNamespace(
-        waterfalls=re.split("^trace ", done.stderr, flags=re.MULTILINE)[1:],
+        waterfalls=re.split("^(?:trace|part) ", done.stderr, flags=re.MULTILINE)[1:],
         frames=[each for each in span_file.read(folder / "trace.jsonl") if each.name == "torch.compile_frame"],
         books=json.loads((folder / "books.json").read_text()),
         records=list(records(log.read_text(encoding="utf-8"))),

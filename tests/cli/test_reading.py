@@ -150,7 +150,7 @@ def test_spans_that_are_each_others_parents_are_shown_from_the_earliest_on(show)
             "a                                                     ████████████████   2.00 µs",
             "└─ b                                                          ████████   1.00 µs",
             "self                                                  ████████████████   2.00 µs",
-            "Own time  self 2.00 µs 50 %, a 1.00 µs 25 %, b 1.00 µs 25 %",
+            "Own time  self 2.00 µs 100 %, a 1.00 µs 50 %, b 1.00 µs 50 %",
         ],
         "",
     )
@@ -174,7 +174,7 @@ def test_a_span_that_was_written_twice_is_shown_once_but_equal_ids_alone_hide_no
         [
             WORK,
             "other                                                 ████████████████   2.00 µs",
-            "Own time  work 2.00 µs 50 %, other 2.00 µs 50 %",
+            "Own time  work 2.00 µs 100 %, other 2.00 µs 100 %",
         ],
         "",
     )

@@ -80,7 +80,8 @@ def test_an_existing_file_is_appended_to_and_only_this_run_is_shown(shell, progr
     shell("run", "--quiet", "--output", "x.jsonl", "--", *program(""), env={**os.environ, "SPAN": "earlier"})
     result = shell("run", "--output", "x.jsonl", "--", *program(""))
 
-    assert drawn(result.stderr) == WATERFALL
+    earlier = "torchspan: x.jsonl had traces before this run; torchspan show --all draws them too\n"
+    assert drawn(result.stderr) == WATERFALL + earlier
     names = re.findall(r'"name":"(earlier|work|torchspan.run)"', (shell.folder / "x.jsonl").read_text())
     assert names == ["earlier", "torchspan.run", "work", "torchspan.run"]
 

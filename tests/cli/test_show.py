@@ -173,7 +173,7 @@ main                                                  ################    2.00 s
 def on_a_terminal(path, monkeypatch, **environ):
     """What `torchspan show` writes to a terminal of 80 columns."""
     from torchspan.cli._terminal import Terminal
-    from torchspan.cli.show import write_traces
+    from torchspan.cli.show import Drawing
     from torchspan.traces import read
 
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -182,7 +182,7 @@ def on_a_terminal(path, monkeypatch, **environ):
         monkeypatch.setenv(name, value)
     reader, writer = pty.openpty()
     with os.fdopen(writer, "w", encoding="utf-8") as stream:
-        write_traces(read(path).records, Terminal(stream), limit=None)
+        Drawing.of(read(path).records).write(Terminal(stream), limit=None)
     text = b""
     try:
         while chunk := os.read(reader, 65536):
@@ -827,8 +827,8 @@ def test_many_traces_are_counted_and_the_telling_ones_drawn(recording, torchspan
     assert (
         out.split("\n\n")[-1]
         == """\
-31 more traces; --trace ID shows one:
-  handle request ×31  1.00 ms to 1.30 ms  first abc00000000000000000000000000001
+31 more parts; show --part N draws one:
+  handle request ×31  1.00 ms to 1.30 ms  parts 1 to 31
 """
     )
 
@@ -842,9 +842,9 @@ def test_one_trace_that_is_not_drawn_has_its_time_alone_and_its_id(recording, to
     assert (
         torchspan("show", recording.path)[1].split("\n\n")[-1]
         == """\
-2 more traces; --trace ID shows one:
-  job 1  10.5 ms  abc00000000000000000000000000015
-  another job with a name of its own  10.0 ms  abc00000000000000000000000000017
+2 more parts; show --part N draws one:
+  job 1  10.5 ms  part 11
+  another job with a name of its own  10.0 ms  part 12
 """
     )
 
@@ -997,7 +997,7 @@ torch_tensorrt.compile · Net0                         ████████ 
    last seen in torch_tensorrt.lower for 100 ms · incomplete
 torch_tensorrt.compile · Net1                             ████████      ≥ 1.00 s
    last seen in torch_tensorrt.lower for 100 ms · incomplete
-Own time  request 2.00 s 50 %, compile 1.80 s 45 %, lower 200 ms 5 %
+Own time  request 2.00 s 100 %, compile 1.80 s 90 %, lower 200 ms 10 %
 """
     )
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.steps import lines_run
 from torchspan.cli._terminal import Terminal
-from torchspan.cli.show import write_traces
+from torchspan.cli.show import Drawing
 from torchspan.traces import read
 
 TRACE = "ab" * 16
@@ -104,7 +104,7 @@ def written(tmp_path):
 
 def shown(path, *, limit=None):
     out = io.StringIO()
-    write_traces(read(path).records, Terminal(out), limit=limit)
+    Drawing.of(read(path).records).write(Terminal(out), limit=limit)
     return out.getvalue().splitlines()
 
 

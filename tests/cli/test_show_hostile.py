@@ -191,10 +191,10 @@ def test_of_5000_traces_with_names_of_their_own_forty_names_are_listed(show):
     _, out, _ = show(*({**span(), "traceId": f"{number:032x}", "name": f"job {number}"} for number in range(1, 5_001)))
 
     lines = out.split("\n\n")[-1].splitlines()
-    assert lines[0] == "4990 more traces; --trace ID shows one:"
+    assert lines[0] == "4990 more parts; show --part N draws one:"
     assert lines[1].startswith("  job ")
     assert len(lines) == 42
-    assert lines[-1] == "  … 4950 traces with 4950 other names"
+    assert lines[-1] == "  … 4950 other parts"
 
 
 def test_a_line_of_200000_escaped_quotes_that_never_closes_its_text_is_one_problem(tmp_path, torchspan):

@@ -132,10 +132,123 @@ def test_the_hundredth_request_is_drawn_as_the_first(run, show):
     assert "└─ GET /predict ×97  10.0 ms each · 776 spans inside" in out
     assert (
         out.split("\n\n")[-1]
-        == f"""\
-90 more traces; --trace ID shows one:
-  GET /predict ×90  10.0 ms to 10.0 ms  first {traces[10]}
+        == """\
+90 more parts; show --part N draws one:
+  GET /predict ×90  10.0 ms to 10.0 ms  parts 11 to 100
 """
+    )
+
+
+def frame(run, number, start_ms, end_ms, attributes, **names):
+    attributes = {s.COMPILE_ID: f"0/{number}", s.CODE_FUNCTION: "step", **attributes}
+    return run.span("torch.compile_frame", start_ms, end_ms, attributes, parent=RUN, **names)
+
+
+def test_a_short_frame_at_its_limit_is_drawn_and_what_is_not_drawn_has_its_news(run, show):
+    """Of 17 frames the one at its limit was not drawn, and its line nowhere."""
+    size = "tensor 'x' size mismatch at index 0. expected 4, actual "
+    for number in range(14):
+        again = {s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: f"{size}{min(number, 12)}"} if number else {}
+        limit = {s.FRAME_OUTCOME: "limit", s.RECOMPILE_LIMIT: "recompile_limit"} if number == 13 else {}
+        frame(run, number, 1000 * number, 1000 * number + 500 - number, {**again, **limit})
+    for number in (12, 14):
+        frame(
+            run,
+            number,
+            1000 * number + 600,
+            1000 * number + 700,
+            {s.RECOMPILE_CLASS: "size", s.RECOMPILE_REASON: f"{size}12"},
+        )
+    write_run(run.path, 0, 15_000, process_exit_code=0)
+    pieces = show().split("\n\n")
+
+    assert [piece.splitlines()[1].split("  ")[0] for piece in pieces[1:-1]] == [
+        f"torch.compile_frame · step 0/{number}" for number in (*range(1, 10), 13)
+    ]
+    assert "Recompile limit reached in step: size of argument x, axis 0 (4, then 12)" in " ".join(pieces[-2].split())
+    assert (
+        pieces[-1]
+        == """\
+6 more parts; show --part N draws one:
+  torch.compile_frame · step 0/10  490 ms  part 11
+    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 10):
+              torch._dynamo.mark_dynamic(x, 0)
+  torch.compile_frame · step 0/11  489 ms  part 12
+    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 11):
+              torch._dynamo.mark_dynamic(x, 0)
+  torch.compile_frame ×3  100 ms to 488 ms  parts 13 to 14, 16
+    Dynamo    Recompiled in step: size of argument x, axis 0 (4, then 12):
+              torch._dynamo.mark_dynamic(x, 0)
+  torch.compile_frame · step 0/0  500 ms  part 1
+"""
+    )
+
+
+def test_of_several_runs_in_a_file_the_newest_is_drawn_and_the_others_are_counted(run, show, tmp_path):
+    compilation(run, 0, parent=RUN)
+    write_run(run.path, 0, 1000, process_exit_code=1)
+    newer = tmp_path / "newer.jsonl"
+    RunRecording(newer, run_id="newer", first_id=1000).span("work", 5000, 5100, parent=RUN)
+    write_run(newer, 5000, 5200, run_id="newer", process_exit_code=0)
+    newer.write_text(newer.read_text().replace("feed0000000", "feed0000001"))
+    with open(run.path, "a") as file:
+        file.write(newer.read_text())
+
+    assert (
+        show()
+        == """\
+trace feed0000001000000000000000000001 · 2026-11-21 10:42:45Z · 2 spans
+torchspan.run · app.py  exit 0                        ████████████████    200 ms
+└─ work                                               ████████            100 ms
+
+1 older run in the file; show --all draws everything
+"""
+    )
+    assert show("--all").count("\ntorchspan.run ") == 2
+    assert show(newer).count("\ntorchspan.run ") == 2, "several files are all drawn"
+
+
+def test_what_compile_workers_did_is_work_and_no_share_of_the_frame(run, show):
+    compiled = run.start("torch.compile_frame", 0, {s.COMPILE_ID: "0/0"}, parent=RUN)
+    backend = run.start(
+        "torch.compile_phase backend_compile", 100, {s.COMPILE_PHASE_NAME: "backend_compile"}, parent=compiled
+    )
+    named = {s.COMPILE_PHASE_NAME: "async_compile.wait"}
+    run.span("torch.compile_phase async_compile.wait", 500, 1000, named, parent=backend)
+    run.end(backend, 1000)
+    for _ in range(3):
+        worker = run.start("torch.compile_worker", 100, {s.WORKER_KIND: "thread"}, parent=compiled)
+        run.span("torch.compile_phase compile_file", 100, 900, {s.COMPILE_PHASE_NAME: "compile_file"}, parent=worker)
+        run.end(worker, 900)
+    run.end(compiled, 1000)
+    write_run(run.path, 0, 1100, process_exit_code=0)
+
+    assert (
+        show().partition("Own time")[2]
+        == """\
+  backend_compile 400 ms 40 %, compile_frame 100 ms 10 %
+          in workers: compile_file 2.40 s in 3 calls
+Dynamo    10 % of this frame is Dynamo itself
+"""
+    )
+
+
+def test_each_part_of_a_run_is_drawn_by_its_number(run, show, torchspan):
+    compilation(run, 0, parent=RUN)
+    compilation(run, 2000, parent=RUN)
+    write_run(run.path, 0, 4000, process_exit_code=0)
+    whole = show().split("\n\n")
+
+    assert [piece.partition(" ·")[0] for piece in whole] == [
+        "trace feed0000000000000000000000000001",
+        "part 1",
+        "part 2",
+    ]
+    assert [show("--part", number).strip() for number in (1, 2)] == [piece.strip() for piece in whole[1:]]
+    assert torchspan("show", run.path, "--part", 3) == (
+        2,
+        "",
+        f"torchspan show: no part 3 in {run.path}; it has parts 1 to 2\n",
     )
 
 
@@ -185,14 +298,14 @@ torchspan.run · app.py  exit 0                        ████████�
 ├─ main  process 17                                   ████████████████    1.00 s
 └─ torch_tensorrt.compile · ConvNet  process 4242      █████████████      801 ms
 
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 4 spans
+part 1 · app.py · 2026-11-21 10:42:40Z · 4 spans
 main  process 17                                      ████████████████    1.00 s
 └─ torch_tensorrt.compile · ConvNet                   █████████████       801 ms
    ├─ torch_tensorrt.lower                            ███                 200 ms
    └─ tensorrt.build_engine                              ██████████       600 ms
 Own time  build_engine 600 ms 60 %, lower 200 ms 20 %, main 199 ms 20 %
 
-trace feed0000000000000000000000000001 · 2026-11-21 10:42:40Z · 3 spans
+part 2 · app.py · 2026-11-21 10:42:40Z · 3 spans
 torch_tensorrt.compile · ConvNet  process 4242        ████████████████    801 ms
 ├─ torch_tensorrt.lower                               ████                200 ms
 └─ tensorrt.build_engine                                 ████████████     600 ms
@@ -352,7 +465,7 @@ def test_no_line_is_wider_than_the_terminal(run, show, monkeypatch, width):
     out = show()
 
     assert max(len(line) for line in out.splitlines()) <= width
-    assert "more traces" in out
+    assert "more parts" in out
 
 
 NARROW = """\

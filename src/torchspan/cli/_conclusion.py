@@ -21,7 +21,7 @@ from torchspan.cli._crash_line import crash_lines
 from torchspan.cli._output import Output
 from torchspan.cli._run_span import RunSpan
 from torchspan.cli._terminal import Terminal, printable
-from torchspan.cli.show import MOST_TRACES, write_problems, write_traces
+from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
 from torchspan.cli.waterfall import printable_spans, program_line
 from torchspan.sdk import _path
 from torchspan.traces import Span, read, trees
@@ -65,7 +65,7 @@ class Conclusion:
         if self.draws and run_span:
             streams.say("")
             terminal = Terminal(sys.stderr)
-            write_traces(every, terminal, limit=MOST_TRACES)
+            Drawing.of(every).write(terminal, limit=MOST_PARTS)
             terminal.write(program_line(run_span, trees(printable_spans(every)), reports, terminal.width))
         reason = ""
         if not any(span.scope == semconv.SCOPE_NAME and span.name != phase.IMPORT.name for span in spans):
@@ -95,6 +95,8 @@ class Conclusion:
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
+        if self.draws and (earlier := [_output.relative(file) for file in files if self.sizes.get(file)]):
+            say(f"{', '.join(earlier)} had traces before this run; torchspan show --all draws them too")
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""

@@ -8,20 +8,22 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
 from torchspan._base.files import open_own, regular_or_named
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
-from torchspan.cli._terminal import Line, Style, Terminal, printable
+from torchspan.cli._terminal import Line, Style, Terminal, broken, printable
 from torchspan.cli._what_leaves import Listing
-from torchspan.cli.waterfall import Scene, answers, overview, printable_spans, program, waterfall
+from torchspan.cli.waterfall import Scene, answers, overview, plural, printable_spans, program, waterfall
+from torchspan.semconv.torch import FrameOutcome
 from torchspan.traces import FileContent, Run, Span, Trace, UnfinishedSpan, by_run, read, strings, trees
 
-MOST_TRACES = 10
-"""Traces drawn when none is asked for; the others are counted."""
+MOST_PARTS = 10
+"""Parts drawn when none is asked for; of the others, what happened in them is listed."""
 
 _MOST_PROBLEMS = 5
 _TITLE = "Waterfall of a trace, drawn by torchspan"
@@ -47,7 +49,18 @@ class ShowCommand:
         parser.add_argument("files", metavar="FILE", nargs="+")
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--trace", metavar="ID", help="show only the trace whose id starts with this")
+        which.add_argument(
+            "--part",
+            metavar="N",
+            type=int,
+            help="show only the part with this number, which the title of a part or the list of parts names",
+        )
         which.add_argument("--what-leaves", action="store_true", help="list every distinct string, with its type")
+        parser.add_argument(
+            "--all",
+            action="store_true",
+            help="show all of one file that several runs have written to; default: the newest run of `torchspan run`",
+        )
         parser.add_argument(
             "--svg",
             metavar="FILE",
@@ -65,19 +78,23 @@ class ShowCommand:
         if not file.records:
             raise CommandError(_nothing(paths, file, "spans"), 2)
         spans = _chosen(file.records, arguments.trace, paths) if arguments.trace else file.records
-        limit = None if arguments.trace else MOST_TRACES
+        drawing = Drawing.of(spans, newest=len(paths) == 1 and not (arguments.all or arguments.trace))
+        if arguments.part is not None and not 1 <= arguments.part <= len(drawing.parts):
+            name = printable(_names(paths))
+            raise CommandError(f"no part {arguments.part} in {name}; it has parts 1 to {len(drawing.parts)}", 2)
+        limit = None if arguments.trace else MOST_PARTS
         if arguments.svg:
-            _draw(spans, arguments.svg, limit, paths)
+            _draw(drawing, arguments.svg, limit, arguments.part, paths)
         else:
-            write_traces(spans, Terminal(sys.stdout), limit=limit)
+            drawing.write(Terminal(sys.stdout), limit=limit, only=arguments.part)
             sys.stdout.flush()
         write_problems(file)
         return 1 if file.unread else 0
 
 
-def _draw(spans: Iterable[Span], file: str, limit: int | None, inputs: Sequence[str]) -> None:
+def _draw(drawing: Drawing, file: str, limit: int | None, part: int | None, inputs: Sequence[str]) -> None:
     picture = Picture(Terminal(sys.stdout).width)
-    write_traces(spans, picture, limit=limit)
+    drawing.write(picture, limit=limit, only=part)
     try:
         with os.fdopen(_opened(file, inputs), "w", encoding="utf-8") as opened:
             opened.write(picture.svg(_TITLE))
@@ -111,41 +128,72 @@ def _list(paths: Sequence[str]) -> int:
     return 1 if file.unread or listing.rejected else 0
 
 
-def write_traces(spans: Iterable[Span], terminal: Terminal | Picture, *, limit: int | None) -> None:
-    """Draw the traces in order of their start, an empty line between them; beyond `limit` only those that tell most.
+@dataclass(frozen=True)
+class Drawing:
+    """What of a file is drawn.
 
-    The traces of one `torchspan run` stand below a drawing of the whole program.
+    items: runs of `torchspan run`, and traces of other programs. parts: what can be drawn as a waterfall, in order of start;
+    a part's number is its position, from 1. scene: all of it. left_out: how many runs and other traces are not drawn.
     """
-    every = list(printable_spans(spans))
-    scene = Scene.of(every)
-    items = by_run(trees(every))
-    candidates = [
-        trace
-        for item in items
-        for trace in ([member for member in item.members if _is_more(member)] if isinstance(item, Run) else [item])
-    ]
-    chosen = candidates if limit is None or len(candidates) <= limit else _telling(candidates, limit)
-    drawn = {id(trace) for trace in chosen}
-    is_first = True
-    for lines in _drawings(items, drawn, scene, terminal.width):
-        if not is_first:
-            terminal.write([[("", Style.PLAIN)]])
-        terminal.write(lines)
-        is_first = False
-    if len(chosen) < len(candidates):
-        rest = [trace for trace in candidates if id(trace) not in drawn]
-        terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
 
+    items: Sequence[Run | Trace]
+    parts: Sequence[Trace]
+    scene: Scene
+    left_out: Sequence[str] = ()
 
-def _drawings(
-    items: Iterable[Run | Trace], drawn: Container[int], scene: Scene, width: int
-) -> Iterator[Iterable[Line]]:
-    for item in items:
-        if isinstance(item, Run):
-            yield program(item, width, scene, drawn)
-        for trace in item.members if isinstance(item, Run) else [item]:
-            if id(trace) in drawn:
-                yield waterfall(trace, width, scene)
+    @classmethod
+    def of(cls, spans: Iterable[Span], *, newest: bool = False) -> Drawing:
+        """The drawing of spans. newest: of the newest run alone, if there is a run."""
+        every = list(printable_spans(spans))
+        items = by_run(trees(every))
+        runs = [item for item in items if isinstance(item, Run)]
+        left_out: list[str] = []
+        shown = items
+        if newest and runs:
+            shown = [max(runs, key=lambda run: run.span.start_ns)]
+            others = ((len(runs) - 1, "older run"), (len(items) - len(runs), "trace of no run", "traces of no run"))
+            left_out = [plural(*other) for other in others if other[0]]
+        parts = [
+            trace for item in shown for trace in (filter(_is_more, item.members) if isinstance(item, Run) else [item])
+        ]
+        return cls(shown, parts, Scene.of(every), left_out)
+
+    def write(self, terminal: Terminal | Picture, *, limit: int | None, only: int | None = None) -> None:
+        """Draw the parts in order of their start, an empty line between them.
+
+        The parts of one `torchspan run` stand below a drawing of the whole program. limit: beyond so many, those with news
+        and the longest are drawn, and the others are listed with their news. only: the number of the only part to draw.
+        """
+        numbers = {id(trace): number for number, trace in enumerate(self.parts, 1)}
+        # If all are drawn anyway, no number is needed to choose one.
+        heads = {} if (limit is None and only is None) or len(self.parts) == 1 else numbers
+        ranked = sorted(self.parts, key=_rank, reverse=True) if only is None else [self.parts[only - 1]]
+        drawn = {id(trace) for trace in ranked[:limit]}
+        is_first = True
+        for lines in self._waterfalls(drawn, heads, terminal.width, draws_runs=only is None):
+            if not is_first:
+                terminal.write([[("", Style.PLAIN)]])
+            terminal.write(lines)
+            is_first = False
+        rest = [(numbers[id(trace)], trace) for trace in ranked if id(trace) not in drawn]
+        if rest:
+            terminal.write([[("", Style.PLAIN)], *overview(rest, terminal.width)])
+        if self.left_out and only is None:
+            line = f"{' and '.join(self.left_out)} in the file; show --all draws everything"
+            terminal.write([[("", Style.PLAIN)], *([(text, Style.STRONG)] for text in broken(line, terminal.width))])
+
+    def _waterfalls(
+        self, drawn: Container[int], numbers: Mapping[int, int], width: int, *, draws_runs: bool
+    ) -> Iterator[Iterable[Line]]:
+        for item in self.items:
+            if isinstance(item, Run) and draws_runs:
+                yield program(item, width, self.scene, drawn)
+            for trace in item.members if isinstance(item, Run) else [item]:
+                if id(trace) in drawn:
+                    # Another part of the run has the same trace id.
+                    is_of_run = isinstance(item, Run) and trace.trace_id == item.span.trace_id
+                    head = f"part {numbers[id(trace)]}" if is_of_run and numbers else ""
+                    yield waterfall(trace, width, self.scene, head)
 
 
 def _is_more(member: Trace) -> bool:
@@ -156,6 +204,22 @@ def _is_more(member: Trace) -> bool:
     if all(node.span.name == phase.IMPORT.name for node in member.nodes()):
         return False
     return len(member.roots) > 1 or bool(member.roots[0].children) or bool(answers(member))
+
+
+def _rank(trace: Trace) -> tuple[bool | int, ...]:
+    """News first: an error or no end, a recompile limit, a fallback, a recompilation, a graph break; then how long."""
+    spans = [node.span for node in trace.nodes()]
+    outcomes = [span.attributes.get(semconv.FRAME_OUTCOME) for span in spans]
+    return (
+        any(span.is_error or isinstance(span, UnfinishedSpan) for span in spans),
+        FrameOutcome.LIMIT in outcomes,
+        FrameOutcome.FALLEN_BACK in outcomes
+        or any(span.attributes.get(semconv.FALLBACK_REASON_CLASSES) for span in spans),
+        any(semconv.RECOMPILE_REASON in span.attributes for span in spans),
+        any(event.name == semconv.GRAPH_BREAK_EVENT for span in spans for event in span.events),
+        any(span.attributes.get(semconv.KEEP) is True for span in spans),
+        trace.end_ns - trace.start_ns,
+    )
 
 
 def write_problems(file: FileContent) -> None:
@@ -178,19 +242,6 @@ def _read(paths: Sequence[str], reader: Callable[..., _Content]) -> _Content:
 
 def _names(paths: Sequence[str]) -> str:
     return ", ".join("the standard input" if path == "-" else path for path in paths)
-
-
-def _telling(found: Sequence[Trace], limit: int) -> list[Trace]:
-    """Those that failed or did not end first, then compilations, then the longest; in the order of their start."""
-
-    def rank(trace: Trace) -> tuple[bool, bool, int]:
-        spans = [node.span for node in trace.nodes()]
-        is_kept = any(span.attributes.get(semconv.KEEP) is True for span in spans)
-        is_notable = any(span.is_error or isinstance(span, UnfinishedSpan) for span in spans)
-        return is_notable, is_kept, trace.end_ns - trace.start_ns
-
-    chosen = {id(trace) for trace in sorted(found, key=rank, reverse=True)[:limit]}
-    return [trace for trace in found if id(trace) in chosen]
 
 
 def _chosen(spans: Sequence[Span], wanted: str, paths: Sequence[str]) -> list[Span]:

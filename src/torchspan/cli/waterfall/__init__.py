@@ -11,5 +11,6 @@ from torchspan.cli.waterfall._printable import printable_spans
 from torchspan.cli.waterfall._program import program_line
 from torchspan.cli.waterfall._render import overview, program, waterfall
 from torchspan.cli.waterfall._scene import Scene
+from torchspan.cli.waterfall._units import plural
 
-__all__ = ["Scene", "answers", "overview", "printable_spans", "program", "program_line", "waterfall"]
+__all__ = ["Scene", "answers", "overview", "plural", "printable_spans", "program", "program_line", "waterfall"]

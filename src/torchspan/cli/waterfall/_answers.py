@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
@@ -21,6 +21,8 @@ from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 MOST_ANSWERS = 5
 """That of torch.compile and those of sizes are not among them."""
 _ORDER = ("Own time", _frame_answer.HEAD, "Fallback", "Cache", "Error", _limit_answer.OUTSIDE, _limit_answer.DRIFT)
+_WAIT_FOR_WORKERS = "async_compile.wait"
+"""PyTorch's name of the phase in which a frame waits for its compile workers (torch/_inductor/async_compile.py)."""
 _LARGEST = 3
 _KINDS = 5
 """Kinds of operators that an answer names; the others are counted."""
@@ -49,11 +51,18 @@ _COLLECTING = (
 """What is said of the step from this share of the time on."""
 
 
-def answers(trace: Trace) -> list[Answer]:
-    """At most eight, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error, sizes."""
+def answers(trace: Trace, *, says_time: bool = True) -> list[Answer]:
+    """At most eight, none of them empty: time, torch.compile, fallback (a line for each reason), cache, error, sizes.
+
+    says_time: whether times and shares of them are said.
+    """
     nodes = list(trace.nodes())
-    frames = _frame_answer.frame_answers(nodes)
-    around = [*_time(nodes), *cache_answers(nodes), *error_answers(nodes)]
+    left_out = at_or_below(nodes, lambda node: node.is_stand_in)
+    whole_ns = 0
+    if says_time:
+        whole_ns = _covered_ns(trace.roots) - sum(node.self_ns() for node in nodes if id(node) in left_out)
+    frames = _frame_answer.frame_answers(nodes, whole_ns)
+    around = [*_time(nodes, left_out, whole_ns), *cache_answers(nodes), *error_answers(nodes)]
     fallback = _fallback(nodes)
     room = MOST_ANSWERS - len(around)
     if len(fallback) > room:
@@ -65,33 +74,67 @@ def answers(trace: Trace) -> list[Answer]:
     return sorted([*around, *frames, *fallback, *limit_answers(nodes)], key=lambda answer: _ORDER.index(answer.head))
 
 
-def _time(nodes: list[Node]) -> list[Answer]:
+def news(trace: Trace) -> tuple[Answer, ...]:
+    """The answers that are printed even if the trace is not drawn: all but those about time and the cache."""
+    return tuple(answer for answer in answers(trace, says_time=False) if answer.head != "Cache")
+
+
+def _time(nodes: list[Node], left_out: Container[int], whole_ns: int) -> list[Answer]:
+    """Own times, as shares of the whole. What compile workers did meanwhile is work, which has no share of it.
+
+    left_out: ids of the nodes of the stand-in. whole_ns: how long the roots ran, without those.
+    """
     spent: Counter[str] = Counter()
-    left_out = at_or_below(nodes, lambda node: node.is_stand_in)
-    for name, ns in _pieces(node for node in nodes if id(node) not in left_out):
-        spent[name] += round(ns)
-    total = spent.total()
-    if len(nodes) < 2 or not total or all(node.span.name == phase.IMPORT.name for node in nodes):
-        return []  # or the lines above say it
-    largest = listed(f"{name} {duration(ns)} {share(ns, total)}" for name, ns in spent.most_common(_LARGEST) if ns)
-    collecting = _COLLECTING if spent[_RELEASE] >= _NOTABLE * total else ()
-    return [Answer("Own time", (largest, *collecting), note="; stand-in left out" if left_out else "")]
-
-
-def _pieces(nodes: Iterable[Node]) -> Iterator[tuple[str, float]]:
-    """Every span's own time, divided into the steps that it names and the rest."""
+    in_workers = at_or_below(nodes, lambda node: node.span.name == phase.COMPILE_WORKER.name)
+    work: dict[str, list[int]] = {}
     for node in nodes:
-        own: float = node.self_ns()
-        running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
-        if running is not None:
-            ns = min(running.for_ns, own)
-            own -= ns
-            yield _labels.without_library(running.name.partition(SEPARATOR)[0]), ns
-        for step in _labels.steps(node.span):
-            ns = min(step.ns, own)
-            own -= ns
-            yield step.name, ns
-        yield _labels.short(node.span), own
+        if id(node) in in_workers:
+            if node.span.name != phase.COMPILE_WORKER.name or not node.children:
+                work.setdefault(_labels.short(node.span), []).append(node.self_ns())
+        elif id(node) not in left_out and not _is_wait(node):
+            for name, ns in _pieces(node):
+                spent[name] += round(ns)
+    if len(nodes) < 2 or whole_ns <= 0 or all(node.span.name == phase.IMPORT.name for node in nodes):
+        return []  # or the lines above say it
+    largest = [f"{name} {duration(ns)} {share(ns, whole_ns)}" for name, ns in spent.most_common(_LARGEST) if ns]
+    paragraphs = [listed(largest)] if largest else []
+    has_stand_in = any(id(node) in left_out for node in nodes)
+    if work:
+        longest = sorted(work.items(), key=lambda item: -sum(item[1]))[:_LARGEST]
+        calls = [f"{name} {duration(sum(ns))} in {plural(len(ns), 'call')}" for name, ns in longest]
+        paragraphs.append(("in workers:", *listed(calls)))
+    collecting = _COLLECTING if spent[_RELEASE] >= _NOTABLE * whole_ns else ()
+    note = "; stand-in left out" if has_stand_in else ""
+    return [Answer("Own time", (*paragraphs, *collecting), note=note)] if paragraphs else []
+
+
+def _is_wait(node: Node) -> bool:
+    """Whether the thread only waited: for a compilation in another thread, or for compile workers."""
+    return node.span.name == phase.COMPILE_WAIT.name or _labels.short(node.span) == _WAIT_FOR_WORKERS
+
+
+def _covered_ns(roots: Iterable[Node]) -> int:
+    """Nanoseconds in which at least one of the roots ran."""
+    total, reached = 0, 0
+    for root in roots:  # by start
+        total += max(root.span.end_ns - max(root.span.start_ns, reached), 0)
+        reached = max(reached, root.span.end_ns)
+    return total
+
+
+def _pieces(node: Node) -> Iterator[tuple[str, float]]:
+    """The span's own time, divided into the steps that it names and the rest."""
+    own: float = node.self_ns()
+    running = node.span.running if isinstance(node.span, UnfinishedSpan) else None
+    if running is not None:
+        ns = min(running.for_ns, own)
+        own -= ns
+        yield _labels.without_library(running.name.partition(SEPARATOR)[0]), ns
+    for step in _labels.steps(node.span):
+        ns = min(step.ns, own)
+        own -= ns
+        yield step.name, ns
+    yield _labels.short(node.span), own
 
 
 def _fallback(nodes: list[Node]) -> list[Answer]:

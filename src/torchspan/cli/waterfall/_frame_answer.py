@@ -85,31 +85,33 @@ class _Again:
     values: dict[str, None] = field(default_factory=dict)
 
 
-def frame_answers(nodes: Sequence[Node]) -> list[Answer]:
-    """At most one answer; none without a frame of torch.compile that there is something to say about."""
+def frame_answers(nodes: Sequence[Node], whole_ns: int) -> list[Answer]:
+    """At most one answer; none without a frame of torch.compile that there is something to say about.
+
+    whole_ns: how long the roots ran, without stand-ins.
+    """
     frames = [node.span.attributes for node in nodes if node.span.name == phase.COMPILE_FRAME.name]
     said = [*_limits(frames), *_fallen_back(frames), *_recompiles(frames), *_breaks(nodes)]
     if len(said) > _MOST:
         said = [*said[: _MOST - 1], words(f"{plural(len(said) - _MOST + 1, 'further reason')}; see the lines above")]
-    paragraphs = (*_dynamos_share(nodes), *said)
+    paragraphs = (*_dynamos_share(nodes, whole_ns), *said)
     return [Answer(HEAD, paragraphs, style=Style.FALLBACK if said else Style.PLAIN)] if paragraphs else []
 
 
 # --- time -------------------------------------------------------------------------------------------------------
-def _dynamos_share(nodes: Sequence[Node]) -> Iterator[Paragraph]:
+def _dynamos_share(nodes: Sequence[Node], whole_ns: int) -> Iterator[Paragraph]:
     """The time in frames that is not the backend's."""
     left_out = at_or_below(nodes, lambda node: node.is_stand_in)
     own: set[int] = set()
-    total = dynamos = 0.0
+    dynamos = 0.0
     for node in nodes:
         span = node.span
         if span.name == phase.COMPILE_FRAME.name or (_is_phase(node) and id(node.parent) in own):
             own.add(id(node))
-        if id(node) not in left_out:
-            total += node.self_ns()
-            dynamos += node.self_ns() if id(node) in own else 0
-    if dynamos >= _NOTABLE * total > 0:
-        yield words(f"{share(dynamos, total)} of {_whole(nodes)} is Dynamo itself")
+        if id(node) in own and id(node) not in left_out:
+            dynamos += node.self_ns()
+    if dynamos >= _NOTABLE * whole_ns > 0:
+        yield words(f"{share(dynamos, whole_ns)} of {_whole(nodes)} is Dynamo itself")
 
 
 def _is_phase(node: Node) -> bool:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
-from torchspan.cli.waterfall._answer import lines
-from torchspan.cli.waterfall._answers import answers
+from torchspan.cli.waterfall._answer import Answer, lines
+from torchspan.cli.waterfall._answers import answers, news
 from torchspan.cli.waterfall._fold import Fold, Row, folded, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
 from torchspan.cli.waterfall._scene import Scene
@@ -22,8 +22,10 @@ from torchspan.traces import Attributes, Node, Run, Span, Trace
 _DURATION = 9
 _STAND_IN = "stand-in"
 _LABEL = 24
-_MOST_NAMES = 40
-"""Names of traces that are not drawn, each with a line of its own."""
+_MOST_GROUPS = 40
+"""Groups of parts that are not drawn, each with a line of its own."""
+_MOST_RANGES = 8
+"""Ranges of numbers of the parts of such a group."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +62,17 @@ class _Scale:
         return narrow if cells(narrow) <= self.most_guide else "…" + narrow[1 - self.most_guide :]
 
 
-def waterfall(trace: Trace, width: int, scene: Scene) -> Iterator[Line]:
-    """The lines of one trace: a title, the tree, and under it what it comes to. scene: all that is drawn with it."""
+def waterfall(trace: Trace, width: int, scene: Scene, head: str = "") -> Iterator[Line]:
+    """The lines of one trace: a title, the tree, and under it what it comes to.
+
+    scene: all that is drawn with it. head: what the title begins with in place of the trace's id.
+    """
     shown = rows(trace)
     levels = max(row.depth() for row in shown)
     scale = _Scale(width, trace.start_ns, max(trace.end_ns - trace.start_ns, 1), scene, levels)
     spans = [node.span for node in trace.nodes()]
-    yield from _title(trace.trace_id, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
+    head = head or _id(trace.trace_id)
+    yield from _title(head, spans[0].resource, trace.start_ns, plural(len(spans), "span"), width)
     for row in shown:
         yield from _row(row, scale, "", "")
     for answer in answers(trace):
@@ -84,7 +90,7 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
     count = 1 + sum(1 for member in run.members for _ in member.nodes())
     traces = len({run.span.trace_id, *(member.trace_id for member in run.members)})
     what = plural(count, "span") + (f" in {traces} traces" if traces > 1 else "")
-    yield from _title(run.span.trace_id, resource, run.span.start_ns, what, width)
+    yield from _title(_id(run.span.trace_id), resource, run.span.start_ns, what, width)
     service = _service(resource)
     below = {id(node): id(member) in drawn for member in run.members for node in member.roots}
     items = folded([node for member in run.members for node in member.roots])
@@ -98,26 +104,48 @@ def program(run: Run, width: int, scene: Scene, drawn: Container[int]) -> Iterat
         yield from _line(entry, scale, "└─ " if is_last else "├─ ", "   " if is_last else "│  ", has_rows=False)
 
 
-def overview(traces: Sequence[Trace], width: int) -> Iterator[Line]:
-    """What is said of traces that are not drawn: for each name that they start with how many, how long, and an id."""
-    groups: dict[str, list[Trace]] = {}
-    for trace in traces:
-        groups.setdefault(trace.roots[0].span.name, []).append(trace)
-    yield [(f"{plural(len(traces), 'more trace')}; --trace ID shows one:", Style.STRONG)]
-    for name, group in list(groups.items())[:_MOST_NAMES]:
-        shortest, longest = (f(trace.end_ns - trace.start_ns for trace in group) for f in (min, max))
+def overview(parts: Sequence[tuple[int, Trace]], width: int) -> Iterator[Line]:
+    """The lines of parts that are not drawn, those alike on one line: how many, how long, a number, and their news.
+
+    parts: the number and the trace of each, in the order in which they are listed.
+    """
+    groups: dict[tuple[str, tuple[Answer, ...]], list[tuple[int, Trace]]] = {}
+    for number, trace in parts:
+        groups.setdefault((trace.roots[0].span.name, news(trace)), []).append((number, trace))
+    yield [(f"{plural(len(parts), 'more part')}; show --part N draws one:", Style.STRONG)]
+    for (name, answers_of_group), group in list(groups.items())[:_MOST_GROUPS]:
+        shortest, longest = (f(trace.end_ns - trace.start_ns for _, trace in group) for f in (min, max))
         if len(group) == 1:
-            numbers = f"  {duration(longest)}  {group[0].trace_id}"
+            name = SEPARATOR.join(filter(None, _labels.label(group[0][1].roots[0])))
+            numbers = f"  {duration(longest)}  part {group[0][0]}"
         else:
-            numbers = f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  first {group[0].trace_id}"
+            which = _ranges(sorted(number for number, _ in group))
+            numbers = f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  parts {which}"
         if cells(f"  {name}{numbers}") <= width or cells(numbers) + 18 <= width:
             yield [(shorten(f"  {name}", width - cells(numbers)) + numbers, Style.PLAIN)]
-            continue
-        yield [(shorten(f"  {name}", width), Style.PLAIN)]
-        yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
-    if len(groups) > _MOST_NAMES:
-        rest = sum(len(group) for group in list(groups.values())[_MOST_NAMES:])
-        yield [(f"  … {plural(rest, 'trace')} with {plural(len(groups) - _MOST_NAMES, 'other name')}", Style.PLAIN)]
+        else:
+            yield [(shorten(f"  {name}", width), Style.PLAIN)]
+            yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
+        for answer in answers_of_group:
+            yield from ([("    ", Style.PLAIN), *line] for line in lines(answer, width - 4))
+    if len(groups) > _MOST_GROUPS:
+        rest = list(groups.items())[_MOST_GROUPS:]
+        count = sum(len(group) for _, group in rest)
+        with_news = sum(len(group) for (_, answers_of_group), group in rest if answers_of_group)
+        tail = f", {with_news} of them with an error, a fallback or what Dynamo did" if with_news else ""
+        yield from ([(piece, Style.PLAIN)] for piece in broken(f"  … {plural(count, 'other part')}{tail}", width))
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`3, 5 to 9` of sorted numbers; `…` for what follows the first `_MOST_RANGES`."""
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges[:_MOST_RANGES]]
+    return ", ".join([*texts, *(["…"] if len(ranges) > _MOST_RANGES else [])])
 
 
 def _service(resource: Attributes) -> str:
@@ -126,10 +154,14 @@ def _service(resource: Attributes) -> str:
     return "" if name.startswith("unknown_service") else name
 
 
-def _title(trace_id: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
-    """Trace, service, date and number of spans; the service where there is room, the others on more lines if need be."""
+def _id(trace_id: str) -> str:
+    return f"trace {trace_id}"
+
+
+def _title(head: str, resource: Attributes, start_ns: int, what: str, width: int) -> Iterator[Line]:
+    """Head, service, date and number of spans; the service where there is room, the others on more lines if need be."""
     when = dt.datetime.fromtimestamp(start_ns // 1_000_000_000, dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
-    head, rest = f"trace {trace_id}", [when, what]
+    rest = [when, what]
     service = _service(resource)
     room = width - cells(SEPARATOR.join([head, *rest]))
     if service and room >= 11:
