@@ -118,7 +118,7 @@ class Bridge:
             holds=sampling.use,
         )
         self._ranks = SelectedRanks(settings.ranks)
-        if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
+        if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._engine.at_stop(self._writer.losses.close)
         long, builds = ActiveWork(), ActiveWork(BUILDS, "builds")

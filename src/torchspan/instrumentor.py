@@ -424,12 +424,10 @@ class _Arrivals:
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
         try:
-            with forks.uncut():
-                from torchspan._bridge import Bridge
-
+            self._load()
             with self._lock:
                 if self._bridge is None:
-                    self._bridge = Bridge(*self._how)
+                    self._bridge = self._make_bridge()
                 self._bridge.hook(library, late=late)
                 self._hand_over_imports(self._bridge)
         except Exception:
@@ -446,15 +444,26 @@ class _Arrivals:
         """
         needs_bridge = ended.has_failed or self._how[-1] is not None
         if needs_bridge:
-            with forks.uncut():
-                from torchspan._bridge import Bridge
-
+            self._load()
         with self._lock:
             self._imports.append(ended)
             if self._bridge is None and needs_bridge:
-                self._bridge = Bridge(*self._how)
+                self._bridge = self._make_bridge()
             if self._bridge is not None:
                 self._hand_over_imports(self._bridge)
+
+    def _load(self) -> None:
+        """Import what the bridge and the first span need, outside the lock: another thread may wait for it inside an import."""
+        with forks.uncut():
+            from torchspan import _bridge  # noqa: F401
+        run = self._how[-1]
+        if run is not None:
+            run.load()
+
+    def _make_bridge(self) -> Bridge:
+        from torchspan._bridge import Bridge
+
+        return Bridge(*self._how)
 
     def _hand_over_imports(self, bridge: Bridge) -> None:
         ended, self._imports = self._imports, []
