@@ -18,7 +18,7 @@ from support.metrics import Metrics
 from support.needs import Needs
 from support.run_log import RunLog
 from support.unmeasured import Unmeasured
-from torchspan import TorchspanInstrumentor, _settings
+from torchspan import TorchspanInstrumentor, _settings, instrumentor
 
 # torch_tensorrt writes caches and locks below the temporary folder; Dynamo may compile in worker processes.
 os.environ["TMPDIR"] = tempfile.tempdir = tempfile.mkdtemp(prefix="torchspan-tests-")
@@ -26,6 +26,7 @@ for variable in [name for name in os.environ if name.startswith(("TORCHSPAN_", "
     del os.environ[variable]
 os.environ["XDG_CACHE_HOME"] = str(Path(tempfile.tempdir, "cache"))  # the stand-in keeps engines there
 torchspan.testing.without_gpu()
+instrumentor.LIBRARIES = ()  # which imports inside a compilation take long depends on the machine, and on earlier tests
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def used(monkeypatch):
     built = []
 
     class Bridge:
-        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _report):
+        def __init__(self, settings, tracer_provider, meter_provider, logger_provider, _run, _times):
             built.append((settings, tracer_provider, meter_provider, logger_provider))
 
         def hook(self, library, *, late):

@@ -15,6 +15,7 @@ from opentelemetry.trace import TracerProvider
 
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
+from torchspan._base.imports import FirstImports
 from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
@@ -73,6 +74,7 @@ class Bridge:
 
     tracer_provider, meter_provider, logger_provider: the providers to use instead of the global ones.
     run: torchspan's part in this process, if the program runs under `torchspan run`.
+    times: takes the times of imports.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Bridge:
         meter_provider: MeterProvider | None,
         logger_provider: LoggerProvider | None,
         run: RunProcess | None,
+        times: FirstImports | None = None,
     ) -> None:
         self._settings = settings
         self._undo: list[Undo] = []
@@ -118,7 +121,7 @@ class Bridge:
             holds=sampling.use,
         )
         self._ranks = SelectedRanks(settings.ranks)
-        if run is None and self._ranks.has_this_one():  # below `run` the first span decides, which loads the SDK
+        if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
         self._engine.at_stop(self._writer.losses.close)
         long, builds = ActiveWork(), ActiveWork(BUILDS, "builds")
@@ -176,8 +179,10 @@ class Bridge:
         memory = memory_callbacks(sampler, self._writer.is_exported)
         self._engine.pipeline = Pipeline((*callbacks, *memory, self._log_marker.callback), is_suppressed=is_suppressed)
         self._engine.at_stop(REGISTRY.explain(BUILD_PHASE, _why_no_build_phases(settings.build_phases)))
-        self.imports = Imports(self._engine, self._writer.has_destination)
-        """Receives first imports that have ended."""
+        self.imports = Imports(self._engine, self._writer.has_destination, times, self._parents.before_current_ends)
+        """Receives imports that have ended."""
+        if times is not None:  # an import may have ended before
+            self.imports.wait()
         self._tensorrt_hooked: tensorrt.Hooked = set()
         if self._report is not None:
             self._report.complete = self._complete
@@ -203,7 +208,8 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            self._undo.append(dynamo.install(self._engine, self._ports, self._compiled_calls, self._recorded_phases()))
+            calls, phases = self._compiled_calls, self._recorded_phases()
+            self._undo.append(dynamo.install(self._engine, self._ports, calls, self.imports, phases))
         if library in export.LIBRARIES:
             self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:

@@ -60,6 +60,9 @@ functions that a program observes are recorded whether or not it ever compiles."
 IMPORTS = ("torch", "torch_tensorrt", "tensorrt", "tensorrt_rtx")
 """The modules whose first imports are spans."""
 
+LIBRARIES = ("torch._dynamo", "torch._inductor", "triton", "torch_tensorrt", "transformers")
+"""The libraries whose modules are imported during work. Such imports are spans too, if they are long in sum."""
+
 LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 """The package that calls instrumentors because they are installed."""
 
@@ -203,7 +206,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
                 run.attach(tracer_provider)
 
         arrivals = _Arrivals(settings, providers, run)
-        stop_timing = FirstImports(IMPORTS, arrivals.imported).install()
+        stop_timing = arrivals.times.install()
         libraries = (
             (*OBSERVED, "torch") if ":" in settings.inputs else OBSERVED
         )  # no class is seen before the bridge is there
@@ -418,18 +421,20 @@ class _Arrivals:
         self._bridge: Bridge | None = None
         self._imports: list[Import] = []
         """What was imported before there was a bridge."""
-        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run)
+        self._run = run
         self._lock = renewed(self, "_lock", threading.RLock)
+        self.times = FirstImports(IMPORTS, self.imported, LIBRARIES, self._wait, trace.get_current_span)
+        self._how = (settings, *(providers[name] for name in _settings.PROVIDERS), run, self.times)
 
     def hook(self, library: str, late: bool) -> Undo:
         """Raises nothing: it would come out of the program's own import of the library."""
         try:
-            with forks.uncut():
-                from torchspan._bridge import Bridge
-
+            self._load()
+            if self._run is not None:
+                self._run.load()
             with self._lock:
                 if self._bridge is None:
-                    self._bridge = Bridge(*self._how)
+                    self._bridge = self._make_bridge()
                 self._bridge.hook(library, late=late)
                 self._hand_over_imports(self._bridge)
         except Exception:
@@ -439,22 +444,36 @@ class _Arrivals:
         return _nothing
 
     def imported(self, ended: Import) -> None:
-        """A library's first import has ended.
+        """An import of a library has ended.
 
         Without an observed library there is no bridge, unless the import failed, or `torchspan run` splits the time of a
         program that imports torch alone.
         """
-        needs_bridge = ended.has_failed or self._how[-1] is not None
+        needs_bridge = ended.has_failed or self._run is not None
         if needs_bridge:
-            with forks.uncut():
-                from torchspan._bridge import Bridge
-
+            self._load()
         with self._lock:
             self._imports.append(ended)
             if self._bridge is None and needs_bridge:
-                self._bridge = Bridge(*self._how)
+                self._bridge = self._make_bridge()
             if self._bridge is not None:
                 self._hand_over_imports(self._bridge)
+
+    def _load(self) -> None:
+        """Import what the bridge needs, outside the lock: another thread may wait for it inside an import."""
+        with forks.uncut():
+            from torchspan import _bridge  # noqa: F401
+
+    def _make_bridge(self) -> Bridge:
+        from torchspan._bridge import Bridge
+
+        return Bridge(*self._how)
+
+    def _wait(self, is_new: bool) -> None:
+        """An import has ended that others may follow. is_new: whether it follows none itself."""
+        bridge = self._bridge
+        if bridge is not None:
+            bridge.imports.wait(is_new=is_new)
 
     def _hand_over_imports(self, bridge: Bridge) -> None:
         ended, self._imports = self._imports, []

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First imports as spans, with modules of a test in place of the libraries."""
+"""Imports as spans, with modules of a test in place of the libraries."""
 
 import importlib
 import os
 import sys
+import threading
 import time
 
 import pytest
@@ -12,10 +13,12 @@ from opentelemetry.instrumentation.utils import suppress_instrumentation
 
 import torchspan.observers
 from torchspan import instrumentor
+from torchspan._base import imports
 from torchspan.adapters.imports import _report_all
 from torchspan.writer import SpanWriter
 
 NAMES = ("watched_outer", "watched_inner", "watched_broken")
+LAZY = ("lazy_one", "lazy_two")
 ANY = torchspan.observers.Observer("any")
 
 
@@ -168,3 +171,94 @@ def test_an_import_is_not_a_span_after_uninstrumenting(instrument, exporter, mod
     torchspan.uninstrument()
     importlib.import_module("watched_inner")
     assert exporter.get_finished_spans() == ()
+
+
+# --- modules of a library ---------------------------------------------------------------------------------------------
+@pytest.fixture
+def lazy(modules, instrument, monkeypatch):
+    """Instruments; imports of two libraries are spans however short, and follow each other whatever is between them."""
+    monkeypatch.setattr(instrumentor, "LIBRARIES", LAZY)
+    monkeypatch.setattr(imports, "LONG_NS", 0)
+    monkeypatch.setattr(imports, "PAUSE_NS", 10**12)
+    modules(lazy_one="", lazy_two="")
+    instrument()
+    yield importlib.import_module
+    for name in LAZY:
+        sys.modules.pop(name, None)
+
+
+def test_an_import_inside_a_span_of_the_program_is_its_child_and_written_before_its_end(lazy, exporter, tracer):
+    with tracer.start_as_current_span("request"):
+        lazy("lazy_one")
+        lazy("lazy_two")
+    names = [span.attributes.get("torchspan.import.module", span.name) for span in exporter.get_finished_spans()]
+    assert names == ["lazy_one", "lazy_two", "request"]
+    assert [parent for *_, parent in reported(exporter)] == [None, "request", "request"]
+
+
+def test_an_import_inside_an_observed_call_is_its_child(lazy, exporter):
+    @torchspan.observers.observable()
+    def first_request():
+        lazy("lazy_one")
+        work()
+        lazy("lazy_two")
+
+    first_request()
+    rows = reported(exporter)
+    assert [module for _, module, _ in rows] == [None, "lazy_one", None, "lazy_two"]
+    assert [parent for *_, parent in rows] == [None, rows[0][0], rows[0][0], rows[0][0]]
+    outermost, *inside = sorted(exporter.get_finished_spans(), key=lambda span: span.start_time)
+    assert all(outermost.start_time <= span.start_time <= span.end_time <= outermost.end_time for span in inside)
+
+
+def test_imports_outside_every_span_are_reported_when_something_is_recorded(lazy, exporter):
+    lazy("lazy_one")
+    assert exporter.get_finished_spans() == ()
+    work()
+    assert [(name, parent) for name, _, parent in reported(exporter)] == [
+        ("torchspan.import", None),
+        ("torchspan.observed work", None),
+    ]
+
+
+def test_imports_that_follow_each_other_have_their_number_and_time(lazy, exporter, tracer):
+    with tracer.start_as_current_span("request"):
+        lazy("lazy_one")
+        time.sleep(0.01)
+        importlib.reload(sys.modules["lazy_one"])
+    span = exporter.get_finished_spans()[0]
+    assert span.attributes["torchspan.import.count"] == 2
+    assert 0 < span.attributes["torchspan.import.duration"] < (span.end_time - span.start_time) / 1e9 - 0.009
+
+
+def test_an_import_inside_a_span_that_is_not_sampled_is_not_recorded(lazy, exporter):
+    context = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(0))
+    with trace.use_span(trace.NonRecordingSpan(context)):
+        lazy("lazy_one")
+    work()
+    assert [name for name, *_ in reported(exporter)] == ["torchspan.observed work"]
+
+
+def test_an_import_of_another_thread_waits_for_what_that_thread_does_next(lazy, exporter, tracer):
+    def request():
+        with tracer.start_as_current_span("request"):
+            lazy("lazy_one")
+            begun.set()
+            may_end.wait(10)
+
+    begun, may_end = threading.Event(), threading.Event()
+    thread = threading.Thread(target=request)
+    thread.start()
+    begun.wait(10)
+    work()
+    assert [name for name, *_ in reported(exporter)] == ["torchspan.observed work"]
+    may_end.set()
+    thread.join()
+    assert [(module, parent) for _, module, parent in reported(exporter) if module] == [("lazy_one", "request")]
+
+
+def test_imports_that_wait_are_reported_by_uninstrument(lazy, exporter):
+    lazy("lazy_one")
+    torchspan.uninstrument()
+    lazy("lazy_two")
+    assert reported(exporter) == [("torchspan.import", "lazy_one", None)]

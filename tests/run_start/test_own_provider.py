@@ -5,6 +5,8 @@ import json
 import shlex
 import sys
 
+import pytest
+
 SPANS = """
 import os, sys
 from opentelemetry import trace
@@ -57,6 +59,37 @@ def test_a_first_import_of_torch_alone_is_a_span(program):
     below = app.below_run()
 
     assert (below.filed, below.err) == ([("torchspan.import", "torchspan.run")], "")
+
+
+FIRST = """
+import sys
+
+from torchspan import observers
+
+@observers.observable()
+def work():
+    pass
+
+def loaded():
+    return {name for name in sys.modules if name.startswith(("torchspan", "opentelemetry"))}
+
+before = loaded()
+work()
+print(sorted(loaded() - before))
+"""
+
+
+@pytest.mark.parametrize("exporter", ["none", "otlp"])
+def test_the_first_recorded_call_imports_nothing(program, exporter):
+    app = program(FIRST)
+    below = app.below_run(
+        exit_s=0.2,
+        OTEL_TRACES_EXPORTER=exporter,
+        OTEL_EXPORTER_OTLP_PROTOCOL="http/protobuf",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+    )
+
+    assert (below.filed, below.out) == ([("torchspan.observed work", "torchspan.run")], "[]\n")
 
 
 TRANSIENT = """

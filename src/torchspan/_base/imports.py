@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running code around the body of a module that has yet to be imported, and timing first imports.
+"""Running code around the body of a module that has yet to be imported, and timing imports.
 
 wrapt's post-import hooks run after the body, in the order of registration. Code that must run before the body, and before
 any other hook sees the module, is put around the *innermost* loader. Therefore the finder is directly before the standard path
@@ -54,7 +54,7 @@ class AroundImport:
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """See `importlib.abc.MetaPathFinder`. What the finders behind this one find, with its loader's body wrapped."""
-        around = self._arounds.get(fullname)
+        around = self.around(fullname)
         if around is None:
             return None
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
@@ -63,6 +63,10 @@ class AroundImport:
                 _wrap_loader(spec, around)
                 return spec
         return None
+
+    def around(self, fullname: str) -> Around | None:
+        """What runs around the body of the module that is about to be imported; None for nothing."""
+        return self._arounds.get(fullname)
 
 
 def _index_of_path_finder() -> int:
@@ -97,29 +101,70 @@ def run_body(original: Callable[[ModuleType], None], around: Around, module: Mod
         original(module)
 
 
-class Import:
-    """The first import of a module.
+LONG_NS = 100_000_000
+"""The time in sum from which imports of a library's modules are reported."""
 
+PAUSE_NS = 10_000_000
+"""Imports of a library's modules follow each other if they are not further apart than this."""
+
+
+class Import:
+    """The first import of a module, or imports of a library's modules that follow each other.
+
+    name: the module, or the library. is_first: whether it is a first import. It is reported however short it is.
     start_ns, end_ns: nanoseconds since the epoch. An import inside another lies inside its times.
-    error: the exception that ended it. version: the module's `__version__` afterwards, None without one.
-    inside: imports during this one. context: the context variables at its start. pid: the process that imported.
+    count: the imports that follow each other. paused_ns: the time between them.
+    error: the exception that ended a first import. version: the module's `__version__` after it, None without one.
+    inside: imports during this one. before: the import that this one follows, while it runs.
+    context: the context variables at its start. pid, thread_id: where it was imported.
     """
 
-    def __init__(self, name: str, clock: _Clock) -> None:
+    def __init__(self, name: str, clock: _Clock, around: object, *, is_first: bool) -> None:
         self.name = name
+        self.is_first = is_first
         self.clock = clock
         self.start_ns = clock.now_ns()
         self.end_ns = self.start_ns
+        self.count, self.paused_ns = 1, 0
         self.error: BaseException | None = None
         self.version: str | None = None
         self.inside: list[Import] = []
+        self.before: Import | None = None
         self.context: Context = copy_context()
-        self.pid = os.getpid()
+        self.pid, self.thread_id = os.getpid(), threading.get_ident()
+        self._around = around
 
     @property
     def has_failed(self) -> bool:
         """Whether this import or one inside it ended with an error."""
         return self.error is not None or any(each.has_failed for each in self.inside)
+
+    @property
+    def spent_ns(self) -> int:
+        """The time of the imports in sum."""
+        return self.end_ns - self.start_ns - self.paused_ns
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether it is long enough, or contains one that is."""
+        return self.is_first or self.spent_ns >= LONG_NS or bool(self.inside)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it ended so long ago that no import follows it."""
+        return self.clock.now_ns() - self.end_ns > PAUSE_NS
+
+    def is_followed_by(self, name: str, around: object) -> bool:
+        """Whether an import that begins now continues it. around: the surroundings of that import."""
+        is_same = self.name == name and self._around is around and self.pid == os.getpid()
+        return is_same and not self.is_first and not self.is_over
+
+    def take_in(self, following: Import) -> None:
+        """Add an import that followed and has ended."""
+        self.paused_ns += following.start_ns - self.end_ns
+        self.end_ns = following.end_ns
+        self.count += 1
+        self.inside += following.inside
 
 
 class _Clock:
@@ -132,44 +177,114 @@ class _Clock:
         return self._wall_ns + time.perf_counter_ns() - self._start_ns
 
 
-class FirstImports:
-    """Times the first import of each module. Modules that have been imported already are left out.
+class FirstImports(AroundImport):
+    """Times the first import of each module in `names`, and imports of modules of `libraries`.
 
-    names: the modules. ended: called with each import that is not inside another one, when it has ended, in its thread and
-    under its import lock.
+    Modules that have been imported already are left out. Of a library's modules the outermost import counts: what it imports of the
+    same library is part of it. Those that follow each other in a thread are one `Import`.
+
+    ended: called with each import that is reported and is not inside another one, when it is over. An import lock may be held then.
+    waits: called when an import has ended that others may follow, with whether it follows none itself; see `over`. around: returns the surroundings of an import that
+    begins, which are compared by identity.
     """
 
-    def __init__(self, names: Iterable[str], ended: Callable[[Import], None]) -> None:
+    def __init__(
+        self,
+        names: Iterable[str],
+        ended: Callable[[Import], None],
+        libraries: Iterable[str] = (),
+        waits: Callable[[bool], None] = lambda _is_new: None,
+        around: Callable[[], object] = lambda: None,
+    ) -> None:
         self._names = {name for name in names if name not in sys.modules}
-        self._ended = ended
+        super().__init__({name: functools.partial(_Timed, self, name, is_first=True) for name in self._names})
+        self._libraries = tuple(libraries)
+        self._ended, self._waits, self._surroundings = ended, waits, around
         self._local = threading.local()
+        self._waiting: dict[int, Import] = {}
+        """By thread: an import that has ended, and that another may follow."""
 
-    def install(self) -> Undo:
-        """Begin; the returned function ends it."""
-        return AroundImport({name: functools.partial(_Timed, self, name) for name in self._names}).install()
-
-    def begin(self, name: str) -> Import | None:
-        """The body of `name` starts. Returns None if it is not the first time: a reload, or another try after a failure."""
-        if name not in self._names:
+    def around(self, fullname: str) -> Around | None:
+        """See `AroundImport.around`."""
+        first = super().around(fullname)
+        if first is not None or not fullname.startswith(self._libraries):
+            return first
+        library = next((each for each in self._libraries if fullname == each or fullname.startswith(f"{each}.")), None)
+        open_imports = self._open()
+        if library is None or (open_imports and open_imports[-1].name == library):
             return None
-        self._names.discard(name)
+        return functools.partial(_Timed, self, library, is_first=False)
+
+    def begin(self, name: str, is_first: bool) -> Import | None:
+        """The body of a module starts. Returns None if it is not the first time: a reload, or another try after a failure.
+
+        name: the module; if it is not a first import, its library.
+        """
+        if is_first and name not in self._names:
+            return None
+        if is_first:
+            self._names.discard(name)
         open_imports = self._open()
         outer = open_imports[-1] if open_imports else None
-        begun = Import(name, _Clock() if outer is None else outer.clock)
-        if outer is not None:
-            outer.inside.append(begun)
+        surroundings = self._surroundings() if outer is None else None
+        before = self._take_before(outer)
+        if before is not None and (is_first or not before.is_followed_by(name, surroundings)):
+            self._give_back(before, outer)
+            before = None
+        near = outer or before
+        begun = Import(name, _Clock() if near is None else near.clock, surroundings, is_first=is_first)
+        begun.before = before
         open_imports.append(begun)
         return begun
 
     def end(self, begun: Import, error: BaseException | None) -> None:
         """The body has run, or raised."""
-        begun.end_ns, begun.error = begun.clock.now_ns(), error
-        version = getattr(sys.modules.get(begun.name), "__version__", None)
-        begun.version = str(version) if isinstance(version, str) else None  # torch's is of a subclass
+        begun.end_ns = begun.clock.now_ns()
+        if begun.is_first:
+            begun.error = error
+            version = getattr(sys.modules.get(begun.name), "__version__", None)
+            begun.version = str(version) if isinstance(version, str) else None  # torch's is of a subclass
+        begun.inside = [each for each in begun.inside if each.is_reported]
+        whole, begun.before = begun.before or begun, None
+        if whole is not begun:
+            whole.take_in(begun)
         open_imports = self._open()
         open_imports.remove(begun)
-        if not open_imports:
-            self._ended(begun)
+        if open_imports:
+            open_imports[-1].inside.append(whole)
+        elif whole.is_first:
+            self._ended(whole)
+        else:
+            self._waiting[whole.thread_id] = whole
+            self._waits(whole.count == 1)
+
+    def over(self) -> list[Import]:
+        """Take the waiting imports that are reported, because something else begins or ends in this thread.
+
+        Those of other threads are left if others may still follow them.
+        """
+        own, result = threading.get_ident(), []
+        for thread, each in list(self._waiting.items()):
+            taken = self._waiting.pop(thread, None) if thread == own or each.is_over else None
+            if taken is not None and taken.is_reported:
+                result.append(taken)
+        return result
+
+    def do_wait(self) -> bool:
+        """Whether imports wait that others may follow."""
+        return bool(self._waiting)
+
+    def _take_before(self, outer: Import | None) -> Import | None:
+        """The import before one that begins now: inside the same import, or outside every import of this thread."""
+        if outer is None:
+            return self._waiting.pop(threading.get_ident(), None)
+        return outer.inside.pop() if outer.inside else None
+
+    def _give_back(self, before: Import, outer: Import | None) -> None:
+        """What begins now does not continue it."""
+        if before.is_reported:
+            report = self._ended if outer is None else outer.inside.append
+            report(before)
 
     def _open(self) -> list[Import]:
         found: list[Import] | None = getattr(self._local, "open", None)
@@ -181,12 +296,12 @@ class FirstImports:
 class _Timed:
     """Around one body. An exception passes unchanged."""
 
-    def __init__(self, imports: FirstImports, name: str) -> None:
-        self._imports, self._name = imports, name
+    def __init__(self, imports: FirstImports, name: str, *, is_first: bool) -> None:
+        self._imports, self._name, self._is_first = imports, name, is_first
         self._begun: Import | None = None
 
     def __enter__(self) -> None:
-        self._begun = self._guarded(self._imports.begin, self._name)
+        self._begun = self._guarded(self._imports.begin, self._name, self._is_first)
 
     def __exit__(
         self, _kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None

@@ -23,6 +23,7 @@ FILE_EXPORTER = "torchspan_file"
 DELAY_MS = 1000
 """Between batches. Short, because a program that a signal ends loses what is still in the queue."""
 
+_SIGNALS: tuple[sdk_private.Signal, ...] = ("traces", "metrics")
 _CHECK = "to check the exporters: torchspan doctor"
 
 QUEUE = 65_536
@@ -106,6 +107,14 @@ def readers(failed: Failed) -> list[MetricReader]:
     """One for each exporter that OTEL_METRICS_EXPORTER names."""
     made = (exporter for _, exporter in _named("metrics", failed))
     return [each if isinstance(each, MetricReader) else PeriodicExportingMetricReader(each) for each in made]
+
+
+def load() -> None:
+    """Import the classes of all of them. Raises what the first one raises that cannot be imported."""
+    for signal in _SIGNALS:
+        for name in sdk_private.exporter_names(signal):
+            if name != FILE_EXPORTER:
+                sdk_private.exporter_class(signal, name)
 
 
 def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:

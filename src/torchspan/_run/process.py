@@ -49,6 +49,7 @@ class RunProcess:
         self.settings = settings
         self.report = RunReport(folder=reports)
         self._lock = threading.RLock()
+        self._is_loaded = False
         self._is_making = False
         self._own: OwnTracers | None = None
         self._own_route: OwnRoute | None = None
@@ -180,6 +181,20 @@ class RunProcess:
         self.report.has_unsampled = file.has_unsampled
 
     # --- the provider of `run` --------------------------------------------------------------------------------
+    def load(self) -> None:
+        """Import what the first span needs, so that no recorded call waits for it. Does nothing if the program has set a provider.
+
+        What fails to be imported is tried again, and reported, at the first span.
+        """
+        if self._is_loaded or otel_private.tracer_provider() is not None or forks.was_cut():
+            return
+        self._is_loaded = True
+        with contextlib.suppress(Exception), forks.uncut():
+            from torchspan._run import exporting, provider  # noqa: F401
+            from torchspan.sdk import RunFileProcessor  # noqa: F401
+
+            exporting.load()
+
     def _lend(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> Tracer | None:
         own = self._own
         if own is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`run`'s own tracer provider, for spans of a program that sets none. Imports the SDK: loaded at the first span."""
+"""`run`'s own tracer provider, for spans of a program that sets none. Imports the SDK."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from torchspan._base.span_ends import SpanEnds
@@ -71,6 +72,10 @@ class SpanParents:
                     known = self._known[span] = RecordingSpan(span)
                     self._ends.watch(span, self._ended)
         return known
+
+    def before_current_ends(self, function: Callable[[], None]) -> None:
+        """Call `function` once, before the current span ends. Does nothing if the span does not record."""
+        self._ends.watch(trace.get_current_span(), lambda _span: function())
 
     def close(self) -> None:
         """Write all counts now, and stop watching the ends of spans."""

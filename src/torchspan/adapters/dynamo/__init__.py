@@ -23,6 +23,7 @@ from torchspan.adapters.dynamo import recorded, user_context
 from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
+from torchspan.adapters.imports import Imports
 from torchspan.engine import Engine, Undo
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes import Call, Probe, Record, Tap, Target, signature_of
@@ -31,15 +32,18 @@ from torchspan.probes.dynamo import PROBES, WORKERS
 LIBRARY = "torch._dynamo"
 
 
-def install(engine: Engine, ports: Ports, calls: CompiledCalls, recorded_phases: Iterable[Phase] = ()) -> Undo:
+def install(
+    engine: Engine, ports: Ports, calls: CompiledCalls, imports: Imports, recorded_phases: Iterable[Phase] = ()
+) -> Undo:
     """Hook into Dynamo, which has been imported, and into modules of Inductor once they are imported. Returns the undo.
 
-    calls: counts calls of compiled frames. recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
+    calls: counts calls of compiled frames. imports: reports imports in phases of Dynamo. recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported, calls)
+    imports.phase_here = frames.phase_here
     templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
     engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, RUN_GRAPH in phases)

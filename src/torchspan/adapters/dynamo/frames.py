@@ -191,6 +191,7 @@ class Frames:
         if type(report) is not dict or type(report["name"]) is not str or type(report["args"]) is not dict:
             return
         name, args, kind = report["name"], report["args"], report["ph"]
+        self._engine.settle()
         if kind == "B":
             self._begin(name, args, Observed(self._reported, (report,), {}))
         elif kind == "E":
@@ -224,6 +225,12 @@ class Frames:
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.compiling.code)}
         links = () if frame.event.handle is None else (frame.event.handle,)
         return recorded.graph(graph, output_graph, facts, links)
+
+    def phase_here(self) -> Event | None:
+        """The event of the phase that runs in this thread, which is opened now; None if something else runs inside the phase."""
+        innermost = self._thread.open[-1] if self._thread.open else None
+        is_phase = isinstance(innermost, _OpenPhase) and innermost.within is self._current()
+        return self.innermost() if is_phase else None
 
     # --- other threads and processes ----------------------------------------------------------------------------
     def innermost(self) -> Event | None:
