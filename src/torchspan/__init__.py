@@ -12,6 +12,7 @@ Under `opentelemetry-instrument` or `torchspan run` there is nothing to call. In
 
 import typing as _typing
 
+from torchspan._base.forks import uncut as _uncut
 from torchspan._base.readiness import mark_not_ready, mark_ready
 from torchspan._version import __version__
 from torchspan.instrumentor import TorchspanInstrumentor, instrument, uninstrument
@@ -33,8 +34,8 @@ if _typing.TYPE_CHECKING:
 def __getattr__(name: str) -> _typing.Any:
     """`batch`, imported at its first use: every Python that an instrumented program starts loads this module."""
     if name == "batch":
-        from torchspan.batching import batch
-
+        with _uncut():
+            from torchspan.batching import batch
         return globals().setdefault(name, batch)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
