@@ -42,7 +42,10 @@ def __getattr__(name: str) -> _typing.Any:
     """A name of `_LATER`, imported at its first use: every Python that an instrumented program starts loads this module."""
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = _importlib.import_module(f"{__name__}.{_LATER[name]}")
+    from torchspan._base.forks import uncut
+
+    with uncut():
+        module = _importlib.import_module(f"{__name__}.{_LATER[name]}")
     return globals().setdefault(name, getattr(module, name))
 
 

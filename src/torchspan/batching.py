@@ -15,6 +15,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
+from torchspan._base.forks import uncut
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -59,7 +61,8 @@ class batch:  # noqa: N801 - it is used as a function is
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        from torchspan.engine.running import RUNNING
+        with uncut():
+            from torchspan.engine.running import RUNNING
 
         engine = self._engine = RUNNING.engine
         if engine is None:

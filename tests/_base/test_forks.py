@@ -2,14 +2,18 @@
 """Locks that another thread holds while a process forks: the child has that thread no more."""
 
 import gc
+import importlib
 import os
+import signal
+import sys
 import threading
 import weakref
 
 import pytest
+import wrapt
 
 from support.forked import held_elsewhere, in_forked_child
-from torchspan._base import forks
+from torchspan._base import forks, import_hooks
 from torchspan._base.errors import CallbackGuard, Guard, Guarded
 from torchspan._base.forks import renewed
 from torchspan.writer._budget import Budget
@@ -101,6 +105,51 @@ def test_a_fork_waits_for_an_import_in_another_thread(monkeypatch):
     assert in_forked_child(forks.was_cut) == "False"
     assert over.is_set()
     thread.join()
+
+
+@pytest.fixture
+def module(monkeypatch, tmp_path):
+    """The name of a module that has not been imported."""
+    (tmp_path / "imported_in_a_test.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    yield "imported_in_a_test"
+    sys.modules.pop("imported_in_a_test", None)
+
+
+def test_a_fork_waits_for_an_import_at_whose_end_a_hook_runs(monkeypatch, module):
+    begun, may_end, over = threading.Event(), threading.Event(), threading.Event()
+    monkeypatch.setattr(forks, "WAIT_S", 1.0)
+
+    def imports():
+        with forks.uncut():
+            begun.set()
+            may_end.wait(60)
+            importlib.import_module(module)
+        over.set()
+
+    def poll(_seconds):
+        may_end.set()
+        over.wait(20)
+
+    monkeypatch.setattr(forks.time, "sleep", poll)
+    undo = import_hooks.when_imported(module, lambda _late: lambda: None)
+    thread = threading.Thread(target=imports)
+    thread.start()
+    assert begun.wait(60)
+    assert in_forked_child(forks.was_cut) == "False"
+    thread.join()
+    undo()
+
+
+def test_a_child_imports_whatever_thread_imported_at_the_fork(module):
+    import_hooks.when_imported(module, lambda _late: lambda: None)
+
+    def child():
+        signal.alarm(20)
+        return importlib.import_module(module).__name__
+
+    with held_elsewhere(wrapt.importer._post_import_hooks_lock):
+        assert in_forked_child(child) == "'imported_in_a_test'"
 
 
 def test_a_child_knows_that_its_fork_has_cut_an_import(monkeypatch):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for Dynamo's lock, with a lock of the test's own."""
 
+import itertools
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -131,7 +133,7 @@ def test_a_lock_is_taken_and_given_back_whatever_torchspan_raises(engine, waited
     lock.release()
 
 
-def test_a_lock_that_is_free_costs_four_calls_of_python(engine, waited):
+def test_a_lock_that_is_free_costs_three_calls_of_python(engine, waited):
     lock, called = followed(Waits(engine, nothing)), []
     sys.setprofile(lambda frame, event, _arg: called.append(frame.f_code.co_name) if event == "call" else None)
     try:
@@ -139,4 +141,94 @@ def test_a_lock_that_is_free_costs_four_calls_of_python(engine, waited):
             pass
     finally:
         sys.setprofile(None)
-    assert called == ["acquire", "nothing", "__exit__", "release"]
+    assert called == ["__enter__", "_take", "nothing"]
+
+
+class Interrupted:
+    """Raises KeyboardInterrupt in torchspan's part of a `with` statement, at one of the places where CPython can.
+
+    CPython looks for signals when a Python function begins and after each call. A profile function runs there.
+    tried: called with the name of each C function that has returned.
+    """
+
+    def __init__(self, place, tried=lambda _name: None):
+        self.left, self.tried = place, tried
+
+    def profile(self, frame, event, called):
+        if frame.f_code.co_filename == __file__ or event not in ("call", "c_return"):
+            return
+        if event == "c_return":
+            self.tried(called.__name__)
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+    def enters(self, lock):
+        """Whether the lock was taken without an interruption. It is given back either way."""
+        sys.setprofile(self.profile)
+        try:
+            with lock:
+                return True
+        except KeyboardInterrupt:
+            return False
+        finally:
+            sys.setprofile(None)
+
+
+def is_free(lock):
+    """Whether another thread can take the lock."""
+
+    def takes():
+        if taken := lock.acquire(blocking=False):
+            lock.release()
+        return taken
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(takes).result()
+
+
+@pytest.mark.parametrize("open_here", [nothing, lambda: [SimpleNamespace(event=None)]], ids=["idle", "compiling"])
+def test_ctrl_c_while_a_free_lock_is_taken_leaves_it_free(engine, open_here):
+    lock = followed(Waits(engine, open_here))
+    for place in itertools.count(1):
+        entered = Interrupted(place).enters(lock)
+        assert is_free(lock), place
+        if entered:
+            break
+    assert place > 4
+
+
+def test_ctrl_c_while_a_lock_is_taken_again_leaves_it_with_its_owner_until_it_is_given_back(engine):
+    lock = followed(Waits(engine, nothing))
+    for place in itertools.count(1):
+        with lock:
+            entered = Interrupted(place).enters(lock)
+            assert lock._is_owned()
+        assert is_free(lock), place
+        if entered:
+            break
+    assert place > 1
+
+
+def test_ctrl_c_while_a_thread_waits_for_the_lock_leaves_it_free(engine, waited):
+    lock = followed(Waits(engine, nothing))
+    for place in itertools.count(1):
+        holds, gives_back = threading.Event(), threading.Event()
+
+        def hold(holds=holds, gives_back=gives_back):
+            with lock:
+                holds.set()
+                assert gives_back.wait(LIMIT_S)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert holds.wait(LIMIT_S)
+        entered = Interrupted(place, lambda name, gives_back=gives_back: name == "acquire" and gives_back.set()).enters(
+            lock
+        )
+        gives_back.set()
+        thread.join(LIMIT_S)
+        assert is_free(lock), place
+        if entered:
+            break
+    assert place > 10

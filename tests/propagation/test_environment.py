@@ -157,6 +157,20 @@ def test_a_variable_that_a_library_has_set_reaches_the_child(instrument, tracer)
     assert "SET_BY_A_LIBRARY" not in os.environ
 
 
+@pytest.mark.skipif(os.name != "posix", reason="there it is os.environ that children get")
+def test_a_variable_that_another_thread_removes_takes_no_other_one_from_the_child(monkeypatch):
+    monkeypatch.setenv("REMOVED_MEANWHILE", "1")
+    monkeypatch.setenv("SET_AFTER_IT", "2")
+
+    def meanwhile(value, fsdecode=os.fsdecode):
+        if value == b"REMOVED_MEANWHILE":
+            os.unsetenv(value)
+        return fsdecode(value)
+
+    monkeypatch.setattr(os, "fsdecode", meanwhile)
+    assert _environment.own_environment()["SET_AFTER_IT"] == "2"
+
+
 def test_bytes_that_are_not_text_stay_what_they_are(instrument, tracer, monkeypatch):
     monkeypatch.setitem(os.environb, b"NOT_TEXT", b"\xff\xfe=\n")
     instrument()

@@ -6,6 +6,8 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import os
+import signal
 import stat
 import sys
 from pathlib import Path
@@ -15,6 +17,7 @@ import torch
 import torch_tensorrt
 
 import torchspan.testing
+from support.forked import held_elsewhere, in_forked_child
 from testing.models import Doubles, Mlp, WithFallback, engines, seeded
 from torchspan.testing import _engines, _switch
 
@@ -238,3 +241,14 @@ def test_an_engine_of_a_graph_with_varying_sizes_is_stored_and_runs_from_the_fol
     engine = sys.modules["tensorrt"].Runtime(torch_tensorrt.logging.TRT_LOGGER).deserialize_cuda_engine(plan)
     y = torch.randn(5, 16)
     torch.testing.assert_close(engine.reference.run([y]), list(model(y)))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_looks_for_engines_whatever_thread_looked_at_the_fork():
+    def child():
+        signal.alarm(20)
+        return _engines.find(b"no engine")
+
+    with held_elsewhere(_engines._lock):
+        assert in_forked_child(child) == "None"

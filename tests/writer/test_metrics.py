@@ -31,6 +31,7 @@ from torchspan.engine import ActiveWork, Engine, RateLimits, RunSampling
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Run
 from torchspan.writer import MetricWriter, SpanParents, SpanWriter, enrich_callback
+from torchspan.writer._instruments import Instruments
 
 
 class Bridge:
@@ -563,6 +564,23 @@ def test_each_provider_has_what_was_recorded_with_it(provider):
         bridge.close()
     assert first.counts("torch_tensorrt.compile.duration") == {(): 2}
     assert second.counts("torch_tensorrt.compile.duration") == {(): 1}
+
+
+def test_a_build_is_counted_once_after_two_threads_have_noticed_a_provider_at_once(monkeypatch):
+    first, second = Metrics(), Metrics()
+    providers, together, detach = [first.provider], threading.Barrier(2, timeout=60), Instruments.detach
+    engine, active = Engine(), ActiveWork()
+    extend(engine, active.callback)
+    writer = MetricWriter(engine, None, active=active, dropped={}, default=lambda: providers[-1])
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(Instruments, "detach", lambda self, source: together.wait() < 2 and detach(self, source))
+        providers.append(second.provider)
+        assert list(pool.map(lambda _thread: writer.is_read(), range(2))) == [True, True]
+    event = engine.open(phase.COMPILE, {})
+    assert second.values("torch_tensorrt.build.active") == {(): 1}
+    engine.close(event)
+    engine.stop()
+    writer.close()
 
 
 def test_several_readers_of_one_provider_read_the_same(provider):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from torchspan._base.boundaries import kind_of, log_failure
-from torchspan._base.forks import renewed
+from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
 from torchspan._base.pauses import LONGEST_S, Pause
 
@@ -270,7 +270,8 @@ def _log_traceback(callback: Guarded, level: int) -> None:
 def _warn_of_first(callback: Guarded, function: object, error: Exception) -> None:
     with contextlib.suppress(Exception):  # near the limit of recursion, this fails too
         # Here, because every Python that an instrumented program starts imports this module.
-        from torchspan._base import source_places
+        with uncut():
+            from torchspan._base import source_places
 
         place = source_places.of_failure(error, function)
         logger.warning(

@@ -3,7 +3,7 @@
 
 A fork copies a lock in its current state. If another thread holds the lock at that moment, no thread of the child releases it, and
 the child waits forever at the next use. Python's locks of modules that are being imported cannot be renewed. So a fork waits for
-torchspan's imports in other threads.
+torchspan's imports in other threads, and for what else holds a lock of the standard library.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TypeVar
+
+from torchspan._base import import_hooks  # noqa: F401 - below
 
 L = TypeVar("L")
 
@@ -73,7 +75,7 @@ _IMPORTS = _Imports()
 
 @contextlib.contextmanager
 def uncut() -> Iterator[None]:
-    """Import something inside, on the way of an event. Forks of other threads wait for the end."""
+    """Import something inside, on the way of an event, or take a lock of the standard library. Forks of other threads wait for the end."""
     thread = threading.get_ident()
     _IMPORTS.threads.append(thread)
     try:
@@ -88,6 +90,6 @@ def was_cut() -> bool:
 
 
 if hasattr(os, "register_at_fork"):
-    # What is registered first runs last before a fork, and logging holds its lock from then on, which imports need.
+    # What is registered first runs last before a fork. logging and import_hooks hold their locks from then on, which imports need.
     os.register_at_fork(before=_IMPORTS.wait, after_in_child=_renew)
     os.register_at_fork(after_in_child=_IMPORTS.begin_child)

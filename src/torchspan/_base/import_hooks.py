@@ -125,5 +125,14 @@ _LOCK = threading.RLock()
 _WAITING: dict[str, list[_Waiting]] = {}
 """The actions that wait, by module. A name stays here, with no action, because its hook does."""
 
+
+def _renew_lock_of_wrapt() -> None:
+    """Every import takes this lock for a moment. Another thread of the parent may have held it at the fork."""
+    lock: Any = getattr(sys.modules.get("wrapt.importer"), "_post_import_hooks_lock", None)
+    if lock is not None and not lock._is_owned():
+        lock._at_fork_reinit()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+    os.register_at_fork(after_in_child=_renew_lock_of_wrapt)

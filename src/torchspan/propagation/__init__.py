@@ -25,6 +25,7 @@ from opentelemetry import context as context_api
 
 from torchspan._base import threads
 from torchspan._base.boundaries import ErrorBoundary
+from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan.propagation._current import CONSEQUENCE, CurrentContext
@@ -103,7 +104,8 @@ def _replace_popen(boundary: ErrorBoundary, run: RunProcess, module: ModuleType)
             if not boundary.is_open or not context_api.get_current():
                 original(*args, **kwargs)
                 return
-            from torchspan.propagation import _below_run
+            with uncut():
+                from torchspan.propagation import _below_run
 
             _below_run.popen(boundary, run, original)(*args, **kwargs)
 
@@ -139,7 +141,9 @@ def _loaded_when_needed(
 
     def load() -> Function:
         file, _, function = make.partition(":")
-        made: Function = getattr(importlib.import_module(f"{__name__}.{file}"), function)(boundary, original)
+        with uncut():
+            module = importlib.import_module(f"{__name__}.{file}")
+        made: Function = getattr(module, function)(boundary, original)
         return made
 
     def call(*args: Any, **kwargs: Any) -> Any:

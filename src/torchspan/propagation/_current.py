@@ -9,6 +9,7 @@ from contextvars import Token
 from opentelemetry import context as context_api
 from opentelemetry.context import Context
 
+from torchspan._base.forks import uncut
 from torchspan._base.threads import ContextCarrier, Inside
 
 CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."
@@ -30,7 +31,8 @@ class CurrentContext(ContextCarrier):
         """The context with a weak reference to its span, which may end before the thread does."""
         if not context_api.get_current() or not self._carries():
             return None
-        from torchspan.propagation._context import at_start
+        with uncut():
+            from torchspan.propagation._context import at_start
 
         return at_start()
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,6 +14,11 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan.propagation import _carrier
 from torchspan.propagation._start_up import INHERITED
+
+try:
+    import ctypes
+except ImportError:  # a Python that was built without it
+    ctypes = None  # type: ignore[assignment]
 
 ENV_PLACE = 10
 """The position of `env` among the arguments of `subprocess.Popen`, not counting `self`."""
@@ -89,19 +95,17 @@ def own_environment() -> Mapping[str, str]:
     `os.environ` was read when Python started. A library that has set a variable since then (MPI and CUDA libraries do) expects
     its children to get it.
     """
-    if os.name != "posix":
+    if ctypes is None or os.name != "posix":
         return os.environ
     try:
-        import ctypes
-
         entries = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
-        result: dict[str, str] = {}
-        number = 0
-        while entries and (entry := entries[number]) is not None:
-            name, sign, value = entry.partition(b"=")
-            if sign:
-                result.setdefault(os.fsdecode(name), os.fsdecode(value))
-            number += 1
-    except (ImportError, OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError):
         return os.environ
+    # In C alone: another thread of Python that sets or removes a variable moves the others.
+    read = list(iter(map(entries.__getitem__, itertools.count()).__next__, None)) if entries else []
+    result: dict[str, str] = {}
+    for entry in read:
+        name, sign, value = entry.partition(b"=")
+        if sign:
+            result.setdefault(os.fsdecode(name), os.fsdecode(value))
     return result

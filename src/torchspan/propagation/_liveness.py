@@ -18,7 +18,7 @@ from typing import Any
 from opentelemetry.trace import Span
 
 from torchspan._base.files import check_size
-from torchspan._base.forks import renewed
+from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
 from torchspan._base.span_ends import SpanEnds
 
@@ -37,7 +37,7 @@ class Liveness:
     def new(cls) -> Liveness:
         """A new byte. Raises OSError where temporary files cannot be written."""
         check_size(1)
-        with tempfile.TemporaryFile() as file:
+        with uncut(), tempfile.TemporaryFile() as file:  # the first one looks for the folder, under a lock
             file.truncate(1)
             return cls(os.dup(file.fileno()))
 

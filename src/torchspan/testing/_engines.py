@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import threading
 import weakref
 from typing import Any
 
+from torchspan._base.forks import renewed
 from torchspan.testing._engine_folder import EngineFolder
 from torchspan.testing._reference import Reference
 
@@ -15,7 +17,7 @@ _networks: weakref.WeakKeyDictionary[Any, Reference] = weakref.WeakKeyDictionary
 _engines: dict[str, Reference] = {}
 _stored: set[str] = set()
 """Engines that the folder has: they are not written again."""
-_lock = threading.Lock()
+_lock = renewed(sys.modules[__name__], "_lock", threading.Lock)
 _folder: EngineFolder | None = None
 
 

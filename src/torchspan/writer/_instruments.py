@@ -55,7 +55,8 @@ class Instruments:
     def __init__(self, provider: MeterProvider) -> None:
         self._provider = provider
         self._meter: Any = provider.get_meter(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
-        self._sources: list[Source] = []
+        self._sources: dict[Source, None] = {}
+        """A set in the order of attachment. Threads that attach one source at once leave it here once."""
         self._values: dict[tuple[Metric, str], set[str]] = {}
         self._lock = renewed(self, "_lock", threading.Lock)
         self._made = {metric: self._make(metric) for metric in METRICS}
@@ -120,29 +121,29 @@ class Instruments:
 
     def export(self) -> None:
         """Export torchspan's measurements now, without those of the program."""
-        for each in self._sources:
+        for each in list(self._sources):
             each.collect()
         export_scope(self._provider, semconv.SCOPE_NAME)
 
     def start_process(self) -> None:
         """Called in a forked child: start from zero."""
         start_process(self._provider, semconv.SCOPE_NAME)
-        for each in self._sources:
+        for each in list(self._sources):
             each.start_process()
 
     def attach(self, source: Source) -> None:
         """Read `source` when a reader collects."""
-        self._sources.append(source)
+        self._sources[source] = None
 
     def detach(self, source: Source) -> None:
         """Stop reading `source`."""
-        self._sources = [each for each in self._sources if each is not source]
+        self._sources.pop(source, None)
         if not self._sources:
             OWN_RANDOM_NUMBERS.give_back()
 
     def _observe_running(self, _options: CallbackOptions) -> Iterable[Observation]:
         # The SDK calls observable instruments first and collects the others afterwards, so this is early enough.
-        for each in self._sources:
+        for each in list(self._sources):
             each.collect()
         return [Observation(len(self._running()))] if self._sources else []
 
@@ -150,7 +151,7 @@ class Instruments:
         return [Observation(max(self._running(), default=0.0))] if self._sources else []
 
     def _running(self) -> list[float]:
-        return [elapsed_s for each in self._sources for elapsed_s in each.running()]
+        return [elapsed_s for each in list(self._sources) for elapsed_s in each.running()]
 
 
 _MADE: weakref.WeakSet[Instruments] = weakref.WeakSet()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
@@ -59,15 +58,16 @@ class Waits:
         self._open_here = open_here
         self._waiting: list[_Wait] = []
         self._compiled: _Compiled | None = None
-        self._owner: int | None = None
+        self._is_owned: Callable[[], bool] = _by_no_thread
 
     def wrap(self, target: Target, _action: Record, original: Any) -> Any:
         """The replacement for the lock. It uses the same lock, so threads that hold the lock already count."""
+        self._is_owned = original._is_owned
         return _FollowedLock(self, f"following {target}", original)
 
     def began(self, event: Event) -> None:
         """Record that the calling thread begins to compile; it may hold the lock."""
-        if self._owner == threading.get_ident():
+        if self._is_owned():
             self._compiles(event)
 
     def continues(self) -> None:
@@ -77,19 +77,18 @@ class Waits:
                 self._compiles(each.event)
                 return
 
-    def begin(self) -> _Wait:
+    def begin(self, wait: _Wait) -> None:
         """Begin a wait of the calling thread."""
-        wait = _Wait()
         self._waiting.append(wait)
         compiled = self._compiled
         if compiled is not None:
             wait.add(compiled)
-        return wait
 
     def end(self, wait: _Wait, acquire: Any) -> None:
-        """End a wait."""
+        """End a wait, which an exception may have kept from beginning."""
         taken_ns = time.perf_counter_ns() - wait.start_ns
-        self._waiting.remove(wait)
+        if wait in self._waiting:
+            self._waiting.remove(wait)
         if taken_ns < LONG_NS:
             return
         around = self._engine.current
@@ -116,63 +115,55 @@ class Waits:
             each.add(self._compiled)
 
 
+def _by_no_thread() -> bool:
+    return False
+
+
 class _FollowedLock:
-    """A reentrant lock that does the same as `original`, and records threads that have to wait.
+    """A reentrant lock that does the same as `original`, and records the threads that have to wait in a `with` statement.
+
+    Ctrl-C may raise an exception at the beginning of any Python function, and after any call in one. So `original` itself releases the
+    lock and takes it once more, and the function that takes it first releases it if it is interrupted.
 
     Every frame takes the lock, and few have to wait. Without a wait, nothing is called that may raise and would need a guard.
     """
 
-    __slots__ = ("_depth", "_name", "_original", "_try", "_waits")
+    __slots__ = ("__exit__", "_name", "_original", "_waits")
 
     def __init__(self, waits: Waits, name: str, original: Any) -> None:
         self._waits = waits
         self._name = name
         self._original = original
-        self._try = original.acquire
-        self._depth = 0
-        """Number of times that the owner has taken the lock. Only the owner changes it."""
+        self.__exit__ = original.__exit__
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
-        """As `threading.RLock.acquire`."""
-        taken: bool = self._try(False)
-        if not taken and blocking:
-            taken = self._wait(timeout)
-        if taken:
-            self._depth += 1
-            if self._depth == 1:
-                waits = self._waits
-                waits._owner = threading.get_ident()
-                if waits._open_here():
-                    self._guarded(waits.continues)
-        return taken
+    @property
+    def __enter__(self) -> Callable[[], bool]:
+        return self._original.__enter__ if self._original._is_owned() else self._take
 
-    def release(self) -> None:
-        """As `threading.RLock.release`."""
-        waits = self._waits
-        if self._depth == 1 and waits._owner == threading.get_ident():
-            waits._owner = waits._compiled = None
-        self._depth -= 1
+    def _take(self) -> bool:
+        original, waits = self._original, self._waits
         try:
-            self._original.release()
-        except BaseException:  # from a thread that does not hold the lock
-            self._depth += 1
+            if not original.acquire(False):
+                self._wait()
+            waits._compiled = None
+            if waits._open_here():
+                self._guarded(waits.continues)
+        except BaseException:
+            if original._is_owned():
+                original.release()
             raise
+        return True
 
-    def _wait(self, timeout: float) -> bool:
-        wait = self._guarded(self._waits.begin)
+    def _wait(self) -> None:
+        wait = _Wait()
         try:
-            return bool(self._original.acquire(True, timeout))
+            self._guarded(self._waits.begin, wait)
+            self._original.acquire()
         finally:
-            if wait is not None:
-                self._guarded(self._waits.end, wait, self._original.acquire)
+            self._guarded(self._waits.end, wait, self._original.acquire)
 
     def _guarded(self, function: Callable[..., Any], *args: Any) -> Any:
         return _dynamo_safety.undisturbed(self._waits._engine.guard.call, self._name, function, *args)
-
-    __enter__ = acquire
-
-    def __exit__(self, *_exception: object) -> None:
-        self.release()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)

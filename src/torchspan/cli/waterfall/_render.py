@@ -116,15 +116,15 @@ def overview(parts: Sequence[tuple[int, Trace]], width: int) -> Iterator[Line]:
     for (name, answers_of_group), group in list(groups.items())[:_MOST_GROUPS]:
         shortest, longest = (f(trace.end_ns - trace.start_ns for _, trace in group) for f in (min, max))
         if len(group) == 1:
-            name = SEPARATOR.join(filter(None, _labels.label(group[0][1].roots[0])))
+            what = SEPARATOR.join(filter(None, _labels.label(group[0][1].roots[0])))
             numbers = f"  {duration(longest)}  part {group[0][0]}"
         else:
             which = _ranges(sorted(number for number, _ in group))
-            numbers = f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  parts {which}"
-        if cells(f"  {name}{numbers}") <= width or cells(numbers) + 18 <= width:
-            yield [(shorten(f"  {name}", width - cells(numbers)) + numbers, Style.PLAIN)]
+            what, numbers = name, f" {times(len(group))}  {duration(shortest)} to {duration(longest)}  parts {which}"
+        if cells(f"  {what}{numbers}") <= width or cells(numbers) + 18 <= width:
+            yield [(shorten(f"  {what}", width - cells(numbers)) + numbers, Style.PLAIN)]
         else:
-            yield [(shorten(f"  {name}", width), Style.PLAIN)]
+            yield [(shorten(f"  {what}", width), Style.PLAIN)]
             yield from ([(f"    {piece}", Style.PLAIN)] for piece in broken(numbers.strip(), width - 4))
         for answer in answers_of_group:
             yield from ([("    ", Style.PLAIN), *line] for line in lines(answer, width - 4))
