@@ -76,6 +76,11 @@ def test_the_calls_of_all_processes_are_in_one_file_alongside_the_traces(ended):
     ]
 
 
+def test_a_run_that_observed_calls_is_not_said_to_have_recorded_nothing(ended):
+    _, process = ended
+    assert "was recorded" not in process.stderr
+
+
 def test_objects_of_a_derived_class_are_observed_apart(ended):
     folder, _ = ended
     found = json.loads((folder / "traces.inputs.json").read_text())["observations"]

@@ -11,6 +11,8 @@ import time
 
 import pytest
 
+from torchspan.cli._conclusion import _has_driver
+
 TRACED = """
 import os, sys, time
 from opentelemetry import trace
@@ -224,9 +226,22 @@ def test_a_program_without_torch_tensorrt_says_that_it_was_never_imported(shell)
     assert (result.returncode, result.stdout) == (0, "hello\n")
     assert (
         result.stderr
-        == "torchspan: nothing was recorded: none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
+        == "torchspan: nothing was recorded: none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
     )
     assert list(shell.folder.iterdir()) == []
+
+
+@pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
+def test_without_a_driver_the_last_line_is_the_command_that_works(shell):
+    (shell.folder / "app.py").write_text("import torch\ntorch.ones(1, device='cuda')\n")
+    environ = {name: value for name, value in os.environ.items() if name != "TORCHSPAN_WITHOUT_GPU"}
+    result = shell("run", "--quiet", "--output", "x", "--", sys.executable, "app.py", "an argument", env=environ)
+
+    assert result.returncode == 1
+    command = f"torchspan run --without-gpu -- {sys.executable} app.py 'an argument'"
+    assert [line for line in result.stderr.splitlines() if line.startswith("torchspan: ")] == [
+        f"torchspan: no NVIDIA driver on this machine; try: {command}"
+    ]
 
 
 def test_an_invalid_variable_of_the_file_is_said_once(shell, program):
@@ -254,8 +269,8 @@ def test_spans_of_the_user_alone_are_shown_with_the_reason_why_there_are_no_othe
     result = shell("run", "--output", "x", "--", *command)
 
     assert drawn(result.stderr) == (
-        f"{WATERFALL}torchspan: nothing of Torch-TensorRT or TensorRT was recorded: "
-        "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
+        f"{WATERFALL}torchspan: nothing of torch.compile, Torch-TensorRT or TensorRT was recorded: "
+        "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported\n"
     )
 
 

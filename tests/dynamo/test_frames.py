@@ -44,6 +44,35 @@ def test_a_frame_is_a_span_with_its_phases_below_it(every_phase, exporter):
     assert_times_nest(exporter.get_finished_spans())
 
 
+def test_a_method_that_a_decorator_replaced_has_the_name_that_it_has_in_its_class(exporter):
+    """Frames of models of transformers were called `wrapper`."""
+
+    def decorated(function):
+        def wrapper(*args, **kwargs):
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    class Net(torch.nn.Module):
+        forward = decorated(lambda _self, x: x + 1)
+
+        def plain(self, x):
+            return self.forward(x)
+
+    def function(x):
+        return x + 2
+
+    net = Net()
+    for call in (net.forward, net.plain, decorated(function)):
+        run(call, ONES)
+    frames = [span for span in exporter.get_finished_spans() if span.name == "torch.compile_frame"]
+    assert [span.attributes["code.function.name"] for span in frames] == [
+        f"{Net.__qualname__}.forward",
+        "plain",
+        "wrapper",
+    ]
+
+
 def test_what_is_left_after_a_graph_break_is_a_frame_of_its_own(every_phase, exporter):
     run(compiled.breaks_twice, ONES)
     restart = {"attempts": 2, "restart.reasons": ("Call to `torch._dynamo.graph_break()`",)}

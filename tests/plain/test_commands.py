@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from support.child import run
+from torchspan.cli._conclusion import _has_driver
 
 
 def probes():
@@ -57,12 +58,12 @@ def test_probes_without_any_of_the_libraries_says_what_to_install(tmp_path):
         (
             "import tensorrt_rtx",
             "torchspan.import · tensorrt_rtx",
-            "nothing of Torch-TensorRT or TensorRT was recorded: tensorrt_rtx was imported, but nothing was parsed, built or run with it",
+            "nothing of torch.compile, Torch-TensorRT or TensorRT was recorded: tensorrt_rtx was imported, but nothing was parsed, built or run with it",
         ),
         (
             "import json",
             "",
-            "nothing was recorded: none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported",
+            "nothing was recorded: none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported",
         ),
     ],
 )
@@ -81,3 +82,29 @@ def test_a_run_that_recorded_nothing_says_why(tmp_path, program, drawn, reason):
     assert done.returncode == 0
     assert f"torchspan: {reason}\n" in done.stderr
     assert (drawn in done.stderr) if drawn else done.stderr == f"torchspan: {reason}\n"
+
+
+@pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
+def test_without_gpu_has_no_effect_without_torch_and_says_so(tmp_path):
+    program = """
+import sys
+sys.modules["torch"] = sys.modules["torch_tensorrt"] = None  # as if they were not installed
+import tensorrt_rtx
+assert tensorrt_rtx.Runtime(tensorrt_rtx.Logger()).deserialize_cuda_engine(b"an engine")
+"""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OTEL_", "TORCHSPAN_"))}
+    command = [sys.executable, "-c", "import sys; from torchspan.cli import main; sys.exit(main())"]
+    done = subprocess.run(
+        [*command, "run", "--without-gpu", "--quiet", "--", sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "torchspan: --without-gpu has no effect without PyTorch, which this program does not import: "
+        "TensorRT needs a GPU to load an engine"
+    )

@@ -103,8 +103,14 @@ def test_instrumentations_that_could_not_be_loaded_are_the_reason():
 
 
 def test_a_library_that_no_process_imported_is_the_reason():
-    assert reason(report(), report(libraries={"torch": "2.14"})) == (
-        "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+    assert reason(report(), report()) == "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+
+
+def test_a_torch_program_that_compiled_nothing_is_not_asked_for_torch_tensorrt():
+    plain = report(libraries={"torch": "2.14"})
+    assert reason(report(), plain) == "torch was imported, but nothing was compiled with it"
+    assert reason(plain, environ={"TORCH_COMPILE_DISABLE": "1"}) == (
+        "TORCH_COMPILE_DISABLE=1 is set, so torch.compile compiles nothing"
     )
 
 
@@ -118,6 +124,11 @@ def test_ranks_that_are_left_out_are_the_reason_where_there_are_no_spans_of_othe
     left_out = report(libraries=LOADED, rows=55, resolved=51, left_out=4)
     assert reason(left_out, left_out) == ("TORCHSPAN_RANKS selects no rank that did anything (spans left out: 8)")
     assert reason(left_out, report(spans=3, has_unsampled=True)) == "3 spans were recorded, but none was sampled"
+
+
+def test_a_part_that_is_paused_is_the_reason_and_not_the_sampler():
+    paused = report(libraries=LOADED, rows=55, resolved=51, unsampled=4, paused={"writing spans": 4})
+    assert reason(paused) == "writing spans kept failing and was paused; the program's log has the cause"
 
 
 def test_a_sampler_that_drops_everything_is_the_reason():

@@ -17,6 +17,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from types import (
     BuiltinFunctionType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MemberDescriptorType,
@@ -324,6 +325,15 @@ def is_identifier(name: str) -> bool:
 def function_name(function: Any) -> str:
     """The qualified name of a function or another callable, without its module. Without a name, that of the object's class."""
     return text(attribute(function, "__qualname__")) or class_name(type(function))
+
+
+def method_of(cls: type, code: CodeType) -> str | None:
+    """The qualified name of the method of a class that runs the code, such as `Net.forward`; None if no method does."""
+    for holder in _MRO(cls):
+        for name, function in list(_DICT(holder).items()):
+            if type(function) is FunctionType and function.__code__ is code:
+                return f"{class_name(cls)}.{name}"
+    return None
 
 
 def unwrapped(function: Any) -> Any:

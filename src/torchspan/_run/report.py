@@ -36,6 +36,8 @@ LARGEST = 1 << 20
 
 _NUMBER_LOST = re.compile(r"; \d+ lost$")
 _UNWRITTEN = ("folder", "complete", "_earlier", "_earlier_paused")
+COMPILE_DISABLE = "TORCH_COMPILE_DISABLE"
+"""PyTorch's own variable (torch/_dynamo/config.py)."""
 NO_SDK = "the OpenTelemetry SDK cannot be imported"
 NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
@@ -241,6 +243,9 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
     if without_tracer:
         return without_tracer[0]
     unsampled = sum(report.unsampled for report in reports)
+    paused = sorted({name for report in reports for name in report.paused})
+    if unsampled and paused:
+        return f"{', '.join(paused)} kept failing and was paused; the program's log has the cause"
     if unsampled:
         return _reason_of_sampler(reports, unsampled, environ)
     not_loaded = [error for report in reports for error in report.errors if error.startswith(NOT_LOADED)]
@@ -248,8 +253,12 @@ def _reason_without_spans(reports: Sequence[RunReport], environ: Mapping[str, st
         return not_loaded[0]
     libraries = {name for report in reports for name in report.libraries}
     observed = sorted(libraries - {"torch"}, key="torch_tensorrt".__ne__)
+    if not libraries:
+        return "none of torch, torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+    if "torch" in libraries and environ.get(COMPILE_DISABLE) == "1":
+        return f"{COMPILE_DISABLE}=1 is set, so torch.compile compiles nothing"
     if not observed:
-        return "none of torch_tensorrt, tensorrt and tensorrt_rtx was ever imported"
+        return "torch was imported, but nothing was compiled with it"
     if not any(report.resolved for report in reports):
         rows = max(report.rows for report in reports)
         return f"none of the {rows} hook points resolved in this installation; see: torchspan probes"
@@ -282,8 +291,10 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "the file contains all spans"
         for name, number in sorted(undelivered.items())
     ]
-    # Without any span, the reason for that is among the errors.
-    paused: Counter[str] = sum((Counter(report.paused) for report in reports if report.spans), Counter())
+    # Without any span, an error is the reason for that.
+    paused: Counter[str] = sum(
+        (Counter(report.paused) for report in reports if report.spans or not report.errors), Counter()
+    )
     lost += [
         f"{name} kept failing and was paused: it was left out {number} time{'s' * (number != 1)}, and the file lacks what it "
         "would have recorded; the program's log has the cause"

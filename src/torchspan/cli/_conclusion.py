@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,17 +25,20 @@ from torchspan.cli._run_span import RunSpan
 from torchspan.cli._terminal import Terminal, printable
 from torchspan.cli.show import MOST_PARTS, Drawing, write_problems
 from torchspan.cli.waterfall import printable_spans, program_line
+from torchspan.environment_variables import TORCHSPAN_WITHOUT_GPU
 from torchspan.sdk import _path
 from torchspan.traces import Span, read, trees
 
 _PREFIX = "torchspan: "
+_TENSORRT_ALONE = "--without-gpu has no effect without PyTorch, which this program does not import: TensorRT needs a GPU to load an engine"
 
 
 @dataclass(frozen=True)
 class Conclusion:
     """How a run is concluded.
 
-    reports: the folder in which the processes have put their reports. program: the command as found on this machine. environ: what it was started with.
+    reports: the folder in which the processes have put their reports. command: the program and its arguments. program: its
+    file on this machine. environ: what it was started with.
     draws: whether the waterfall and the split of the time are drawn. names_file: whether the file is named.
     sizes: bytes that stood in the run's files before.
     """
@@ -41,6 +46,7 @@ class Conclusion:
     settings: RunSettings
     reports: Folder
     output: Output
+    command: Sequence[str]
     program: str
     environ: Mapping[str, str]
     draws: bool
@@ -85,18 +91,38 @@ class Conclusion:
             )
             cause = lost.cause or _output.happened(self.output)
             say(f"{'' if spans else 'nothing was recorded: '}{number}: {cause}")
-        elif reason:
-            what = "nothing of Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
-            say(f"{what}: {reason}")
+        without_gpu = self._advice_without_gpu(ended, reports, is_empty=bool(reason))
         if self.settings.inputs:
             from torchspan.cli import _observed_inputs
 
-            _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say)
+            if _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say):
+                reason = ""
+        if reason and not lost.number and without_gpu is None:
+            what = (
+                "nothing of torch.compile, Torch-TensorRT or TensorRT was recorded" if spans else "nothing was recorded"
+            )
+            say(f"{what}: {reason}")
         if files and (self.names_file or self.output.detour):
             detour = f" ({self.output.detour})" if self.output.detour else ""
             say(f"traces are in {', '.join(map(_output.relative, files))}{detour}")
         if self.draws and (earlier := [_output.relative(file) for file in files if self.sizes.get(file)]):
             say(f"{', '.join(earlier)} had traces before this run; torchspan show --all draws them too")
+        if without_gpu is not None:
+            say(without_gpu)
+
+    def _advice_without_gpu(self, ended: Ended, reports: Sequence[RunReport], *, is_empty: bool) -> str | None:
+        """What to do if the program failed, and the reason may be that this machine has no NVIDIA driver.
+
+        is_empty: whether it failed before it compiled anything.
+        """
+        libraries = {name for report in reports for name in report.libraries}
+        if ended.status == 0 or not libraries or _has_driver():
+            return None
+        if self.environ.get(TORCHSPAN_WITHOUT_GPU):
+            return None if "torch" in libraries else _TENSORRT_ALONE
+        if not is_empty:
+            return None
+        return f"no NVIDIA driver on this machine; try: {shlex.join(['torchspan', 'run', '--without-gpu', '--', *self.command])}"
 
     def _recorded(self) -> tuple[list[Span], list[str]]:
         """The spans of this run and the files that hold them, whichever process wrote them."""
@@ -131,6 +157,15 @@ class Conclusion:
             for name in span.deliver(failing):
                 say(f"the exporter {name} did not deliver the span torchspan.run; the file contains it")
         return written
+
+
+def _has_driver() -> bool:
+    """Whether this machine has NVIDIA's driver. Its library is loaded, which initializes nothing."""
+    try:
+        ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def _has_ended(span: Span) -> bool:

@@ -15,8 +15,10 @@ from torchspan.inputs.documents import Document, InputFileError
 from torchspan.sdk import _path
 
 
-def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> None:
+def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callable[[str], None]) -> bool:
     """Merge what the processes observed, write the file, and say where it is, and which classes were not seen.
+
+    Returns whether calls were observed.
 
     reports: the folder in which the processes have left it. output: where the traces are. paths: the classes that were named.
     """
@@ -25,7 +27,7 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
         say(f"--observe-inputs {path}: {reason}")
     found = merging.grouped([each for part in parts for each in part.observations])
     if not found:
-        return
+        return False
     file = _file(output)
     try:
         try:
@@ -38,10 +40,11 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
         say(
             f"the observed inputs are lost: cannot write {file}: {error.strerror or error}; name another file: --output <file>"
         )
-        return
+        return True
     shown = relative(file)
     calls = ", ".join(f"{each.snapshot.counts.completed:,} of {each.name}" for each in found)
     say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
+    return True
 
 
 def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:

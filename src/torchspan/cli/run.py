@@ -97,7 +97,7 @@ def run_program(
             secrets.token_hex(8), output.template, reports.path, span, time.time_ns(), _exit_seconds(), inputs
         )
         environ = environment(os.environ, settings, variables)
-        conclude = Conclusion(settings, reports, output, program, environ, draws, names_file, sizes)
+        conclude = Conclusion(settings, reports, output, command, program, environ, draws, names_file, sizes)
         return _child.run(command, environ, conclude, lambda: remove(reports))
 
 

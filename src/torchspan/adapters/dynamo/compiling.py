@@ -18,11 +18,12 @@ _DEPTH = 16
 class Compiling(NamedTuple):
     """The frame that is being compiled.
 
-    code: None if this version of PyTorch does not expose it. is_whole: whether a graph break is an error (`fullgraph=True`).
+    code: None if this version of PyTorch does not expose it. receiver: the class of its first argument. is_whole: whether a graph break is an error (`fullgraph=True`).
     has_entries: whether the code had been compiled before, so that a check of guards has failed.
     """
 
     code: CodeType | None = None
+    receiver: type | None = None
     is_whole: bool = False
     has_entries: bool = False
 
@@ -35,10 +36,21 @@ def compiling() -> Compiling:
             code = given.get("code")
             return Compiling(
                 code if type(code) is CodeType else None,
+                _receiver(given.get("locals")),
                 is_whole=given.get("one_graph") is True,
                 has_entries=given.get("cache_entry") is not None,
             )
     return Compiling()
+
+
+def _receiver(variables: Any) -> type | None:
+    """The class of `self` among the variables of a method, or of the first of `*args` of a decorator's function."""
+    if type(variables) is not dict:
+        return None
+    if "self" in variables:
+        return type(variables["self"])
+    args = variables.get("args")
+    return type(args[0]) if type(args) is tuple and args else None
 
 
 def raised() -> BaseException | None:

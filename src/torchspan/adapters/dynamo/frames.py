@@ -222,7 +222,7 @@ class Frames:
         if frame is None or frame.event is None:
             return graph
         compile_id = frame.event.attributes.get(semconv.COMPILE_ID)
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.compiling.code)}
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.compiling.code, frame.compiling.receiver)}
         links = () if frame.event.handle is None else (frame.event.handle,)
         return recorded.graph(graph, output_graph, facts, links)
 
@@ -275,7 +275,7 @@ class Frames:
     def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
         found, context = compiling.compiling(), compiling.context()
         self._calls.compiles(has_entries=found.has_entries)
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code), **declarations.stance()}
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
             return _Unobserved(FRAME)

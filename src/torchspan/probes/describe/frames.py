@@ -21,12 +21,19 @@ RESTARTS_LIMIT = 20
 """Reasons of restarts that are listed."""
 
 
-def function(code: Any) -> Facts:
-    """The function whose code Dynamo compiles. For a resumed frame, Dynamo's name for the rest of it."""
+def function(code: Any, receiver: type | None = None) -> Facts:
+    """The function whose code Dynamo compiles. For a resumed frame, Dynamo's name for the rest of it.
+
+    A method that a decorator has replaced by its own function is called as in its class: `Net.forward`, not `wrapper`.
+
+    receiver: the class of the first argument.
+    """
     if type(code) is not CodeType:
         return {}
+    bound = None if receiver is None else reading.method_of(receiver, code)
+    is_decorated = bound is not None and bound.rpartition(".")[2] != code.co_name
     return {
-        semconv.CODE_FUNCTION: code.co_name,
+        semconv.CODE_FUNCTION: bound if is_decorated else code.co_name,
         semconv.CODE_FILE: code.co_filename,
         semconv.CODE_LINE: code.co_firstlineno,
     }
