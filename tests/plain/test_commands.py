@@ -85,7 +85,7 @@ def test_a_run_that_recorded_nothing_says_why(tmp_path, program, drawn, reason):
 
 
 @pytest.mark.skipif(_has_driver(), reason="a machine without NVIDIA's driver is the subject")
-def test_without_gpu_has_no_effect_without_torch_and_says_so(tmp_path):
+def test_without_gpu_has_no_effect_without_torch_and_run_reports_it(tmp_path):
     program = """
 import sys
 sys.modules["torch"] = sys.modules["torch_tensorrt"] = None  # as if they were not installed

@@ -150,7 +150,7 @@ class RunFileProcessor(SpanProcessor):
             if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
             else:
-                # A report on work in progress is no span of some work that ended.
+                # A report on work in progress is not the span of work that ended.
                 self._write(encoded, 0 if span.name == phase.PROGRESS.name else 1)
         except Exception as error:
             with self._lock:
