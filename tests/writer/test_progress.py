@@ -337,16 +337,18 @@ def test_the_start_of_the_work_is_in_torchspans_own_file_alone(made, path, expor
 
 def test_the_start_of_the_work_obeys_the_limits_of_the_provider(made, path, monkeypatch):
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "3")
-    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "5")
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "13")
     provider = made(SimpleSpanProcessor(FileSpanExporter(path)))
     engine, progress = engine_writing_to(provider), ProgressWriter(provider)
-    compilation = engine.open(phase.COMPILE, {semconv.MODEL_CLASS: "Network", semconv.ENTRY_POINT: "torch.compile"})
+    compilation = engine.open(
+        phase.COMPILE, {semconv.MODEL_CLASS: "NetworkOfLayers", semconv.ENTRY_POINT: "torch.compile"}
+    )
     progress.begin(compilation)
     (span,) = span_file.read(path)
     assert dict(span.attributes) == {
         "torchspan.progress.number": 0,
-        "torch_tensorrt.model.class": "Netwo",
-        "torch_tensorrt.entry_point": "torch",
+        "torch_tensorrt.model.class": "NetworkOfLaye",
+        "torch_tensorrt.entry_point": "torch.compile",
     }
     engine.close(compilation)
 
