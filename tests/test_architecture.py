@@ -37,7 +37,7 @@ ALLOWED = {
     "propagation": {"_base", "_run", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
-    "batching": VOCABULARY | {"_base", "_server_span", "engine"},
+    "batching": VOCABULARY | {"_base", "engine"},
     "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},
     "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},

@@ -123,14 +123,11 @@ class Bridge:
         self._ranks = SelectedRanks(settings.ranks)
         if run is None and self._ranks.has_this_one():  # below `run` the first span decides
             self._engine.guard.call("looking for a provider", self._writer.look_for_provider)
-        self._engine.at_stop(self._writer.losses.close)
         long, builds = ActiveWork(), ActiveWork(BUILDS, "builds")
         dropped = {
             semconv.DroppedReason.BUDGET: lambda: self._writer.dropped,
             semconv.DroppedReason.RANK: lambda: self._ranks.left_out,
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
-            semconv.DroppedReason.QUEUE: lambda: self._writer.losses.queue,
-            semconv.DroppedReason.EXPORTER: lambda: self._writer.losses.exporter,
             semconv.DroppedReason.PAUSED: self._spans_of_pauses,
         }
         progress = ProgressWriter(tracer_provider, route_of=route_of)

@@ -1,82 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which SERVER span of this process the current work lies below, at any depth.
+"""Which work of this process lies below an open SERVER span, at any depth.
 
-A span knows the ids of its parent, not the parent. A context does not know the one that it was derived from. So the SERVER
-span is noted in the context in which it becomes current. Every context derived from that one has the note as well, also in
-tasks, threads and pools to which the context is propagated. Spans become current in `attach` of OpenTelemetry's runtime context,
-whichever function of the API or of an instrumentation calls it. Those functions are often imported by name before torchspan is
-instrumented, so they are not wrapped. The wrapper of `attach` adds one read of the context to each call.
+A span knows the ids of its parent, not the parent. So a span processor of torchspan's remembers, for each open span below a SERVER
+span, which one that is. It is added to a provider once, for the life of the process, because a provider cannot remove one. After
+`stop` it does nothing.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-from opentelemetry import context as context_api
 from opentelemetry import trace
-from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind
-from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
+from opentelemetry.trace import SpanContext, SpanKind
 
 from torchspan._base.boundaries import ErrorBoundary
-from torchspan._base.patching import Function, Patches
 
-KEY = context_api.create_key("torchspan-server-span")
-"""Under it a context has a weak reference to the SERVER span: a worker that keeps a context keeps no span alive."""
+REMEMBERED = 10_000
+"""Maximum number of open spans that are remembered. Spans that begin beyond that count as outside every request."""
 
-Undo = Callable[[], None]
-
-
-def note_server_spans() -> Undo:
-    """From now on note SERVER spans that become current in their context. Returns the undo."""
-    boundary = ErrorBoundary("Noting a SERVER span failed; compilations below it are not marked as `while_serving`.")
-    patches = Patches()
-    runtime = getattr(context_api, "_RUNTIME_CONTEXT", None)
-    if runtime is not None:
-        patches.replace_shared(type(runtime), "attach", lambda original: _attaching(boundary, original))
-
-    def undo() -> None:
-        boundary.close()
-        patches.undo()
-
-    return undo
+_Ids = tuple[int, int]
 
 
-def is_below_server_span() -> bool:
-    """Whether an open SERVER span of this process is current, or was current where the current context comes from.
+class ServerSpans:
+    """The open SERVER spans of this process, and the open spans below them.
 
-    A span that its sampler refused does not have a kind.
+    Of spans that began before their provider was watched, or whose provider takes no span processor, only the current one is
+    recognized. A span that its sampler refused has no kind.
     """
-    if _is_open_server(trace.get_current_span()):
-        return True
-    noted = context_api.get_value(KEY)
-    return isinstance(noted, weakref.ref) and _is_open_server(noted())
+
+    def __init__(self) -> None:
+        self.processor: Any = None
+        """The span processor; None before the first provider is watched."""
+        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._servers: dict[_Ids, _Ids] = {}
+        """The ids of an open span -> those of the SERVER span around it, or of itself."""
+        self._is_active = False
+        self._boundary = _boundary()
+
+    def start(self) -> Callable[[], None]:
+        """Remember from now on. Returns the function that stops it."""
+        self._is_active, self._boundary = True, _boundary()
+        return self.stop
+
+    def stop(self) -> None:
+        """Remember nothing any more."""
+        self._is_active = False
+        self._servers.clear()
+
+    def watch(self, provider: Any) -> None:
+        """Remember the spans of `provider`, if it is one of the SDK."""
+        if self._is_active and "opentelemetry.sdk.trace" in sys.modules:
+            self._boundary.attempt(self._add_to, provider)
+
+    def is_around(self) -> bool:
+        """Whether the current span is an open SERVER span, or lies below one."""
+        span = trace.get_current_span()
+        if getattr(span, "kind", None) is SpanKind.SERVER:
+            return getattr(span, "end_time", None) is None
+        server = self._servers.get(_ids(span.get_span_context()))
+        return server is not None and server in self._servers
+
+    def _add_to(self, provider: Any) -> None:
+        if provider in self._watched or not hasattr(provider, "add_span_processor"):
+            return
+        if self.processor is None:
+            self.processor = self._make_processor()
+        self._watched.add(provider)
+        provider.add_span_processor(self.processor)
+
+    def _make_processor(self) -> Any:
+        from opentelemetry.sdk.trace import SpanProcessor
+
+        class ServerSpanProcessor(SpanProcessor):
+            """Passes the start and the end of each span on."""
+
+            def on_start(_self, span: Any, parent_context: Any = None) -> None:  # noqa: ARG002, N805
+                if self._is_active:
+                    self._boundary.attempt(self._started, span)
+
+            def on_end(_self, span: Any) -> None:  # noqa: N805
+                if self._servers:
+                    self._boundary.attempt(self._ended, span)
+
+        return ServerSpanProcessor()
+
+    def _started(self, span: Any) -> None:
+        ids = _ids(span.get_span_context())
+        if span.kind is SpanKind.SERVER:
+            server: _Ids | None = ids
+        else:
+            server = None if span.parent is None else self._servers.get(_ids(span.parent))
+        if server is not None and len(self._servers) < REMEMBERED:
+            self._servers[ids] = server
+
+    def _ended(self, span: Any) -> None:
+        self._servers.pop(_ids(span.get_span_context()), None)
 
 
-def _attaching(boundary: ErrorBoundary, original: Function) -> Function:
-    server, key = SpanKind.SERVER, _SPAN_KEY
-
-    def attach(self: Any, context: Context) -> Any:
-        try:
-            is_servers = getattr(context.get(key), "kind", None) is server
-        except Exception:  # what is attached may be anything, and so may be the span in it
-            is_servers = False
-        if is_servers and boundary.is_open:
-            context = boundary.attempt(_noting, context) or context
-        return original(self, context)
-
-    return attach
+def _boundary() -> ErrorBoundary:
+    return ErrorBoundary("Remembering a SERVER span failed; compilations below it are not marked as `while_serving`.")
 
 
-def _noting(context: Context) -> Context:
-    span: Span = trace.get_current_span(context)
-    noted = context.get(KEY)
-    if type(context) is not Context or (isinstance(noted, weakref.ref) and noted() is span):
-        return context
-    return Context({**context, KEY: weakref.ref(span)})
+def _ids(context: SpanContext) -> _Ids:
+    return context.trace_id, context.span_id
 
 
-def _is_open_server(span: Any) -> bool:
-    return getattr(span, "kind", None) is SpanKind.SERVER and getattr(span, "end_time", None) is None
+SERVER_SPANS = ServerSpans()
+"""The one instance of the process."""

@@ -41,9 +41,8 @@ class batch:  # noqa: N801 - it is used as a function is
     Nothing is recorded while torchspan is not instrumented.
 
     Args:
-        requests: The spans, span contexts or contexts of the requests. Prefer contexts: a compilation inside is
-            `torchspan.while_serving` if one of them comes from a SERVER span. A request without a span is counted, but gets
-            no link.
+        requests: The spans, span contexts or contexts of the requests. A request without a span is counted, but gets no link.
+            A compilation inside is `torchspan.while_serving` if the first sampled request comes from a SERVER span.
 
     Raises:
         TypeError: `requests` contains anything else, whether or not torchspan is instrumented.
@@ -92,7 +91,7 @@ class batch:  # noqa: N801 - it is used as a function is
         sampled = [each for each in spans if each.get_span_context().trace_flags.sampled]
         parent = next(iter(sampled or (each for each in spans if each.get_span_context().is_valid)), None)
         if parent is not None:
-            token = context_api.attach(_below(parent, self._requests))
+            token = context_api.attach(trace.set_span_in_context(parent))
             self._stack.callback(context_api.detach, token)
         return sampled
 
@@ -119,16 +118,6 @@ def _span_of(request: Request) -> Span:
     if isinstance(request, Span):
         return request
     return trace.NonRecordingSpan(request) if isinstance(request, SpanContext) else trace.get_current_span(request)
-
-
-def _below(parent: Span, requests: Sequence[Request]) -> Context:
-    """The current context with `parent`, and with the note of a SERVER span that one of the requests comes from."""
-    from torchspan._server_span import KEY
-
-    context = trace.set_span_in_context(parent)
-    notes = (each[KEY] for each in requests if isinstance(each, Context) and KEY in each)
-    note = next(notes, None)
-    return context if note is None else context_api.set_value(KEY, note, context)
 
 
 def _link_to(made: SpanContext, spans: Iterable[Span]) -> None:

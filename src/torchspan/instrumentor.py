@@ -27,7 +27,7 @@ from torchspan._base.imports import FirstImports, Import
 from torchspan._base.logs import Log
 from torchspan._run.start import CONFIGURATION_FILE
 from torchspan._run.start import current as current_run
-from torchspan._server_span import note_server_spans
+from torchspan._server_span import SERVER_SPANS
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -219,7 +219,8 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             from torchspan._base.ready_after import mark_ready_after
 
             stop_waiting = mark_ready_after(settings.ready_after)
-        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, note_server_spans())
+        type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())
+        SERVER_SPANS.watch(tracer_provider or trace.get_tracer_provider())
         type(self)._active = {**settings._asdict(), **providers}
 
     def _uninstrument(self, **kwargs: Any) -> None:  # noqa: ARG002 - the base class hands on what it was given

@@ -108,8 +108,12 @@ COUNTERS = {
         {"job": "app", "torch_compile_recompile_limit": "recompile_limit"},
     ),
     "TorchspanSpansDropped": (
-        f'torchspan_span_dropped_total{{{APP},torchspan_dropped_reason="queue"}}',
-        {"job": "app", "torchspan_dropped_reason": "queue"},
+        f'torchspan_span_dropped_total{{{APP},torchspan_dropped_reason="paused"}}',
+        {"job": "app", "torchspan_dropped_reason": "paused"},
+    ),
+    "TorchspanSdkLosesSpans": (
+        f'otel_sdk_processor_span_processed_total{{{APP},otel_component_type="batching_span_processor",error_type="queue_full"}}',
+        {"job": "app", "otel_component_type": "batching_span_processor", "error_type": "queue_full"},
     ),
     "TorchspanCacheRejections": (
         f'torch_tensorrt_engine_cache_lookups_total{{{APP},{REJECTED},torch_tensorrt_engine_cache_reason="settings"}}',

@@ -103,6 +103,7 @@ def test_bridge_health_has_a_panel_for_each_place_where_spans_may_be_lost():
     assert [each["title"] for each in panels(DASHBOARDS["bridge-health"])] == [
         "Spans emitted",
         "Spans dropped",
+        "Spans lost by the SDK",
         "Callback failures",
         "Spans that reached the Collector",
         "Spans received",

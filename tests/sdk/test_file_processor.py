@@ -17,7 +17,7 @@ import pytest
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, Decision, Sampler, SamplingResult
@@ -491,9 +491,10 @@ def test_work_worth_keeping_is_in_the_file_from_its_start_on(own, user, path):
     }
 
 
-def test_the_start_of_work_obeys_the_limits_of_its_provider(processor, path):
-    limits = SpanLimits(max_span_attributes=2, max_span_attribute_length=4)
-    tracer = provider_with(processor, span_limits=limits).get_tracer("torchspan")
+def test_the_start_of_work_obeys_the_limits_of_the_environment(processor, path, monkeypatch):
+    monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "2")
+    monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "4")
+    tracer = provider_with(processor).get_tracer("torchspan")
     tracer.start_span(
         "torch_tensorrt.compile", attributes={"torch_tensorrt.model.class": "Model", "torchspan.keep": True}
     )

@@ -8,19 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from opentelemetry import trace
-from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 from support import installed
-from support.engines import extend
-from torchspan import phase
 from torchspan._base.ids import IDS, KeptRange, SameTrace
-from torchspan.engine import Engine
 from torchspan.sdk import TorchspanIdGenerator
-from torchspan.writer import SpanWriter
 
 
 @pytest.fixture
@@ -142,53 +135,3 @@ def test_another_thread_gets_ids_of_its_own(ids):
         thread.start()
         thread.join()
     assert found != [0xABC]
-
-
-# --- a program whose ids repeat -----------------------------------------------------------------------------------
-
-WHAT = (
-    "Two spans of this program have the same trace id and span id: its tracer provider draws ids from Python's global "
-    "random generator, which the program seeds, or Dynamo restores after compiling. Backends mix up such spans. "
-)
-ARGUMENT = "Make the provider with TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())."
-VARIABLE = "Set OTEL_PYTHON_ID_GENERATOR=torchspan."
-
-
-def compile_in_seeded_steps(provider, seeds, exporter):
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
-    for seed in seeds:
-        random.seed(seed)
-        with provider.get_tracer("app").start_as_current_span("step"):
-            engine.close(engine.open(phase.COMPILE, {}))
-
-
-def test_a_provider_that_the_program_made_is_warned_of_once_and_the_argument_is_named(exporter, caplog):
-    compile_in_seeded_steps(TracerProvider(shutdown_on_exit=False), [0, 0, 0, 0], exporter)
-    assert caplog.messages == [WHAT + ARGUMENT]
-
-
-def test_of_a_provider_that_variables_configured_the_variable_is_named(exporter, caplog):
-    resource = Resource({"telemetry.auto.version": "0.66b1"})
-    compile_in_seeded_steps(TracerProvider(resource=resource, shutdown_on_exit=False), [0, 0], exporter)
-    assert caplog.messages == [WHAT + VARIABLE]
-
-
-def test_two_compilations_in_one_span_and_other_seeds_are_not_repetition(exporter, caplog):
-    provider = TracerProvider(shutdown_on_exit=False)
-    compile_in_seeded_steps(provider, [0, 1, 2], exporter)
-    engine = Engine()
-    extend(engine, SpanWriter(provider).callback)
-    with provider.get_tracer("app").start_as_current_span("step"):
-        for _ in range(3):
-            engine.close(engine.open(phase.COMPILE, {}))
-    assert caplog.messages == []
-
-
-def test_torchspans_generator_is_not_warned_of(exporter, caplog):
-    provider = TracerProvider(id_generator=TorchspanIdGenerator(), shutdown_on_exit=False)
-    compile_in_seeded_steps(provider, [0, 0, 0], exporter)
-    assert caplog.messages == []
-    assert len({span.context.span_id for span in exporter.get_finished_spans()}) == 6
-    assert trace.get_current_span() is trace.INVALID_SPAN

@@ -12,6 +12,7 @@ SOURCES = {
     "Source: the Collector's span metrics (metrics.yaml), counted before tail sampling.": "span metrics",
     "Source: TraceQL over the traces in Tempo, without those that were sampled away.": "traces",
     "Source: the Collector's own metrics.": "collector",
+    "Source: the SDK's own metrics, of all spans of the program. OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true enables them.": "sdk",
 }
 """The last line of a description, and what its queries then read."""
 

@@ -16,16 +16,17 @@ from opentelemetry.trace import SpanKind
 import torchspan
 from support.engines import extend
 from torchspan import phase, propagation
-from torchspan._server_span import note_server_spans
+from torchspan._server_span import REMEMBERED, SERVER_SPANS
 from torchspan.engine import ActiveWork, Engine
 from torchspan.writer import MetricWriter, enrich_callback
 
 
 @pytest.fixture(autouse=True)
-def _noting():
-    undo = note_server_spans()
+def _watching(provider):
+    stop = SERVER_SPANS.start()
+    SERVER_SPANS.watch(provider)
     yield
-    undo()
+    stop()
 
 
 @pytest.fixture
@@ -100,7 +101,7 @@ def test_the_metrics_have_it_without_the_span_writer(tracer, metrics):
 @pytest.mark.parametrize("attach", ["use_span", "set_span_in_context"])
 def test_it_does_not_matter_how_the_span_becomes_current(tracer, attach):
     span = tracer.start_span("GET /", kind=SpanKind.SERVER)
-    inner = tracer.start_span("middleware")
+    inner = tracer.start_span("middleware", trace.set_span_in_context(span))
     if attach == "use_span":
         with trace.use_span(span), trace.use_span(inner):
             assert is_marked() is True
@@ -113,9 +114,9 @@ def test_it_does_not_matter_how_the_span_becomes_current(tracer, attach):
     assert is_marked() is None
 
 
-def test_a_context_that_does_not_come_from_the_servers_is_not_marked(tracer):
+def test_a_span_of_another_trace_that_is_current_during_a_request_is_not_marked(tracer):
     with server(tracer):
-        token = context_api.attach(trace.set_span_in_context(tracer.start_span("of its own"), Context()))
+        token = context_api.attach(trace.set_span_in_context(tracer.start_span("of its own", Context()), Context()))
         assert is_marked() is None
         context_api.detach(token)
 
@@ -183,20 +184,51 @@ def test_a_program_that_is_ready_marks_every_compilation():
     assert is_marked() is None
 
 
-def test_afterwards_the_name_is_the_apis_own(tracer):
-    runtime = type(context_api._RUNTIME_CONTEXT)
-    torchspans = runtime.attach
-    undo = note_server_spans()
-    assert runtime.attach is not torchspans
-    undo()
-    assert runtime.attach is torchspans
+def test_below_a_span_that_began_before_its_provider_was_watched_the_current_span_alone_is_asked(exporter):
+    late = TracerProvider(shutdown_on_exit=False)
+    tracer = late.get_tracer("user")
+    with server(tracer):
+        SERVER_SPANS.watch(late)
+        assert is_marked() is True
+        with tracer.start_as_current_span("middleware"):
+            assert is_marked() is None
 
 
-def test_what_is_attached_is_current_as_it_is_except_for_server_spans(tracer):
-    context = trace.set_span_in_context(tracer.start_span("middleware"))
-    token = context_api.attach(context)
-    assert context_api.get_current() is context
-    context_api.detach(token)
+def test_a_provider_gets_one_processor_however_often_it_is_watched(monkeypatch):
+    added = []
+    provider = TracerProvider(shutdown_on_exit=False)
+    monkeypatch.setattr(provider, "add_span_processor", added.append)
+    for _ in range(3):
+        stop = SERVER_SPANS.start()
+        SERVER_SPANS.watch(provider)
+        stop()
+    assert added == [SERVER_SPANS.processor]
+
+
+def test_after_the_stop_nothing_is_remembered(tracer):
+    with server(tracer), tracer.start_as_current_span("middleware"):
+        SERVER_SPANS.stop()
+        assert is_marked() is None
+    with server(tracer), tracer.start_as_current_span("middleware"):
+        assert is_marked() is None
+
+
+def test_the_number_of_remembered_spans_is_bounded_and_those_that_end_make_room(tracer):
+    with server(tracer):
+        spans = [tracer.start_span("step") for _ in range(REMEMBERED + 10)]
+        with trace.use_span(spans[REMEMBERED // 2]):
+            assert is_marked() is True
+        with trace.use_span(spans[-1]):
+            assert is_marked() is None
+        for span in spans:
+            span.end()
+        with tracer.start_as_current_span("step"):
+            assert is_marked() is True
+
+
+def test_a_provider_of_another_sdk_is_left_alone():
+    SERVER_SPANS.watch(trace.NoOpTracerProvider())
+    assert is_marked() is None
 
 
 def test_a_span_that_raises_where_it_is_looked_at_becomes_current_all_the_same():
@@ -209,11 +241,6 @@ def test_a_span_that_raises_where_it_is_looked_at_becomes_current_all_the_same()
     with trace.use_span(span):
         assert trace.get_current_span() is span
         assert is_marked() is None
-
-
-def test_what_is_attached_may_be_anything_that_the_api_allows():
-    token = context_api.attach(None)
-    context_api.detach(token)
 
 
 @pytest.mark.parametrize("kind", [None, "SERVER", object()], ids=["None", "text", "object"])

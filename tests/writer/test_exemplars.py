@@ -13,7 +13,6 @@ from support.engines import extend
 from torchspan import phase, semconv
 from torchspan.engine import ActiveWork, Engine
 from torchspan.writer import MetricWriter, SpanWriter
-from torchspan.writer._exemplars import OWN_RANDOM_NUMBERS
 
 
 @pytest.fixture
@@ -75,28 +74,19 @@ def test_a_run_that_is_not_an_event_has_no_exemplar_of_the_span_that_is_current_
         assert exemplars("torch_tensorrt.execute.duration") == []
 
 
-def test_the_programs_random_numbers_are_its_own_however_many_exemplars_are_drawn(measured):
+@pytest.mark.parametrize(
+    ("of", "attributes", "name"),
+    [
+        (phase.CACHE_LOOKUP, {semconv.CACHE_RESULT: "hit"}, "torch_tensorrt.engine_cache.lookups"),
+        (phase.COMPILE, {}, "torch_tensorrt.compile.duration"),
+    ],
+)
+def test_no_measurement_draws_from_the_programs_random_generator(measured, of, attributes, name):
     engine, tracer, exemplars = measured(ALWAYS_ON)
     with tracer.start_as_current_span("request"):
         random.seed(7)
         expected = random.Random(7).random()
-        for _ in range(5):  # the second measurement of a counter's attributes is the first that draws
-            engine.close(engine.open(phase.CACHE_LOOKUP, {semconv.CACHE_RESULT: "hit"}))
+        for _ in range(5):  # with a span, a counter's second measurement would draw
+            engine.close(engine.open(of, attributes))
     assert random.random() == expected
-    assert len(exemplars("torch_tensorrt.engine_cache.lookups")) == 1
-
-
-def test_a_measurement_of_the_programs_draws_as_before_and_all_is_restored(measured):
-    from opentelemetry.sdk.metrics._internal.exemplar import exemplar_reservoir
-
-    OWN_RANDOM_NUMBERS.give_back()  # that of an earlier test may be there
-    before, drawn = exemplar_reservoir.randrange, []
-    assert before is random.randrange
-    with OWN_RANDOM_NUMBERS:
-        assert exemplar_reservoir.randrange(1) == 0
-    exemplar_reservoir.randrange(1 << 64)
-    random.seed(7)
-    drawn.append(exemplar_reservoir.randrange(1 << 64))
-    assert drawn == [random.Random(7).randrange(1 << 64)]
-    OWN_RANDOM_NUMBERS.give_back()
-    assert exemplar_reservoir.randrange is before
+    assert len(exemplars(name)) == (1 if of is phase.COMPILE else 0)

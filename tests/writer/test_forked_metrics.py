@@ -233,7 +233,7 @@ def test_a_child_exports_though_its_parent_was_exporting_at_the_fork(worker):
     reader = PeriodicExportingMetricReader(exporter, 3_600_000)
     work = worker(MeterProvider([reader], shutdown_on_exit=False))
     work.compile(3)
-    storage = work.writer._instruments._provider._measurement_consumer._reader_storages[reader]
+    storage = work.writer._instruments.provider._measurement_consumer._reader_storages[reader]
 
     def child():
         work.compile(2)
@@ -242,7 +242,7 @@ def test_a_child_exports_though_its_parent_was_exporting_at_the_fork(worker):
 
     with held_elsewhere(reader._export_lock, storage._lock):
         assert in_forked_child(child) == repr([{("torchspan", COMPILE): [2]}])
-    work.writer._instruments._provider.shutdown()
+    work.writer._instruments.provider.shutdown()
 
 
 def test_export_sends_torchspans_metrics_and_not_the_programs(worker):

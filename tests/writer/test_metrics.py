@@ -504,27 +504,15 @@ def test_with_a_sampler_that_drops_everything_the_counts_are_the_same(provider):
     ("meters", "wanted"),
     [
         (lambda: NoOpMeterProvider(), False),
-        (lambda: MeterProvider(shutdown_on_exit=False), False),
         (lambda: MeterProvider([InMemoryMetricReader()], shutdown_on_exit=False), True),
     ],
-    ids=["no-op", "without a reader", "with a reader"],
+    ids=["no-op", "SDK"],
 )
-def test_runs_are_timed_only_where_a_reader_collects(provider, meters, wanted):
+def test_runs_are_timed_only_where_there_is_a_provider_of_an_sdk(provider, meters, wanted):
     bridge = Bridge(provider, meters())
     assert bridge.engine.run_times[phase.EXECUTE].wanted is wanted
     bridge.close()
     assert bridge.engine.run_times[phase.EXECUTE].wanted is False
-
-
-def test_a_reader_that_is_added_later_is_noticed_at_the_next_event(provider):
-    if not hasattr(MeterProvider, "add_metric_reader"):
-        pytest.skip("this SDK cannot add a reader")
-    late = Metrics(MeterProvider(shutdown_on_exit=False))
-    bridge = Bridge(provider, late.provider)
-    late.provider.add_metric_reader(late.reader)
-    bridge.event(phase.LOWER)
-    assert late.counts("torch_tensorrt.phase.duration", "torchspan.phase") == {"torch_tensorrt.lower": 1}
-    bridge.close()
 
 
 def test_disabling_and_enabling_again_with_one_provider_doubles_nothing(provider, metrics, caplog):
@@ -635,32 +623,36 @@ operator([], trt_engine)
 assert not bridge.engine.run_times[phase.EXECUTE].wanted
 metrics = Metrics()
 opentelemetry.metrics.set_meter_provider(metrics.provider)
-{notice}
+bridge.event(phase.LOWER)
 assert bridge.engine.run_times[phase.EXECUTE].wanted
 operator([], trt_engine)
-assert metrics.counts("torch_tensorrt.execute.duration") == {{(): 1}}, metrics.read()
+assert metrics.counts("torch_tensorrt.execute.duration") == {(): 1}, metrics.read()
 bridge.close()
 
 # Once more: with the provider that is there now, by its own name and as the global one.
 for given in (metrics.provider, None):
     bridge = Bridge(None, given)
-    event = bridge.engine.open(phase.COMPILE, {{}})
-    assert metrics.values("torch_tensorrt.build.active") == {{(): 1}}
+    event = bridge.engine.open(phase.COMPILE, {})
+    assert metrics.values("torch_tensorrt.build.active") == {(): 1}
     bridge.engine.close(event)
     bridge.close()
-assert metrics.counts("torch_tensorrt.compile.duration") == {{(): 2}}
+assert metrics.counts("torch_tensorrt.compile.duration") == {(): 2}
 assert "torch_tensorrt.build.active" not in metrics.read()
 print("right")
 """
 
 
-@pytest.mark.parametrize(
-    "notice", ["bridge.event(phase.LOWER)", "metrics.reader.collect()"], ids=["an event", "a collection"]
-)
-def test_a_global_provider_that_is_set_late_is_noticed_at(notice):
+def test_a_global_provider_that_is_set_late_is_noticed_at_the_next_event():
     """In a process of its own: the global provider can be set once."""
     folder = os.path.dirname(os.path.dirname(__file__))
-    result = subprocess.run(
-        [sys.executable, "-c", LATE.format(notice=notice), folder], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "-c", LATE, folder], capture_output=True, text=True, check=False)
     assert (result.stdout.strip(), result.stderr) == ("right", "")
+
+
+def test_with_otel_metrics_exporter_none_nothing_is_measured_for_the_global_provider(provider, metrics, monkeypatch):
+    monkeypatch.setenv("OTEL_METRICS_EXPORTER", "none")
+    engine = Engine()
+    writer = MetricWriter(engine, None, active=ActiveWork(), dropped={}, default=lambda: metrics.provider)
+    assert not writer.is_read()
+    assert not engine.run_times[phase.EXECUTE].wanted
+    writer.close()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bridge health: whether torchspan's spans arrive, from the program to the backend."""
 
-from dashboards import collector
+from dashboards import collector, sdk
 from dashboards.frame import collectors, framed, services
 from dashboards.panels import BYTES, COUNT, MILLISECONDS, SHARE, Query, Source, bars, figure, in_all, lines
 from dashboards.promql import INTERVAL, RANGE, Matches, label, measured
@@ -31,14 +31,25 @@ def _programs():
         "Spans of torchspan that were sampled and ended in each interval, by the kind of work.",
         Source.TORCHSPAN,
         Query(_EMITTED.counted(INTERVAL, by=[semconv.PHASE]), f"{{{{{label(semconv.PHASE)}}}}}"),
-        width=8,
+        width=6,
     )
     yield in_all(
         "Spans dropped",
-        "Spans of torchspan that were not started, or that the SDK lost, by reason. `docs/how-to/runbook.md` explains each reason and what to do about it.",
+        "Spans of torchspan that were not started, by reason. `docs/how-to/runbook.md` explains each reason and what to do about it.",
         Source.TORCHSPAN,
         COUNT,
         Query(_DROPPED.counted(RANGE, by=[semconv.DROPPED_REASON]), f"{{{{{label(semconv.DROPPED_REASON)}}}}}"),
+        width=4,
+    )
+    yield figure(
+        "Spans lost by the SDK",
+        "Spans that a full queue dropped, and spans that an exporter failed to send.",
+        Source.SDK,
+        COUNT,
+        Query(sdk.lost(sdk.PROCESSED), "queue full"),
+        Query(sdk.lost(sdk.EXPORTED), "not exported"),
+        alarming=1,
+        nothing="not measured",
         width=4,
     )
     yield figure(
@@ -63,7 +74,7 @@ def _programs():
             ),
             f"{{{{{collector.SPAN_NAME}}}}}",
         ),
-        width=8,
+        width=6,
     )
 
 

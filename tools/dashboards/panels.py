@@ -26,6 +26,7 @@ class Source(Enum):
     SPAN_METRICS = "Source: the Collector's span metrics (metrics.yaml), counted before tail sampling."
     TRACES = "Source: TraceQL over the traces in Tempo, without those that were sampled away."
     COLLECTOR = "Source: the Collector's own metrics."
+    SDK = "Source: the SDK's own metrics, of all spans of the program. OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true enables them."
 
 
 @dataclass(frozen=True)

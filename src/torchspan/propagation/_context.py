@@ -11,9 +11,11 @@ from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
-from opentelemetry.trace.propagation import _SPAN_KEY  # what the API itself asks a context for
 
 from torchspan._base.keys import STARTED_BY
+
+(_SPAN_KEY,) = trace.set_span_in_context(trace.INVALID_SPAN, Context())
+"""The key of the current span in a context, for which the API has no public name."""
 
 
 class StartContext(Context):

@@ -11,7 +11,7 @@ from opentelemetry.trace import SpanContext
 
 try:
     from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import ReadableSpan, SpanLimits
+    from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 except ImportError as error:
@@ -139,7 +139,6 @@ class FileSpanExporter(SpanExporter):
         attributes: Mapping[str, Any],
         start_ns: int,
         resource: Resource,
-        limits: SpanLimits | None = None,
     ) -> SpanExportResult:
         """Write that work began: a `torchspan.progress` span of no length.
 
@@ -148,13 +147,12 @@ class FileSpanExporter(SpanExporter):
             attributes: The attributes of the progress span.
             start_ns: When the work began, in nanoseconds since 1970.
             resource: The resource of the work's span.
-            limits: The provider's limits, which the attributes obey. Default: those that the environment sets.
 
         Returns:
             SUCCESS if the line is in the file, else FAILURE.
         """
         scope = InstrumentationScope(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
-        return self.export([start_of(work, attributes, start_ns, scope=scope, resource=resource, limits=limits)])
+        return self.export([start_of(work, attributes, start_ns, scope=scope, resource=resource)])
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
         """Do nothing: every batch is in the file when `export` returns.

@@ -291,7 +291,6 @@ def _begun(span: Span, context: SpanContext) -> ReadableSpan:
         span.start_time or 0,
         scope=span.instrumentation_scope,
         resource=span.resource,
-        limits=getattr(span, "_limits", None),
     )
 
 

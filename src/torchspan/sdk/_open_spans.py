@@ -137,8 +137,8 @@ def _key(context: SpanContext) -> _Key:
 
 def _has_same_processors(span: Any, other: Any) -> bool:
     """Whether both are recording spans of one provider of the SDK, so that the end of both will be seen."""
-    processors = getattr(span, "_span_processor", None)
-    return processors is not None and processors is getattr(other, "_span_processor", None)
+    resource = getattr(span, "resource", None)
+    return resource is not None and resource is getattr(other, "resource", None)
 
 
 def _weak(span: Any) -> Callable[[], Any]:

@@ -23,13 +23,12 @@ def start_of(
     *,
     scope: InstrumentationScope | None,
     resource: Resource | None,
-    limits: SpanLimits | None,
 ) -> ReadableSpan:
     """A `torchspan.progress` of no length below the span `work`, at `start_ns` nanoseconds since 1970.
 
-    limits: those of the work's span. None: those that the environment sets.
+    The attributes obey the limits that the environment sets, as those of all spans do.
     """
-    limits = limits or SpanLimits()
+    limits = SpanLimits()
     own_id = IDS.generate_span_id()
     return ReadableSpan(
         phase.PROGRESS.name,

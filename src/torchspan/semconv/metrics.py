@@ -271,16 +271,15 @@ METRIC_PROFILE_DISTANCE = Metric(
 METRIC_SPAN_EMITTED = Metric(
     "torchspan.span.emitted",
     "{span}",
-    "Number of torchspan's spans that were sampled and have ended, by kind of work. Spans that the SDK lost "
-    "afterwards also count in `torchspan.span.dropped`.",
+    "Number of torchspan's spans that were sampled and have ended, by kind of work.",
     torchspan.PHASE,
     measure=Total(),
 )
 METRIC_SPAN_DROPPED = Metric(
     "torchspan.span.dropped",
     "{span}",
-    "Number of torchspan's spans that did not arrive, by reason: spans that were not started, and spans that the SDK "
-    "lost.",
+    "Number of torchspan's spans that were not started, by reason. Spans that the SDK loses after their end are in its "
+    "own metrics.",
     torchspan.DROPPED_REASON,
     measure=Total(),
 )

@@ -295,10 +295,6 @@ class DroppedReason:
     """`TORCHSPAN_RANKS` does not include the rank of this process. The sampler was not asked."""
     SAMPLER = "sampler"
     """A sampler other than torchspan's refused a span with `torchspan.keep`, which torchspan's always accepts."""
-    QUEUE = "queue"
-    """The SDK dropped the span because a batch processor's queue was full. `OTEL_BSP_MAX_QUEUE_SIZE` enlarges it."""
-    EXPORTER = "exporter"
-    """An exporter of the SDK reported a failure for the span's batch, or raised an exception."""
     PAUSED = "paused"
     """Writing spans had failed 3 times in a row, so torchspan paused it. The log has the cause."""
 
@@ -306,14 +302,12 @@ class DroppedReason:
 DROPPED_REASON = Attribute(
     "torchspan.dropped.reason",
     "string",
-    "Reason why a span of torchspan did not arrive.",
+    "Reason why a span of torchspan was not started.",
     metric=True,
     kind=Enumeration(
         DroppedReason.BUDGET,
         DroppedReason.RANK,
         DroppedReason.SAMPLER,
-        DroppedReason.QUEUE,
-        DroppedReason.EXPORTER,
         DroppedReason.PAUSED,
     ),
 )

@@ -7,8 +7,7 @@ from torchspan.writer._heartbeats import Heartbeats
 from torchspan.writer._memory import Sampler, memory_callbacks
 from torchspan.writer._metrics import MetricWriter
 from torchspan.writer._notes import CurrentSpanNotes
-from torchspan.writer._otel_private import is_suppressed
-from torchspan.writer._parents import SpanParents
+from torchspan.writer._parents import SpanParents, is_suppressed
 from torchspan.writer._progress import ProgressWriter
 from torchspan.writer._ranks import SelectedRanks
 from torchspan.writer._spans import SpanWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase, semconv
 from torchspan._base.readiness import is_ready
-from torchspan._server_span import is_below_server_span
+from torchspan._server_span import SERVER_SPANS
 from torchspan.engine import Callback, Event
 
 
@@ -15,7 +15,7 @@ def enrich_callback() -> Callback:
 
 
 def _start(event: Event) -> None:
-    if is_ready() or is_below_server_span():
+    if is_ready() or SERVER_SPANS.is_around():
         event.attributes[semconv.WHILE_SERVING] = True
         event.attributes[semconv.SERVING_KIND] = "recompilation" if _is_recompilation(event) else "compilation"
 

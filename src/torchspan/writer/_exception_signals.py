@@ -18,7 +18,6 @@ from torchspan._base.logs import Log
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
 from torchspan.writer._exceptions import exception_attributes
-from torchspan.writer._otel_private import LogsApi, has_log_processors, logs_api
 
 logger = Log("torchspan")
 
@@ -116,7 +115,6 @@ class LogRecords:
     def __init__(self, provider: Any, *, capture_text: bool) -> None:
         self._fixed = provider
         self._capture_text = capture_text
-        self._api: LogsApi | None = None
         self._provider: Any = None
         self._logger: Any = None
         self._has_warned = False
@@ -130,11 +128,9 @@ class LogRecords:
         if not is_taken and not self._has_warned:
             self._has_warned = True
             logger.warning(
-                "%s asks for log records, but no logger provider accepts them (%s): exceptions remain events of their spans.",
+                "%s asks for log records, but no logger provider accepts them (set one that has a processor): exceptions "
+                "remain events of their spans.",
                 OPT_IN,
-                "the API of OpenTelemetry 1.38 or newer is needed"
-                if logs_api() is None
-                else "set one that has a processor",
             )
         return is_taken
 
@@ -145,37 +141,35 @@ class LogRecords:
 
     def _emit(self, event: Event, occurrence: Occurrence, context: Context) -> bool:
         name = f"{event.phase.name}.exception"
-        target = self._target(name, context)
-        if target is None:
+        from opentelemetry._logs import SeverityNumber
+
+        records = self._logger_for(name, context)
+        if records is None:
             return False
-        api, to = target
-        to.emit(
+        records.emit(
             timestamp=occurrence.time_ns,
             context=context,
-            severity_number=api.error,
+            severity_number=SeverityNumber.ERROR,
             severity_text="ERROR",
             attributes=semconv.emitted(occurrence.attributes, capture_text=self._capture_text),
             event_name=name,
         )
         return True
 
-    def _target(self, name: str, context: Context) -> tuple[LogsApi, Any] | None:
-        """The API and the logger, if there is a logger that accepts the record."""
-        api = self._api = self._api or logs_api()
-        if api is None:
-            return None
-        provider = self._fixed or api.global_provider()
-        if provider is None:
+    def _logger_for(self, name: str, context: Context) -> Any:
+        """The logger, if the program has a provider that accepts the record. Before SDK 1.45 each provider counts as one."""
+        from opentelemetry._logs import SeverityNumber, get_logger_provider
+
+        provider = self._fixed or get_logger_provider()
+        if type(provider).__module__.startswith("opentelemetry._logs"):  # the API alone
             return None
         if provider is not self._provider:
             self._logger = provider.get_logger(semconv.SCOPE_NAME, __version__, semconv.SCHEMA_URL)
             self._provider = provider
-        asks = getattr(self._logger, "enabled", None)  # since 1.45
-        if asks is None and not has_log_processors(self._logger):
-            return None
-        if asks is not None and not asks(context=context, severity_number=api.error, event_name=name):
-            return None
-        return api, self._logger
+        is_enabled = getattr(self._logger, "enabled", None)
+        if is_enabled is None or is_enabled(context=context, severity_number=SeverityNumber.ERROR, event_name=name):
+            return self._logger
+        return None
 
 
 def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -> ExceptionSignal:

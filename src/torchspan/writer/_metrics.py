@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -18,13 +19,12 @@ from torchspan import semconv
 from torchspan._base.errors import PROCESS_GUARD
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Callback, Engine, Event
-from torchspan.engine.run_times import HELD, RunTimes
+from torchspan.engine.run_times import RunTimes
 from torchspan.phase import COMPILE
 from torchspan.semconv import Metric
 from torchspan.semconv.measures import RunDuration
-from torchspan.writer._instruments import Instruments, instruments_of
+from torchspan.writer._instruments import OUTSIDE, Instruments, instruments_of
 from torchspan.writer._measurements import measurements, metrics_of
-from torchspan.writer._otel_private import OUTSIDE
 
 Counted = tuple[Metric, Mapping[str, Any], Callable[[], int]]
 """A metric with its attributes, and a function that returns a number which only increases."""
@@ -35,19 +35,16 @@ Gathered = tuple[Metric, float, Mapping[str, Any]]
 _NOTHING: Mapping[str, Callable[[], int]] = MappingProxyType({})
 
 AT_ONCE = 16
-"""Maximum number of durations that one run records if recording each takes microseconds."""
-
-BATCH = 512
-"""Number of durations that one run records at once if the provider accepts many together: less than 0.05 µs each."""
+"""Maximum number of durations that one run records, because recording each takes microseconds."""
 
 
 class MetricWriter:
     """A callback of the pipeline that records the metrics of the table, whatever happens to the spans.
 
     It records events when they end. When a reader collects, it records the durations of runs that are not events, and numbers
-    that other parts of torchspan keep. Runs are timed only while a reader exists. Programs set their provider late, so the
-    writer checks for it at every event. Runs before the first event after that, or before the first collection, are not in
-    the metrics.
+    that other parts of torchspan keep. Runs are timed only while there is a meter provider, which `OTEL_METRICS_EXPORTER=none`
+    rules out. Programs set their provider late, so the writer checks for it at every event. Runs before the first event after
+    that are not in the metrics.
 
     meter_provider: the provider to use instead of the global one.
     active: the compilations and builds that are running.
@@ -84,7 +81,6 @@ class MetricWriter:
         self._instruments: Instruments | None = None
         self._active = active
         self._closed = False
-        self._adds_up_at_once = True
         self._lock = renewed(self, "_lock", threading.Lock)
         self._counters: list[Counted] = []
         self._counters += [
@@ -104,22 +100,22 @@ class MetricWriter:
         """Record the held values and stop reading. Open events are still recorded when they end."""
         self.collect()
         self._closed = True
-        for each in self._engine.run_times.values():
-            each.want(None)
+        for times in self._engine.run_times.values():
+            times.want(None)
         self._is_now_read(False)
         if self._instruments is not None:
             self._instruments.detach(self)
 
     def collect(self) -> None:
-        """See `torchspan.writer._instruments.Source`."""
+        """Called when a reader collects: record the values that are still held."""
         self._engine.guard.call("collecting metrics", self._collect)
 
     def running(self) -> list[float]:
-        """See `torchspan.writer._instruments.Source`."""
+        """The seconds for which each piece of long work has been running."""
         return [event.elapsed_ns() / 1e9 for event in self._active.events()]
 
     def start_process(self) -> None:
-        """See `torchspan.writer._instruments.Source`."""
+        """Called in a forked child: the counts so far belong to the parent."""
         self._counted = [count() for _, _, count in self._counters]
         tuple(self._gathered())
 
@@ -138,41 +134,41 @@ class MetricWriter:
         if not self._closed:
             provider = self._fixed or (self._default or metrics.get_meter_provider)()
             if provider is not self._provider:
-                self._change_to(instruments_of(provider))
+                self._change_to(None if self._is_read_by_none(provider) else instruments_of(provider))
                 self._provider = provider
         instruments = self._instruments
-        is_read = instruments is not None and instruments.is_read()
+        is_read = instruments is not None
         for metric, times in self._runs:
             if is_read != times.is_collected and not self._closed:
-                self._want_runs(metric, times) if is_read else times.want(None)
+                times.want(partial(self._collect_runs_of, metric, times, AT_ONCE) if is_read else None)
         if is_read != self._is_read and not self._closed:
             self._is_now_read(is_read)
         return instruments if is_read else None
+
+    def _is_read_by_none(self, provider: MeterProvider) -> bool:
+        """Whether it is known that nothing is collected: a provider of the API alone, or no exporter by the variable."""
+        if type(provider).__module__.startswith("opentelemetry.metrics"):
+            return True
+        return self._fixed is None and os.environ.get("OTEL_METRICS_EXPORTER", "").strip() == "none"
 
     def _is_now_read(self, is_read: bool) -> None:
         self._is_read = is_read
         if self._when_read is not None:
             self._engine.guard.finish("counting while metrics are read", self._when_read, is_read)
 
-    def _change_to(self, instruments: Instruments) -> None:
-        if instruments is self._instruments:
-            return
+    def _change_to(self, instruments: Instruments | None) -> None:
         if self._instruments is not None:
             self._collect_runs()
             self._instruments.detach(self)
         self._instruments = instruments
-        self._adds_up_at_once = True  # until this provider turns out not to
-        instruments.attach(self)
+        if instruments is not None:
+            instruments.attach(self)
 
     # --- held values ------------------------------------------------------------------------------------------
     def _collect(self) -> None:
         if self._look_for_provider() is not None:
             self._collect_runs()
             self._collect_counts()
-
-    def _collect_batch(self, metric: Metric, times: RunTimes) -> None:
-        """Called by a run when a batch is held: record the batch at once, or only a few values if each takes microseconds."""
-        self._collect_runs_of(metric, times, None if self._adds_up_at_once else AT_ONCE)
 
     def _collect_runs(self) -> None:
         for metric, times in self._runs:
@@ -185,18 +181,8 @@ class MetricWriter:
         for duration_s, error in times.take_failed(at_most):
             facts: dict[str, Any] = {semconv.ERROR_TYPE: semconv.class_name(error)}
             instruments.write(metric, duration_s, facts)
-        durations_s = times.take(at_most)
-        if durations_s and self._adds_up_at_once:
-            self._adds_up_at_once = instruments.record_all(metric, durations_s)
-            if self._adds_up_at_once:
-                return
-            for each in self._runs:
-                self._want_runs(*each)
-        for duration_s in durations_s:
+        for duration_s in times.take(at_most):
             instruments.write(metric, duration_s, {})
-
-    def _want_runs(self, metric: Metric, times: RunTimes) -> None:
-        times.want(partial(self._collect_batch, metric, times), batch=BATCH if self._adds_up_at_once else HELD)
 
     def _collect_counts(self) -> None:
         instruments = self._instruments

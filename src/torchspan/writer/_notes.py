@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from torchspan import semconv
 from torchspan.engine import Attributes
-from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, add_emitted_event, context_reader
+from torchspan.writer._parents import is_suppressed
 
 NOTES_LIMIT = 20
 """Events of one name of torchspan's on one span of the user: a frequent one does not displace the others."""
@@ -22,7 +23,6 @@ class CurrentSpanNotes:
     """Adds events to the user's current span, up to `NOTES_LIMIT` of each name on each."""
 
     def __init__(self) -> None:
-        self._context: Callable[[], Any] = context_reader()
         self._added: weakref.WeakKeyDictionary[Span, Counter[str]] = weakref.WeakKeyDictionary()
 
     def add(self, name: str, attributes: Attributes) -> None:
@@ -31,16 +31,12 @@ class CurrentSpanNotes:
 
     def add_again(self, name: str, emitted: Mapping[str, Any], more: Attributes) -> None:
         """As `add`, of something that happens often: with what `semconv.emitted` has returned for most of its attributes."""
-        context = self._context()
-        span = context.get(SPAN_KEY)
-        if not isinstance(span, Span) or not span.is_recording():
+        span = trace.get_current_span()
+        if not span.is_recording() or is_suppressed():
             return
-        for key in SUPPRESS_KEYS:
-            if context.get(key):
-                return
         added = self._added.get(span)
         if added is None:
             added = self._added.setdefault(span, Counter())
         if added[name] < NOTES_LIMIT:
             added[name] += 1
-            add_emitted_event(span, semconv.event_name(name), {**emitted, **semconv.emitted(more)})
+            span.add_event(semconv.event_name(name), {**emitted, **semconv.emitted(more)})

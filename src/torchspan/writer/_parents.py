@@ -9,7 +9,9 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from opentelemetry import context as context_api
 from opentelemetry import trace
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
 from torchspan._base.span_ends import SpanEnds
@@ -17,7 +19,6 @@ from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
-from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
 
 
 class _Locks:
@@ -34,6 +35,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew)
 
 
+def is_suppressed() -> bool:
+    """Whether nothing may be emitted here (`opentelemetry.instrumentation.utils.suppress_instrumentation`)."""
+    return not is_instrumentation_enabled()
+
+
 class SpanParents:
     """The `ParentProbe` of spans.
 
@@ -41,24 +47,21 @@ class SpanParents:
     """
 
     def __init__(self, ends: SpanEnds | None = None) -> None:
-        self.context: Callable[[], Any] = context_reader()
+        self.context = context_api.get_current
         self._ends = ends or SpanEnds()
         self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
 
     def look(self, context: Any) -> Parent | Surroundings:
         """See `torchspan.engine.runs.ParentProbe`."""
-        for key in SUPPRESS_KEYS:
-            if context.get(key):
-                return Surroundings.SUPPRESSED
-        span = context.get(SPAN_KEY)
-        if not isinstance(span, Span) or not span.is_recording():
-            return Surroundings.QUIET
-        return self.of(span)
+        if is_suppressed():
+            return Surroundings.SUPPRESSED
+        span = trace.get_current_span(context)
+        return self.of(span) if span.is_recording() else Surroundings.QUIET
 
     def is_outside(self, context: Any) -> bool:
         """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended does not count."""
-        span = context.get(SPAN_KEY)
-        if not isinstance(span, Span) or not span.get_span_context().is_valid:
+        span = trace.get_current_span(context)
+        if not span.get_span_context().is_valid:
             return True
         return getattr(span, "end_time", None) is not None
 

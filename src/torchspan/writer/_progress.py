@@ -13,7 +13,7 @@ from torchspan import phase, semconv
 from torchspan.engine import Event
 from torchspan.semconv import Attribute
 from torchspan.writer._aside import aside
-from torchspan.writer._otel_private import file_exporters, flush_files, span_limits
+from torchspan.writer._own_files import OwnFiles
 from torchspan.writer._tracer import RouteOf, TracerSource
 
 _NS = 1e9
@@ -39,14 +39,14 @@ class ProgressWriter:
         if not isinstance(above, SpanContext) or not above.trace_flags.sampled:
             return
         provider: Any = self._tracers.provider()
-        exporters = file_exporters(provider)
-        if not exporters:
+        files = OwnFiles(provider)
+        if not files.exporters:
             return
         attributes = semconv.emitted(_describe(event, 0, event.start_ns))
 
         def write() -> None:
-            for each in exporters:
-                each.export_start(above, attributes, event.start_ns, provider.resource, span_limits(provider))
+            for exporter in files.exporters:
+                exporter.export_start(above, attributes, event.start_ns, provider.resource)
 
         aside(write)
 
@@ -75,7 +75,7 @@ class ProgressWriter:
 
     def flush(self) -> None:
         """Write the spans that batch processors hold for torchspan's own files. Other exporters are not flushed."""
-        flush_files(self._tracers.provider())
+        OwnFiles(self._tracers.provider()).flush()
 
 
 def _describe(event: Event, number: int, now_ns: int) -> dict[str, Any]:

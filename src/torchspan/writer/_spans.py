@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from opentelemetry import context as context_api
@@ -29,11 +28,9 @@ from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._fold import Folding
 from torchspan.writer._log_records import RecordMarker
-from torchspan.writer._losses import Losses
 from torchspan.writer._metrics import compile_outcome
-from torchspan.writer._otel_private import flush_files, has_files
+from torchspan.writer._own_files import OwnFiles
 from torchspan.writer._parents import SpanParents
-from torchspan.writer._repeats import RepeatedIds
 from torchspan.writer._tracer import Route, RouteOf, TracerSource
 
 STEPS_LIMIT = 20
@@ -82,12 +79,9 @@ class SpanWriter:
         self.unsampled = 0
         """Number of started spans that the sampler refused, except imports."""
         self._emitted_of: Counter[Phase] = Counter()
-        self.losses = Losses()
-        """The spans that the SDK lost after their end."""
         self.refused = 0
         """Number of spans with `torchspan.keep` that a sampler other than torchspan's refused."""
         self._budget = Budget(spans_per_trace)
-        self._repeated_ids = RepeatedIds()
         self._folding = Folding(parents)
         self._exceptions = exceptions or SpanEvents(capture_text=capture_text)
         self.mark_record = RecordMarker(self._tracers.provider).mark
@@ -120,7 +114,6 @@ class SpanWriter:
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open:
         route = self._tracers.route()
-        self.losses.look_at(route.tracer)
         context, links = self._parent(event, route)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
@@ -161,7 +154,6 @@ class SpanWriter:
         current = route.current(context)
         if current is not trace.get_current_span(context):
             context = trace.set_span_in_context(current, context)
-        self._repeated_ids.see(current, self._tracers.provider())
         ended_ns = getattr(current, "end_time", None)
         if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported after its end
             links.append(Link(current.get_span_context()))
@@ -199,9 +191,9 @@ class SpanWriter:
         if event.phase.keep and event.parent is None and span.get_span_context().trace_flags.sampled:
             # If the program crashes later, most often at the first run, the spans in a batch processor would be lost.
             with contextlib.suppress(Exception):
-                provider = self._tracers.provider()
-                if has_files(provider):
-                    aside(partial(flush_files, provider))
+                files = OwnFiles(self._tracers.provider())
+                if files.exporters:
+                    aside(files.flush)
 
     def _raised(self, event: Event, opened: _Open) -> Occurrence | None:
         """The occurrence for the exception that began in the event, recorded as configured; None without such an exception."""

@@ -13,9 +13,10 @@ from opentelemetry.trace import ProxyTracerProvider, Span, Tracer, TracerProvide
 from torchspan import semconv
 from torchspan._base.ids import IDS
 from torchspan._base.sampling_rules import SamplingRules
+from torchspan._server_span import SERVER_SPANS
 from torchspan._version import __version__
 from torchspan.writer._kept import rules_of
-from torchspan.writer._otel_private import has_processors, is_provider_set
+from torchspan.writer._otel_private import span_processors
 
 
 class Route(Protocol):
@@ -75,11 +76,17 @@ class TracerSource:
 
     def is_set(self) -> bool:
         """Whether a provider was passed or set. Creates none."""
-        return self._fixed is not None or is_provider_set()
+        return not isinstance(self.provider(), ProxyTracerProvider)
 
     def has_processors(self) -> bool:
-        """Whether sampled spans are processed at all."""
-        return self._route_of is not None or has_processors(self.provider())
+        """Whether sampled spans are processed at all: not by a provider of the SDK that has no processor but torchspan's.
+
+        OTEL_TRACES_EXPORTER=none makes such a provider. Providers of other SDKs are taken to have some.
+        """
+        if self._route_of is not None:
+            return True
+        processors = span_processors(self.provider())
+        return processors is None or any(processor is not SERVER_SPANS.processor for processor, _ in processors)
 
     def provider(self) -> TracerProvider:
         """The current provider."""
@@ -94,6 +101,7 @@ class TracerSource:
             if type(getattr(tracer, "id_generator", None)).__name__ == "RandomIdGenerator":
                 tracer.id_generator = IDS  # a custom generator stays: a backend may prescribe ids
             self._route, self._provider = route, provider
+            SERVER_SPANS.watch(provider)
             if self._holds is not None and not isinstance(provider, ProxyTracerProvider):
                 rules = rules_of(tracer)
                 self._holds(None if rules is None else rules())
