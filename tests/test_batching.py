@@ -139,9 +139,7 @@ def test_runs_inside_are_below_the_batch_and_what_exceeds_the_limits_is_counted_
     assert (len(runs), batch.attributes["torch_tensorrt.execute.folded.count"]) == (10, 5)
 
 
-def test_a_compilation_inside_is_while_serving_where_the_first_request_comes_from_a_server_span(
-    engine, tracer, exporter
-):
+def test_a_compilation_inside_is_while_serving_if_the_first_request_is_below_a_server_span(engine, tracer, exporter):
     contexts = [trace.set_span_in_context(each) for each in requests_of(tracer, 2)]
     with (
         tracer.start_as_current_span("GET /", kind=SpanKind.SERVER),

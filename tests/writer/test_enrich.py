@@ -184,7 +184,7 @@ def test_a_program_that_is_ready_marks_every_compilation():
     assert is_marked() is None
 
 
-def test_below_a_span_that_began_before_its_provider_was_watched_the_current_span_alone_is_asked(exporter):
+def test_of_a_span_from_before_its_provider_was_watched_the_current_span_alone_is_known(exporter):
     late = TracerProvider(shutdown_on_exit=False)
     tracer = late.get_tracer("user")
     with server(tracer):
@@ -213,7 +213,7 @@ def test_after_the_stop_nothing_is_remembered(tracer):
         assert is_marked() is None
 
 
-def test_the_number_of_remembered_spans_is_bounded_and_those_that_end_make_room(tracer):
+def test_the_number_of_remembered_open_spans_is_bounded(tracer):
     with server(tracer):
         spans = [tracer.start_span("step") for _ in range(REMEMBERED + 10)]
         with trace.use_span(spans[REMEMBERED // 2]):
