@@ -10,17 +10,19 @@ import urllib.request
 import pytest
 import yaml
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import torchspan
 import torchspan.observers
 from support import backends, otlp, scraped
 from support.fake_time import FakeTime
+from support.hostile_endpoints import closed_port
 from support.needs import program
 from support.receiver import Receiver
 from torchspan import phase, semconv
@@ -262,13 +264,6 @@ def test_each_alert_is_tested():
 # --- with real metrics --------------------------------------------------------------------------------------------
 
 
-class Refusing(InMemorySpanExporter):
-    """An exporter whose backend takes nothing."""
-
-    def export(self, spans):
-        return SpanExportResult.FAILURE
-
-
 def fires(api):
     """Names of the alerts that fire in a Prometheus."""
     with urllib.request.urlopen(f"{api}/api/v1/alerts", timeout=30) as answer:
@@ -304,8 +299,11 @@ def test_every_alert_fires_in_a_real_prometheus_for_what_a_program_measured(inst
         )
         resource = Resource({"service.name": "app", "service.instance.id": "i1"})
         meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        tracers = TracerProvider(shutdown_on_exit=False)
-        tracers.add_span_processor(SimpleSpanProcessor(Refusing()))
+        monkeypatch.setenv("OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED", "true")
+        tracers = TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False)
+        others = TracerProvider(shutdown_on_exit=False)
+        dead = OTLPSpanExporter(f"http://127.0.0.1:{closed_port()}/v1/traces", timeout=1, meter_provider=meters)
+        others.add_span_processor(SimpleSpanProcessor(dead))
         instrument(meter_provider=meters, tracer_provider=tracers)
         with backends.prometheus(config) as prometheus:
             scraped.query(prometheus.api, "sum(up) == 2")
@@ -326,6 +324,7 @@ def test_every_alert_fires_in_a_real_prometheus_for_what_a_program_measured(inst
                 }
             )
             engine.close(compilation)
+            others.get_tracer("app").start_span("lost").end()
             frame = engine.open(phase.COMPILE_FRAME, {})
             frame.additions[semconv.RECOMPILE_LIMIT] = "recompile_limit"
             engine.close(frame)

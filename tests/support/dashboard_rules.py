@@ -3,7 +3,7 @@
 
 import re
 
-from dashboards import collector
+from dashboards import collector, sdk
 from dashboards.promql import label
 from torchspan import phase, semconv
 
@@ -26,6 +26,9 @@ SERIES = {
     for part in _PARTS.get(metric.instrument, ("",))
 }
 """Series of torchspan's in Prometheus, with the labels that they have for its attributes."""
+
+OF_THE_SDK = {name: {label(sdk.ERROR)} for name in (sdk.PROCESSED, sdk.EXPORTED)}
+"""Series that the SDK has of itself, with the label that is used."""
 
 ALWAYS = {"job", "instance", "le"}
 """Labels that any series may have."""
@@ -130,7 +133,13 @@ def _reads(target):
         return "traces"
     names = {name for name, _ in _SELECTOR.findall(target["expr"])}
     kinds = {
-        "torchspan" if name in SERIES else "span metrics" if name.startswith("traces_span_metrics_") else "collector"
+        "torchspan"
+        if name in SERIES
+        else "span metrics"
+        if name.startswith("traces_span_metrics_")
+        else "sdk"
+        if name in OF_THE_SDK
+        else "collector"
         for name in names
     }
     return " and ".join(sorted(kinds))
@@ -154,7 +163,7 @@ def _promql(target):
     selectors = _SELECTOR.findall(expression)
     labels = set()
     for name, matchers in selectors:
-        own = SERIES.get(name)
+        own = SERIES.get(name, OF_THE_SDK.get(name))
         if own is None and name not in COLLECTORS_SERIES:
             yield f"{name} is not a series of torchspan's or the Collector's that is known"
         labels |= own if own is not None else collector.LABELS

@@ -39,7 +39,7 @@ IN_PROCESSES = (("good",), ("cached",), ("fallback",), ("failing", "frames"))
 INDUCTOR = "inductor"
 """A step: the same graph three times for Inductor, whose own cache has it the second time, and AOTAutograd's the third."""
 FAULTS = {"KNOWN_COMPILES_FAULTS": "1"}
-"""Variables of a process in which an exporter loses the spans `torch_tensorrt.partition`, and one callback raises for each compilation."""
+"""Variables of a process in which one callback raises for each compilation."""
 TRACES, METRICS = "spans.jsonl", "metrics.jsonl"
 _PAUSING = "pausing"
 WAIT_S = 240
@@ -257,11 +257,6 @@ def _start(folder):
             write(TRACES, encode_spans(spans))
             return SpanExportResult.SUCCESS
 
-    class LosesPartitions(SpanExporter):
-        def export(self, spans):
-            lost = any(each.name == "torch_tensorrt.partition" for each in spans)
-            return SpanExportResult.FAILURE if lost else SpanExportResult.SUCCESS
-
     class MetricsToFileToo(OTLPMetricExporter):
         def export(self, metrics_data, *arguments, **options):
             write(METRICS, encode_metrics(metrics_data))
@@ -271,7 +266,6 @@ def _start(folder):
     spans.add_span_processor(SimpleSpanProcessor(SpansToFile()))
     spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     if os.environ.get("KNOWN_COMPILES_FAULTS"):
-        spans.add_span_processor(SimpleSpanProcessor(LosesPartitions()))
         add_global_callback(RecordFunctionCallback(lambda _record: 1 / 0, scopes={phase.COMPILE}))
     trace.set_tracer_provider(spans)
     measured = MeterProvider([PeriodicExportingMetricReader(MetricsToFileToo())], shutdown_on_exit=False)
