@@ -91,7 +91,7 @@ def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
-def test_a_refusal_is_reported_without_a_word_of_the_endpoint(protocol):
+def test_a_refusal_is_reported_and_nothing_of_its_text_is_printed(protocol):
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
     refusing = (
         http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain")

@@ -33,7 +33,7 @@ def _sent(context: Context, limit_s: float) -> Check:
             summary = "No test trace was sent: there is no exporter of traces."
             return Check(_NAME, State.FAILED, summary, "See exporters.traces.")
     except UnknownExportersError:
-        pass  # OpenTelemetry's set-up fails, and says so
+        pass  # OpenTelemetry's set-up fails, and its failure is reported
     # Their exporters would log alongside that of the trace.
     alone = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     try:
