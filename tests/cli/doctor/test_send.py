@@ -111,7 +111,7 @@ def test_a_refusal_is_reported_and_nothing_of_its_text_is_printed(protocol):
 
 @pytest.mark.slow
 def test_a_closed_port_is_reported_as_such():
-    found = row(HTTP, port=hostile.closed_port())
+    found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "3"}, port=hostile.closed_port())
 
     assert found.state is State.FAILED
     assert "was not delivered: no program listens on that port" in found.summary
