@@ -14,7 +14,7 @@ from torchspan.cli.doctor._check import Context
 
 OFFLINE = [
     f"torchspan.cli.doctor.{module}"
-    for module in ("_packages", "_switches", "_libraries", "_hooks", "_compiling", "_plugins", "_values")
+    for module in ("_packages", "_switches", "_libraries", "_hooks", "_plugins", "_values")
 ]
 """The modules whose checks look at this machine alone."""
 

@@ -63,10 +63,6 @@ def test_the_plug_ins_that_a_file_names_are_those_in_use(asked):
         State.OK,
         "tracer_provider.id_generator in the configuration file: torchspan.",
     )
-    assert found["sdk.resource_detectors"][1:3] == (
-        State.OK,
-        "resource.detection/development.detectors in the configuration file: host, torchspan.",
-    )
 
 
 def test_what_a_file_does_not_name_is_a_note_with_what_to_write(asked):
@@ -83,7 +79,6 @@ def test_what_a_file_does_not_name_is_a_note_with_what_to_write(asked):
         "To use torchspan's: name parentbased_torchspan there.",
     )
     assert found["sdk.id_generator"].summary.startswith("tracer_provider.id_generator is not in the file.")
-    assert found["sdk.resource_detectors"].remedy == "To use torchspan's: name torchspan there."
 
 
 def test_an_option_of_the_file_is_a_setting_and_wins_over_its_variable(asked):
@@ -171,7 +166,6 @@ def test_headers_of_the_file_are_hidden_wherever_they_stand(asked):
     [
         ("sampler:\n    parentbased_torchspan:", "sdk.sampler", "tracer_provider.sampler"),
         ("id_generator:\n    torchspan:", "sdk.id_generator", "tracer_provider.id_generator"),
-        ("- torchspan:", "sdk.resource_detectors", "resource.detection/development.detectors"),
     ],
 )
 def test_a_plug_in_of_the_file_that_no_package_brings_fails(asked, node, name, place):
@@ -192,35 +186,6 @@ def test_a_plug_in_inside_another_sampler_that_no_package_brings_fails(asked):
     row = asked(WHOLE.replace("parentbased_torchspan:", nested))["sdk.sampler"]
 
     assert (row.state, row.facts) == (State.FAILED, {"file": ["parent_based"]})
-
-
-def test_options_of_torchspans_sampler_in_the_file_are_dropped_and_that_is_a_warning(asked):
-    row = asked(WHOLE.replace("parentbased_torchspan:", "parentbased_torchspan:\n      other: 0.1"))["sdk.sampler"]
-
-    assert row[1:4] == (
-        State.WARNING,
-        (
-            "tracer_provider.sampler in the configuration file: parentbased_torchspan. OpenTelemetry drops the options of a "
-            "sampler that a package provides: other."
-        ),
-        (
-            "Write its rules as torchspan's settings: sample_… under instrumentation/development.python.torchspan, or "
-            "TORCHSPAN_SAMPLE_…."
-        ),
-    )
-
-
-def test_options_of_torchspans_id_generator_in_the_file_fail(asked):
-    row = asked(WHOLE.replace("id_generator:\n    torchspan:", "id_generator:\n    torchspan:\n      seed: 1"))
-
-    assert row["sdk.id_generator"][1:4] == (
-        State.FAILED,
-        (
-            "tracer_provider.id_generator in the configuration file: torchspan. It accepts no options, but the file gives it seed: "
-            "OpenTelemetry's set-up fails, and no span leaves the program."
-        ),
-        "Remove the options.",
-    )
 
 
 PLUG_IN = """

@@ -39,14 +39,6 @@ def test_an_environment_without_conflicts_is_reported_as_such(instrumentors, pac
     assert rows()["conflicts.none"].state is State.OK
 
 
-def test_contribs_instrumentation_of_threads_is_a_note_that_both_may_be_on(instrumentors):
-    instrumentors(("threading", "opentelemetry.instrumentation.threading:ThreadingInstrumentor"))
-
-    assert rows()["conflicts.threading"].state is State.NOTE
-    assert "conflicts.threading" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="requests, threading")
-    assert "conflicts.threading" not in rows(TORCHSPAN_PROPAGATION="off")
-
-
 def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors):
     instrumentors(("torch", "other.torch:Instrumentor"))
     found = rows()["conflicts.instrumentor"]
@@ -55,12 +47,6 @@ def test_another_instrumentor_of_an_observed_library_is_a_warning(instrumentors)
     assert found.remedy == "To disable it: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=torch"
     assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="torch")
     assert "conflicts.instrumentor" not in rows(OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="*")
-
-
-def test_another_package_under_torchspans_name_is_a_warning(instrumentors):
-    instrumentors(("torchspan", "torchspan.instrumentor:TorchspanInstrumentor"), ("torchspan", "impostor:Instrumentor"))
-
-    assert rows()["conflicts.entry_point"].facts == {"entry_points": ["impostor:Instrumentor"]}
 
 
 def test_a_second_installation_of_torchspan_is_a_warning_with_both_places(distribution):
@@ -72,17 +58,11 @@ def test_a_second_installation_of_torchspan_is_a_warning_with_both_places(distri
     assert "0.0.1 in " in found.summary
 
 
-def test_ddtrace_is_a_note_and_a_warning_where_it_takes_the_spans(packages):
+def test_ddtrace_is_a_warning_where_it_takes_the_spans(packages):
     packages["ddtrace"] = "4.16.0"
 
-    assert rows()["conflicts.ddtrace"].state is State.NOTE
+    assert "conflicts.ddtrace" not in rows()
     assert rows(DD_TRACE_OTEL_ENABLED="true")["conflicts.ddtrace"].state is State.WARNING
-
-
-def test_logfire_is_a_note(packages):
-    packages["logfire"] = "5.2.0"
-
-    assert rows()["conflicts.logfire"].state is State.NOTE
 
 
 def test_a_ratio_of_another_sampler_is_a_warning_with_what_it_drops():
@@ -109,22 +89,3 @@ def test_a_shell_below_two_wrappers_is_a_warning():
 
     assert both["conflicts.started_by"].facts == {"started_by": ["opentelemetry-instrument", "ddtrace-run"]}
     assert "conflicts.started_by" not in rows(PYTHONPATH=site)
-
-
-def test_tensorrts_recording_of_its_api_is_a_note():
-    assert rows(TORCHTRT_ENABLE_TENSORRT_API_CAPTURE="1")["conflicts.api_capture"].state is State.NOTE
-
-
-def test_a_progress_monitor_that_was_asked_for_is_a_note():
-    assert rows(TORCHSPAN_BUILD_PHASES="on")["conflicts.progress_monitor"].state is State.NOTE
-    assert "conflicts.progress_monitor" not in rows()
-
-
-def test_torch_tensorrts_debugger_is_found_without_importing_it(monkeypatch):
-    import sys
-
-    before = set(sys.modules)
-    found = rows()["conflicts.debugger"]
-
-    assert found.state is State.NOTE
-    assert {name for name in set(sys.modules) - before if name.startswith("torch")} == set()

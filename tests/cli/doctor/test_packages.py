@@ -32,18 +32,6 @@ def test_an_empty_name_of_a_configurator_is_a_name_to_opentelemetry_and_fails(ro
     assert rows(OTEL_PYTHON_CONFIGURATOR="")["sdk.configurator"].state is State.FAILED
 
 
-@pytest.mark.parametrize("kind", ["distro", "configurator"])
-def test_of_two_distros_or_configurators_doctor_says_which_one_wins(rows, distribution, kind):
-    distribution("acme", "1", **{f"opentelemetry_{kind}": "acme = acme:Acme"})
-
-    row = rows()[f"sdk.{kind}"]
-
-    assert row.state is State.WARNING
-    assert row.summary == f"2 {kind}s are installed; OpenTelemetry uses acme, the first that it finds."
-    assert row.remedy == f"Name the one that you want: OTEL_PYTHON_{kind.upper()}=acme"
-    assert rows(**{f"OTEL_PYTHON_{kind.upper()}": "acme"})[f"sdk.{kind}"].state is State.OK
-
-
 def test_versions_of_opentelemetrys_packages_that_fit_are_named(rows):
     row = rows()["sdk.versions"]
 

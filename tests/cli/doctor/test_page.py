@@ -9,9 +9,9 @@ from torchspan.cli.doctor import _report as report
 from torchspan.cli.doctor._check import Context, State
 from torchspan.cli.doctor._conflicts import conflicts
 from torchspan.cli.doctor._endpoints import reachable
-from torchspan.cli.doctor._exit import bounds
 from torchspan.cli.doctor._exporters import loadable
 from torchspan.cli.doctor._files import writable
+from torchspan.cli.doctor._switches import timeouts
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
 
@@ -28,16 +28,14 @@ def test_every_row_is_described_on_the_page(rows):
 
 
 def test_every_row_about_where_traces_go_is_described_on_the_page(tmp_path):
-    checks = (loadable, reachable, writable, bounds, conflicts)
+    checks = (loadable, reachable, writable, timeouts, conflicts)
     contexts = [
-        Context(
-            {"OTEL_TRACES_EXPORTER": "torchspan_file", "OTEL_SDK_DISABLED": "true", "TORCHSPAN_BUILD_PHASES": "on"}
-        ),
-        Context({"OTEL_CONFIG_FILE": str(tmp_path / "none.yaml"), "TORCHTRT_ENABLE_TENSORRT_API_CAPTURE": "1"}),
+        Context({"OTEL_TRACES_EXPORTER": "torchspan_file", "OTEL_SDK_DISABLED": "true"}),
+        Context({"OTEL_CONFIG_FILE": str(tmp_path / "none.yaml")}),
     ]
     found = {row.name for check in checks for context in contexts for row in check(context)}
 
-    assert len(found) > 10
+    assert len(found) >= 7
     assert found - names() == set()
 
 

@@ -95,21 +95,3 @@ def test_what_to_set_for_ids_that_do_not_repeat_is_said_for_both_ways_to_a_provi
         f"Set OTEL_PYTHON_ID_GENERATOR=torchspan. {OWN} "
         "TracerProvider(id_generator=torchspan.sdk.TorchspanIdGenerator())"
     )
-
-
-@pytest.mark.parametrize(
-    ("value", "state", "remedy"),
-    [
-        (None, State.NOTE, "To see them: OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=torchspan"),
-        ("host, os", State.NOTE, "To see them: OTEL_EXPERIMENTAL_RESOURCE_DETECTORS=host,os,torchspan"),
-        ("host,torchspan", State.OK, ""),
-        ("*", State.OK, ""),
-        ("host,acme", State.FAILED, "Correct the name, or remove it."),
-    ],
-)
-def test_the_detectors_are_said_with_what_to_set_alongside_those_that_are(rows, value, state, remedy):
-    variables = {} if value is None else {"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS": value}
-    row = rows(**variables)["sdk.resource_detectors"]
-
-    assert (row.state, row.remedy) == (state, remedy)
-    assert row.summary.startswith(f"OTEL_EXPERIMENTAL_RESOURCE_DETECTORS{f'={value}' if value else ' is not set'}")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from opentelemetry.instrumentation import auto_instrumentation
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from support import hostile_endpoints as hostile
 from support.emitted import EMITTED
@@ -24,8 +23,6 @@ TO = "OTEL_EXPORTER_OTLP_ENDPOINT"
 QUICK = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none", "OTEL_EXPORTER_OTLP_TIMEOUT": "1"}
 PATIENT = {"OTEL_EXPORTER_OTLP_TIMEOUT": "60"}
 """For what is to arrive: on a busy machine a handshake of TLS takes longer than a second."""
-HTTP_EXPORTER = "opentelemetry.exporter.otlp.proto.http.OTLPSpanExporter"
-GRPC_EXPORTER = "opentelemetry.exporter.otlp.proto.grpc.OTLPSpanExporter"
 
 PLACE = "tracer_provider.processors.0.batch.exporter.otlp_http.headers_list"
 
@@ -73,11 +70,7 @@ def test_one_span_arrives_and_the_row_has_its_trace_id(protocol):
 
     assert found.state is State.OK
     assert found.name == "send"
-    assert found.summary == (
-        f"A test trace was sent. {HTTP_EXPORTER}: HTTP 200 OK."
-        if protocol is HTTP
-        else f"A test trace was sent. {GRPC_EXPORTER}: gRPC OK."
-    )
+    assert found.summary == "A test trace was sent, and no exporter reported a failure."
     assert found.remedy == f"Look for trace {span.trace_id} of service checkout in your tracing backend."
     assert (span.name, span.parent_id, span.scope) == ("torchspan.doctor", "", "torchspan")
     assert span.attributes == {"torchspan.keep": True}
@@ -97,59 +90,31 @@ def test_the_command_sends_with_the_variables_of_the_process(monkeypatch, capfd)
 
 
 @pytest.mark.slow
-def test_a_refusal_in_http_is_reported_with_what_the_endpoint_said_and_without_the_credentials():
+@pytest.mark.parametrize("protocol", [HTTP, GRPC], ids=["http", "grpc"])
+def test_a_refusal_is_reported_and_nothing_of_its_text_is_printed(protocol):
     headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
-    with http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain") as endpoint:
-        found = row(HTTP, headers, port=endpoint.port)
+    refusing = (
+        http("401 Unauthorized", b"no key t0ken-89 here", content_type="text/plain")
+        if protocol is HTTP
+        else GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89 here")
+    )
+    with refusing as endpoint:
+        found = row(protocol, headers, port=endpoint.port)
 
+    said = "HTTP 401" if protocol is HTTP else "gRPC UNAUTHENTICATED"
     assert found.state is State.FAILED
     assert found.summary == (
-        f"The test trace {found.facts['trace_id']} was not delivered. {HTTP_EXPORTER}: HTTP 401 Unauthorized, "
-        "'no key *** here'."
+        f"The test trace {found.facts['trace_id']} was not delivered: {said}: it does not accept the credentials."
     )
-    assert found.remedy == "See endpoints.traces."
     assert "t0ken-89" not in str(found)
-
-
-@pytest.mark.slow
-def test_a_refusal_in_grpc_is_reported_with_what_the_endpoint_said_and_without_the_credentials():
-    headers = {"OTEL_EXPORTER_OTLP_HEADERS": "authorization=Bearer%20t0ken-89"}
-    with GrpcEndpoint("UNAUTHENTICATED", "no key t0ken-89 here") as endpoint:
-        found = row(GRPC, headers, port=endpoint.port)
-
-    assert found.state is State.FAILED
-    assert found.summary.endswith(f" {GRPC_EXPORTER}: gRPC UNAUTHENTICATED, 'no key *** here'.")
-    assert "t0ken-89" not in str(found)
-
-
-@pytest.mark.slow
-def test_a_page_for_browsers_is_not_a_delivery_although_the_exporter_counts_it():
-    with http("200 OK", b"<html>", content_type="text/html") as endpoint:
-        found = row(HTTP, port=endpoint.port)
-
-    assert found.state is State.FAILED
-    assert found.summary.endswith(
-        "HTTP 200 OK with text/html, no answer of an OTLP endpoint, which the exporter counts as delivered."
-    )
-
-
-@pytest.mark.slow
-def test_a_span_that_an_endpoint_rejects_of_an_accepted_request_is_not_a_delivery():
-    answer = ExportTraceServiceResponse()
-    answer.partial_success.rejected_spans, answer.partial_success.error_message = 1, "over quota"
-    with http("200 OK", answer.SerializeToString(), content_type="application/x-protobuf") as endpoint:
-        found = row(HTTP, port=endpoint.port)
-
-    assert found.state is State.FAILED
-    assert "HTTP 200 OK, with 1 span rejected: 'over quota'" in found.summary
 
 
 @pytest.mark.slow
 def test_a_closed_port_is_reported_as_such():
-    found = row(HTTP, port=hostile.closed_port())
+    found = row(HTTP, {"OTEL_EXPORTER_OTLP_TIMEOUT": "3"}, port=hostile.closed_port())
 
     assert found.state is State.FAILED
-    assert f"{HTTP_EXPORTER}: no answer: Connection refused" in found.summary
+    assert "was not delivered: no program listens on that port" in found.summary
 
 
 @pytest.mark.slow
@@ -188,10 +153,6 @@ tracer_provider:
         (span,) = receiver.spans()
 
     assert found.state is State.OK
-    assert found.summary == (
-        f"A test trace was sent. torchspan.sdk._file_exporter.FileSpanExporter: written to {tmp_path}/trace.jsonl; "
-        f"{HTTP_EXPORTER}: HTTP 200 OK."
-    )
     assert span.resource["service.name"] == "from-the-file"
     assert [each.trace_id for each in read(tmp_path / "trace.jsonl")] == [span.trace_id]
 
@@ -230,17 +191,14 @@ def test_a_set_up_that_fails_is_reported_with_its_reason():
     found = row({"OTEL_TRACES_EXPORTER": "otpl"})
 
     assert found.state is State.FAILED
-    assert found.summary == (
-        "No test trace was sent: nothing sets a tracer provider. Its set-up failed: RuntimeError: Requested component 'otpl' "
-        "not found in entry point 'opentelemetry_traces_exporter'."
-    )
+    assert found.summary == ("No test trace was sent: nothing sets a tracer provider. Its set-up failed: RuntimeError.")
 
 
 @pytest.mark.slow
 def test_a_provider_without_exporters_is_reported():
     found = row({"OTEL_TRACES_EXPORTER": "none"})
 
-    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: no exporter received it.")
+    assert (found.state, found.summary) == (State.FAILED, "No test trace was sent: there is no exporter of traces.")
 
 
 @pytest.mark.slow
@@ -259,7 +217,6 @@ def test_a_console_exporter_is_kept_out_of_the_output(capfd):
     found = row({"OTEL_TRACES_EXPORTER": "console"})
 
     assert found.state is State.OK
-    assert found.summary.endswith("ConsoleSpanExporter: taken.")
     assert capfd.readouterr().out == ""
 
 

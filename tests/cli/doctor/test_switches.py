@@ -30,21 +30,18 @@ from torchspan.cli.doctor._check import State
             "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=* disables torchspan.",
         ),
         (
-            {"OTEL_PYTHON_TRACER_PROVIDER": "acme"},
-            "sdk.tracer_provider",
-            State.FAILED,
-            (
-                "OTEL_PYTHON_TRACER_PROVIDER=acme names a provider that is not installed: the first use of "
-                "OpenTelemetry raises an exception, unless a provider has been set before."
-            ),
+            {"OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED": "true"},
+            "sdk.internal_metrics",
+            State.OK,
+            "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED=true: the SDK counts the spans that a full queue or an exporter loses.",
         ),
         (
-            {"OTEL_PYTHON_METER_PROVIDER": "default_meter_provider"},
-            "sdk.meter_provider",
+            {},
+            "sdk.internal_metrics",
             State.NOTE,
             (
-                "OTEL_PYTHON_METER_PROVIDER=default_meter_provider: until something sets another one, the meter provider is "
-                "opentelemetry.metrics:NoOpMeterProvider."
+                "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED is not `true`: spans that a full queue or an exporter loses are not "
+                "counted."
             ),
         ),
         (
@@ -70,3 +67,28 @@ def test_what_opentelemetry_instrument_enables_is_named(rows, distribution):
     assert row.state is State.OK
     assert "acme" in row.summary
     assert "acme" in row.facts["others"]
+
+
+def test_a_timeout_in_milliseconds_is_a_warning_because_exporters_read_seconds(rows):
+    row = rows(OTEL_EXPORTER_OTLP_TIMEOUT="10000")["exit.otlp"]
+
+    assert row.state is State.WARNING
+    assert row.remedy == "Set OTEL_EXPORTER_OTLP_TIMEOUT to seconds, such as 10."
+
+
+def test_a_timeout_that_is_not_a_number_fails_as_the_exporter_over_grpc_does(rows, monkeypatch):
+    from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "10s")
+    with pytest.raises(ValueError):
+        OTLPSpanExporter()
+
+    assert rows(OTEL_EXPORTER_OTLP_TIMEOUT="10s")["exit.otlp"].state is State.FAILED
+
+
+def test_torch_compile_that_is_disabled_is_a_warning(rows):
+    row = rows(TORCH_COMPILE_DISABLE="1")["compile.enabled"]
+
+    assert row.state is State.WARNING
+    assert row.summary == "TORCH_COMPILE_DISABLE=1: torch.compile compiles nothing, and a trace has no frames."
+    assert rows(TORCH_COMPILE_DISABLE="true")["compile.enabled"].state is State.OK

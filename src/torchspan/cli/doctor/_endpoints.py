@@ -1,110 +1,157 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the endpoints of the OTLP exporters take what would be sent to them."""
+"""Whether the endpoints of the OTLP exporters accept what would be sent to them."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import threading
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
-from torchspan.cli.doctor import _grpc, _http
-from torchspan.cli.doctor._answer import Answer, Progress
+from torchspan.cli._terminal import printable
+from torchspan.cli.doctor._answers import meaning
 from torchspan.cli.doctor._check import Check, Context, State
-from torchspan.cli.doctor._destinations import (
-    AddressError,
-    Destination,
-    GrpcDestination,
-    HttpDestination,
-    destination,
-)
-from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, UnknownExportersError, exporters
-from torchspan.cli.doctor._urls import shown
+from torchspan.cli.doctor._exporters import GRPC, HTTP, SIGNALS, Exporter, UnknownExportersError, exporters, problem
+from torchspan.cli.doctor._exporting import TIMEOUT_S
+from torchspan.cli.doctor._secrets import HIDDEN
+from torchspan.environment_variables import TORCHSPAN_RUN
 
-LIMIT_S = 5.0
-"""Seconds within which all endpoints are asked, at the same time."""
+LIMIT_S = 30.0
+"""Seconds after which the process that asks is ended. Its requests end after 3 s; a busy machine needs long for its imports."""
 
-_CREDENTIALS = re.compile(r"OTEL_PYTHON_EXPORTER_OTLP_(?:HTTP|GRPC)_(?:\w+_)?CREDENTIAL_PROVIDER")
-_REFUSALS = ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED")
-_SEND = "torchspan doctor --send"
+_PROGRAM = "from torchspan.cli.doctor._exporting import main; main()"
+_PREFIX = "OTEL_EXPORTER_OTLP"
+_DEFAULTS = {GRPC: "http://localhost:4317", HTTP: "http://localhost:4318"}
 _DEFAULT = (
     "No variable sets an endpoint. Set OTEL_EXPORTER_OTLP_ENDPOINT, or OTEL_TRACES_EXPORTER=torchspan_file for a file, "
     "or start the program with `torchspan run`, which needs no endpoint."
 )
+_SHOWN_SEGMENTS = {"", "api", "ingest", "logs", "metrics", "opentelemetry", "otel", "otlp", "traces", "v1", "v2"}
+_SCHEME = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*://)?")
 
 
 def reachable(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
-    """A row for each OTLP exporter: what its endpoint answers to a request without content."""
+    """A row for each OTLP exporter: what its endpoint answers to one request without content."""
     if context.variable("OTEL_SDK_DISABLED").lower() == "true":
         yield Check("endpoints.traces", State.NOTE, "Not contacted: OTEL_SDK_DISABLED=true, so nothing is sent.")
         return
-    asked: list[_Asked | Check] = []
-    for exporter in _otlp_exporters(context):
-        try:
-            asked.append(_Asked(destination(exporter, context), context.environment, limit_s))
-        except AddressError as error:
-            summary, _, remedy = str(error).partition(". ")
-            asked.append(Check(f"endpoints.{exporter.signal}", State.FAILED, f"{summary}.", remedy, _facts(exporter)))
-    for each in asked:
-        yield each if isinstance(each, Check) else each.row()
+    chosen = list(_otlp_exporters(context))
+    if context.file is not None:
+        if chosen:
+            summary = "Not contacted: the configuration file has the endpoints."
+            yield Check("endpoints.traces", State.NOTE, summary, "To send a test trace there: torchspan doctor --send")
+        return
+    outcomes = _ask(chosen, context.environment, limit_s) if chosen else {}
+    for exporter in chosen:
+        yield _row(exporter, context, outcomes.get(f"{exporter.signal} {exporter.name}", "timeout"))
+
+
+def exporting(environment: Mapping[str, str], *arguments: str, limit_s: float) -> subprocess.CompletedProcess[bytes]:
+    """Run the program that exports, in the environment of a program without what instruments it before it begins.
+
+    Raises subprocess.TimeoutExpired.
+    """
+    own = {name: value for name, value in environment.items() if name != TORCHSPAN_RUN}
+    entries = own.pop("PYTHONPATH", "").split(os.pathsep)
+    kept = [entry for entry in entries if entry and Path(entry).name != "auto_instrumentation"]
+    return subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *arguments],
+        env={"GRPC_VERBOSITY": "NONE", **own, **({"PYTHONPATH": os.pathsep.join(kept)} if kept else {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # what libraries log there may have credentials
+        timeout=limit_s,
+        check=False,
+    )
 
 
 def _otlp_exporters(context: Context) -> Iterator[Exporter]:
     for signal in SIGNALS:
         try:
-            yield from (each for each in exporters(signal, context) if each.name in (GRPC, HTTP))
+            for exporter in exporters(signal, context):
+                if exporter.name in (GRPC, HTTP) and problem(exporter) is None:
+                    yield exporter
         except UnknownExportersError:
             continue  # a row of the exporters
 
 
-def _facts(exporter: Exporter) -> Mapping[str, Any]:
-    return {"exporter": exporter.name, "source": exporter.source}
+def _ask(chosen: list[Exporter], environment: Mapping[str, str], limit_s: float) -> Mapping[str, str]:
+    names = (f"{_PREFIX}_TIMEOUT", *(f"{_PREFIX}_{signal.upper()}_TIMEOUT" for signal in SIGNALS))
+    own = {**environment, **dict.fromkeys(names, str(TIMEOUT_S))}
+    request = json.dumps([(exporter.signal, exporter.name) for exporter in chosen])
+    try:
+        outcomes: dict[str, str] = json.loads(exporting(own, "ask", request, limit_s=limit_s).stdout)
+    except subprocess.TimeoutExpired:
+        return {}
+    except ValueError:  # an exporter that cannot be imported has a row of its own
+        return dict.fromkeys((f"{exporter.signal} {exporter.name}" for exporter in chosen), "failed to start")
+    return outcomes
 
 
-class _Asked:
-    """One endpoint that is asked on a thread, for which nothing waits at exit: names may take a minute to look up."""
+def _row(exporter: Exporter, context: Context, outcome: str) -> Check:
+    url, source = _endpoint(exporter, context)
+    text, remedy = meaning(outcome)
+    state = State.FAILED
+    if outcome == "accepted":
+        state, text, remedy = State.OK, f"it accepts {exporter.signal}", ""
+    # Without one of its own, a signal shares the endpoint that is named for all.
+    is_named = source and (source != f"{_PREFIX}_ENDPOINT" or exporter.signal == "traces")
+    if state is State.FAILED and not (is_named or exporter.source):
+        state = State.WARNING
+        remedy = remedy if source else _DEFAULT if exporter.signal == "traces" else "See endpoints.traces."
+    headers = sorted(_header_names(exporter, context))
+    if outcome in ("http 401", "http 403", "grpc UNAUTHENTICATED", "grpc PERMISSION_DENIED"):
+        text += f" (headers: {', '.join(headers) or 'none'})"
+    default = "the exporter's default"
+    protocol = "gRPC" if exporter.name == GRPC else "HTTP"
+    facts: dict[str, Any] = {
+        "endpoint": shown(url),
+        "protocol": "grpc" if exporter.name == GRPC else "http/protobuf",
+        "source": source,
+        "headers": headers,
+        "answer": outcome,
+    }
+    summary = f"{shown(url)} over {protocol} ({source or default}): {text}."
+    return Check(f"endpoints.{exporter.signal}", state, summary, remedy, facts)
 
-    def __init__(self, to: Destination, environment: Mapping[str, str], limit_s: float) -> None:
-        self._to = to
-        self._plugin = next((name for name in environment if _CREDENTIALS.fullmatch(name) and environment[name]), "")
-        self._progress = Progress(limit_s)
-        self._answer: Answer | None = None
-        self._thread = threading.Thread(target=self._ask, args=(environment,), name="torchspan doctor", daemon=True)
-        self._thread.start()
 
-    def _ask(self, environment: Mapping[str, str]) -> None:
-        try:
-            if isinstance(self._to, GrpcDestination):
-                self._answer = _grpc.ask(self._to, environment, self._progress)
-            elif isinstance(self._to, HttpDestination):
-                self._answer = _http.ask(self._to, environment, self._progress)
-        except Exception as error:  # the text of an exception may have what must not be printed
-            self._answer = Answer(
-                "failed",
-                State.FAILED,
-                f"it could not be contacted: {type(error).__name__}",
-                "Please report it, and include this line.",
-            )
+def _endpoint(exporter: Exporter, context: Context) -> tuple[str, str]:
+    """The endpoint as it is written, and the variable that names it; empty for the exporter's default."""
+    url, variable = _variable("ENDPOINT", exporter, context)
+    return (url, variable) if url else (_DEFAULTS[exporter.name], "")
 
-    def row(self) -> Check:
-        """What came of it, at the latest when the time for it is over."""
-        self._thread.join(self._progress.left)
-        to, answer = self._to, self._answer or self._progress.late()
-        state, remedy = answer.state, answer.remedy
-        if self._plugin and answer.kind in _REFUSALS:
-            state = State.WARNING
-            remedy = f"{self._plugin} names a plug-in for credentials, which only a test trace uses: {_SEND}"
-        if state is State.FAILED and not to.is_asked_for:
-            state = State.WARNING
-            remedy = remedy if to.source else _DEFAULT if to.signal == "traces" else "See endpoints.traces."
-        protocol = "gRPC" if isinstance(to, GrpcDestination) else "HTTP"
-        named = to.source or "the exporter's default"
-        facts = {
-            "endpoint": shown(to.url),
-            "protocol": "grpc" if isinstance(to, GrpcDestination) else "http/protobuf",
-            "source": to.source,
-            "headers": sorted(to.headers),
-            "answer": answer.kind,
-        }
-        summary = f"{shown(to.url)} over {protocol} ({named}): {answer.text}."
-        return Check(f"endpoints.{to.signal}", state, summary, remedy, facts)
+
+def _variable(name: str, exporter: Exporter, context: Context) -> tuple[str, str]:
+    """The value of a variable of OTLP exporters, that of the signal first, and which one it is."""
+    for variable in (f"{_PREFIX}_{exporter.signal.upper()}_{name}", f"{_PREFIX}_{name}"):
+        if value := context.variable(variable):
+            return value, variable
+    return "", ""
+
+
+def _header_names(exporter: Exporter, context: Context) -> set[str]:
+    pairs = (pair.partition("=") for pair in _variable("HEADERS", exporter, context)[0].split(","))
+    return {printable(unquote(name).strip().lower()) for name, equals, _ in pairs if equals}
+
+
+def shown(url: str) -> str:
+    """The scheme, host and port of a URL, and the parts of its path that are not secret; `***` for what is left out.
+
+    A password may have a slash or a question mark that is not encoded: with an `@` behind one, all is left out.
+    """
+    scheme, separator, rest = url.partition("://") if "://" in url else ("", "", url)
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    rest = rest[len(authority) :]
+    if "@" in rest or not _SCHEME.fullmatch(f"{scheme}{separator}"):
+        return HIDDEN
+    user, at, host = authority.rpartition("@")
+    path, mark, _ = rest.partition("?")
+    segments = [segment if segment.lower() in _SHOWN_SEGMENTS else HIDDEN for segment in path.split("/")]
+    return printable(
+        f"{scheme}{separator}{HIDDEN if user else ''}{at}{host}{'/'.join(segments)}{f'?{HIDDEN}' if mark else ''}"
+    )

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from torchspan._config_file import VARIABLE
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import ConfigurationFile
-from torchspan.cli.doctor._urls import without_secrets
 
 SIGNALS = ("traces", "metrics", "logs")
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
@@ -139,17 +138,17 @@ def _check(signal: str, context: Context) -> Check:
         where = "The configuration file configures none" if context.file is not None else f"{variable}: {asked}"
         remedy = f"To export {signal}: {variable}=otlp." if signal == "traces" else ""
         return Check(name, State.NOTE, f"No exporter of {signal}. {where}.", remedy, facts)
-    problems = [problem for each in chosen if (problem := _problem(each)) is not None]
+    problems = [found for exporter in chosen if (found := problem(exporter)) is not None]
     if problems:
         state = State.FAILED if any(each.source for each in chosen) else State.WARNING
         lost = "OpenTelemetry then sets up no signal at all" if context.file is None else ""
-        summary = "; ".join([problem for problem, _ in problems] + ([lost] if lost else []))
+        summary = "; ".join([text for text, _ in problems] + ([lost] if lost else []))
         return Check(name, state, f"{summary}.", problems[0][1], facts)
     listed = ", ".join(each.name for each in chosen)
     return Check(name, State.OK, f"{listed} ({chosen[0].source or 'default of the distro'}).", "", facts)
 
 
-def _problem(exporter: Exporter) -> tuple[str, str] | None:
+def problem(exporter: Exporter) -> tuple[str, str] | None:
     """Why an exporter cannot be loaded, and what to do; None where it can."""
     group = f"opentelemetry_{exporter.signal}_exporter"
     found = [each for each in entry_points(group=group) if each.name == exporter.name]
@@ -168,9 +167,8 @@ def _problem(exporter: Exporter) -> tuple[str, str] | None:
         with _silence():
             found[0].load()
     except Exception as error:
-        text = without_secrets(f"{type(error).__name__}: {error}", ())
         return (
-            f"{exporter.name} cannot be imported: {text}",
+            f"{exporter.name} cannot be imported: {type(error).__name__}: {error}",
             f"Reinstall its dependencies: pip install {package or exporter.name}.",
         )
     return None

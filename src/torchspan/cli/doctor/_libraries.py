@@ -68,6 +68,19 @@ def libraries(_context: Context) -> Iterator[Check]:
     yield _observed([library for library, names in found.items() if names])
 
 
+def torch_compile(context: Context) -> Iterator[Check]:
+    """PyTorch's own switch. Nothing where PyTorch is not installed."""
+    variable, name = "TORCH_COMPILE_DISABLE", "compile.enabled"
+    if importlib.util.find_spec("torch") is None:
+        return
+    if context.variable(variable) == "1":
+        summary = f"{variable}=1: torch.compile compiles nothing, and a trace has no frames."
+        yield Check(name, State.WARNING, summary, f"Unset {variable} to compile.", {"enabled": False})
+        return
+    summary = "torch.compile is not disabled; each frame that it compiles is a span, whatever the backend."
+    yield Check(name, State.OK, summary, facts={"enabled": True})
+
+
 def _found(library: Library) -> dict[str, str]:
     """Distribution -> version, of those that bring the library; its module's name and `unknown`, where metadata is missing."""
     versions = {name: installed(name) for name in library.distributions}

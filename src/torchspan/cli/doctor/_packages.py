@@ -81,14 +81,6 @@ def distro(context: Context) -> Iterator[Check]:
             f"For exporters by default (OTLP over gRPC): {INSTALL}",
             facts,
         )
-    elif len(found) > 1:
-        yield Check(
-            name,
-            State.WARNING,
-            f"{len(found)} distros are installed; OpenTelemetry uses {found[0].name}, the first that it finds.",
-            f"Name the one that you want: {variable}={found[0].name}",
-            facts,
-        )
     else:
         yield Check(name, State.OK, f"The distro is {found[0].value}.", facts=facts)
 
@@ -118,14 +110,6 @@ def configurator(context: Context) -> Iterator[Check]:
             f"Install OpenTelemetry's own: {INSTALL}",
             facts,
         )
-    elif len(found) > 1:
-        yield Check(
-            name,
-            State.WARNING,
-            f"{len(found)} configurators are installed; OpenTelemetry uses {found[0].name}, the first that it finds.",
-            f"Name the one that you want: {variable}={found[0].name}",
-            facts,
-        )
     else:
         summary = f"`opentelemetry-instrument` configures the SDK with {found[0].value}."
         yield Check(name, State.OK, summary, facts=facts)
@@ -133,20 +117,8 @@ def configurator(context: Context) -> Iterator[Check]:
 
 def versions(_context: Context) -> Iterator[Check]:
     """OpenTelemetry's packages pin each other's versions, and pip does not keep a later installation from breaking that."""
-    here, hidden, unmet = _versions(tuple(sys.path))
+    here, unmet = _versions(tuple(sys.path))
     name = "sdk.versions"
-    if unmet and hidden:
-        package = next((each for each in _CORE if each in hidden), min(hidden))
-        yield Check(
-            name,
-            State.WARNING,
-            f"Packages of OpenTelemetry are incompatible: {'; '.join(unmet)}.",
-            f"{package} {here[package]} comes first on the module search path and hides {hidden[package]}. Where the "
-            "OpenTelemetry Operator or PYTHONPATH puts it there, pip cannot change that: torchspan works with the one that comes first, but "
-            "packages that require the other may not.",
-            here,
-        )
-        return
     if unmet:
         yield Check(
             name,
@@ -164,17 +136,14 @@ _CORE = ("opentelemetry-api", "opentelemetry-sdk", "opentelemetry-instrumentatio
 
 
 @functools.lru_cache(maxsize=1)
-def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], dict[str, str], list[str]]:
-    """OpenTelemetry's packages and torchspan's: name → version, name → version that it hides, and what they do not get."""
-    found: dict[str, Distribution] = {}
-    hidden: dict[str, str] = {}
-    for each in distributions():
-        if each.name is not None and (each.name == "torchspan" or each.name.startswith("opentelemetry-")):
-            first = found.setdefault(each.name, each)  # of two with one name, the first on the path is imported
-            if each.version != first.version:
-                hidden.setdefault(each.name, each.version)
-    here = {name: found[name].version for name in sorted(found)}
-    return here, hidden, [text for name in here for text in _unmet(found[name], here)]
+def _versions(_search_path: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
+    """The versions of OpenTelemetry's packages and torchspan's by their names, and the requirements that are not met."""
+    packages: dict[str, Distribution] = {}
+    for package in distributions():
+        if package.name is not None and (package.name == "torchspan" or package.name.startswith("opentelemetry-")):
+            packages.setdefault(package.name, package)  # of two with one name, the first on the path is imported
+    here = {name: packages[name].version for name in sorted(packages)}
+    return here, [text for name in here for text in _unmet(packages[name], here)]
 
 
 def _unmet(package: Distribution, here: Mapping[str, str]) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchspan's plug-ins of the SDK that a variable has to name: the sampler, the id generator, the resource detector."""
+"""torchspan's plug-ins of the SDK that a variable has to name: the sampler and the id generator."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from torchspan._config_file import PLACE
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
@@ -114,34 +113,6 @@ def id_generator(context: Context) -> Iterator[Check]:
         )
 
 
-_NO_RANKS = "The rank, the run and the versions of the libraries are not in the resource of the spans."
-
-
-def resource_detectors(context: Context) -> Iterator[Check]:
-    """What describes the process in the resource."""
-    variable, name = "OTEL_EXPERIMENTAL_RESOURCE_DETECTORS", "sdk.resource_detectors"
-    if context.file is not None:
-        path = ("resource", "detection_development", "detectors")
-        yield _in_file(context, name, path, (TORCHSPAN,), _NO_RANKS, TORCHSPAN)
-        return
-    value = context.variable(variable)
-    names = [each.strip() for each in value.split(",") if each.strip()]
-    facts = {"variable": value or None, "detectors": names}
-    unknown = [each for each in names if each != "*" and not plugins("opentelemetry_resource_detector", each)]
-    if unknown:
-        summary = f"{variable}={value}: no installed package provides {', '.join(unknown)}."
-        yield Check(name, State.FAILED, summary, "Correct the name, or remove it.", facts)
-    elif {TORCHSPAN, "*"} & {*names}:
-        summary = (
-            f"{variable}={value}: the rank, the run and the versions of the libraries are in the resource of the spans."
-        )
-        yield Check(name, State.OK, summary, facts=facts)
-    else:
-        given = f"{variable}={value}." if value else f"{variable} is not set."
-        remedy = f"To see them: {variable}={','.join((*names, TORCHSPAN))}"
-        yield Check(name, State.NOTE, f"{given} {_NO_RANKS}", remedy, facts)
-
-
 def _in_file(
     context: Context, name: str, path: tuple[str, ...], own: tuple[str, ...], without: str, wanted: str
 ) -> Check:
@@ -161,30 +132,14 @@ def _in_file(
         summary = f"{place} in the configuration file: no installed package provides {', '.join(unknown)}. {LOST}"
         return Check(name, State.FAILED, summary, "Correct the name.", facts)
     if {*own} & {*found}:
-        return _own_in_file(name, f"{place} in the configuration file: {', '.join(found)}.", path, node, facts)
+        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
     given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
     return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
-
-
-def _own_in_file(name: str, given: str, path: tuple[str, ...], node: Any, facts: Mapping[str, Any]) -> Check:
-    """A plug-in of torchspan's in the file. Its node takes no options: OpenTelemetry calls it with none."""
-    plug_ins = getattr(node, "additional_properties", {}).values()
-    options = sorted(str(key) for each in plug_ins if isinstance(each, Mapping) for key in each)
-    if not options:
-        return Check(name, State.OK, given, facts=facts)
-    facts = {**facts, "options": options}
-    if path[-1] == "id_generator":
-        summary = f"{given} It accepts no options, but the file gives it {', '.join(options)}: {LOST}"
-        return Check(name, State.FAILED, summary, "Remove the options.", facts)
-    summary = f"{given} OpenTelemetry drops the options of a sampler that a package provides: {', '.join(options)}."
-    remedy = f"Write its rules as torchspan's settings: sample_… under {PLACE}, or TORCHSPAN_SAMPLE_…."
-    return Check(name, State.WARNING, summary, remedy, facts)
 
 
 _GROUPS = {
     "sampler": "opentelemetry_sampler",
     "id_generator": "opentelemetry_id_generator",
-    "detectors": "opentelemetry_resource_detector",
 }
 """Node of the file -> the group of entry points that its names come from."""
 

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torchspan doctor --send`: one test trace through the configuration that a program started here would have."""
+"""`torchspan doctor --send`: one test trace through the set-up that a program would have."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
+from torchspan.cli.doctor._answers import meaning
 from torchspan.cli.doctor._check import Check, Context, State
+from torchspan.cli.doctor._endpoints import exporting
+from torchspan.cli.doctor._exporters import UnknownExportersError, exporters
 from torchspan.cli.doctor._packages import INSTALL
-from torchspan.environment_variables import TORCHSPAN_RUN
 
 LIMIT_S = 30.0
-"""Seconds for the start of a Python, for OpenTelemetry's set-up and for the exporters, which try again for 10 s."""
+"""Seconds for the start of Python, for OpenTelemetry's set-up and for the exporters, which try again for 10 s."""
 
 _NAME = "send"
-_PROGRAM = "from torchspan.cli.doctor._send_program import main; main()"
 
 
 def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
@@ -30,24 +28,20 @@ def sent(context: Context, limit_s: float = LIMIT_S) -> Iterable[Check]:
 
 def _sent(context: Context, limit_s: float) -> Check:
     try:
-        done = subprocess.run(
-            [sys.executable, "-c", _PROGRAM],
-            env=_environment(context.environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,  # what libraries log there may have credentials
-            timeout=limit_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Check(
-            _NAME,
-            State.FAILED,
-            f"The test trace was not delivered within {limit_s:g} s.",
-            "See endpoints.traces, and exit.otlp for how long an exporter retries.",
-        )
+        is_known = context.file is None or not context.file.problem
+        if is_known and not exporters("traces", context):
+            summary = "No test trace was sent: there is no exporter of traces."
+            return Check(_NAME, State.FAILED, summary, "See exporters.traces.")
+    except UnknownExportersError:
+        pass  # OpenTelemetry's set-up fails, and its failure is reported
+    # Their exporters would log alongside that of the trace.
+    alone = {"OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
     try:
+        done = exporting({**context.environment, **alone}, "send", limit_s=limit_s)
         report = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        summary = f"The test trace was not delivered within {limit_s:g} s."
+        return Check(_NAME, State.FAILED, summary, "See endpoints.traces, and exit.otlp.")
     except ValueError:
         return Check(
             _NAME,
@@ -58,37 +52,27 @@ def _sent(context: Context, limit_s: float) -> Check:
     return _row(report)
 
 
-def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """That of a program, without what instruments it before it begins: it is instrumented by itself."""
-    own = {name: value for name, value in environment.items() if name != TORCHSPAN_RUN}
-    entries = own.pop("PYTHONPATH", "").split(os.pathsep)
-    kept = [each for each in entries if each and Path(each).name != "auto_instrumentation"]
-    return {**own, **({"PYTHONPATH": os.pathsep.join(kept)} if kept else {})}
-
-
 def _row(report: Mapping[str, Any]) -> Check:
-    exports: list[Mapping[str, Any]] = report["exports"]
     failed = f" Its set-up failed: {report['failure']}." if report["failure"] else ""
-    if not report["is_sdk"]:
-        what = f"the tracer provider is {report['provider']}, to which OpenTelemetry's exporters do not belong"
-        summary = what if report["is_set"] else "nothing sets a tracer provider"
-        return Check(
-            _NAME, State.FAILED, f"No test trace was sent: {summary}.{failed}", f"{INSTALL}, or see sdk.*.", report
-        )
+    if not report["is_set"]:
+        summary = f"No test trace was sent: nothing sets a tracer provider.{failed}"
+        return Check(_NAME, State.FAILED, summary, f"{INSTALL}, or see sdk.* and exporters.*.", report)
     if not report["is_enabled"]:
         summary = "No test trace was sent: the tracer for torchspan is disabled."
         return Check(_NAME, State.FAILED, summary, "See sdk.enabled, and OTEL_PYTHON_TRACER_CONFIGURATOR.", report)
     if not report["is_sampled"]:
         summary = f"No test trace was sent: the sampler dropped {report['attempts']} of {report['attempts']}."
         return Check(_NAME, State.FAILED, summary, "For this test: OTEL_TRACES_SAMPLER=always_on", report)
-    if not exports:
-        remedy = "See exporters.traces." if not failed else "See sdk.*, exporters.* and exit.*."
-        return Check(_NAME, State.FAILED, f"No test trace was sent: no exporter received it.{failed}", remedy, report)
-    answers = "; ".join(f"{each['exporter']}: {each['answer']}" for each in exports)
     after = f" (the {report['attempts']}th that the sampler was asked for)" if report["attempts"] > 1 else ""
-    if all(each["is_delivered"] for each in exports):
-        found = f"Look for trace {report['trace_id']} of service {report['service']} in your tracing backend."
-        state = State.WARNING if failed else State.OK
-        return Check(_NAME, state, f"A test trace{after} was sent. {answers}.{failed}", found, report)
-    summary = f"The test trace {report['trace_id']}{after} was not delivered. {answers}.{failed}"
-    return Check(_NAME, State.FAILED, summary, "See endpoints.traces.", report)
+    if report["outcomes"] or not report["is_flushed"]:
+        texts = [meaning(word) for word in report["outcomes"]]
+        summary = (
+            f"The test trace {report['trace_id']}{after} was not delivered: {'; '.join(text for text, _ in texts)}"
+        )
+        remedy = texts[0].remedy if texts else "See exporters.traces."
+        return Check(_NAME, State.FAILED, f"{summary.removesuffix(': ')}.{failed}", remedy, report)
+    remedy = f"Look for trace {report['trace_id']} of service {report['service']} in your tracing backend."
+    state = State.WARNING if failed else State.OK
+    return Check(
+        _NAME, state, f"A test trace{after} was sent, and no exporter reported a failure.{failed}", remedy, report
+    )

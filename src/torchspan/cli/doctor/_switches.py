@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What switches tracing off, or to another provider, and where the configuration comes from."""
+"""What switches tracing off, where the configuration comes from, and variables whose unit or default surprises."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from torchspan import _config_file
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._packages import INSTALL, plugins
+
+_LONGEST_TIMEOUT_S = 600.0
+"""Above that, milliseconds were probably meant, which the specification has where exporters for Python read seconds."""
+_TIMEOUTS = (
+    "OTEL_EXPORTER_OTLP_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_METRICS_TIMEOUT",
+    "OTEL_EXPORTER_OTLP_LOGS_TIMEOUT",
+)
 
 
 def disabled(context: Context) -> Iterator[Check]:
@@ -54,35 +64,6 @@ def file(context: Context) -> Iterator[Check]:
         )
 
 
-def provider(context: Context) -> Iterator[Check]:
-    """The variables with which OpenTelemetry's API makes providers itself."""
-    for signal in ("tracer", "meter"):
-        variable = f"OTEL_PYTHON_{signal.upper()}_PROVIDER"
-        value = context.environment.get(variable)
-        found = plugins(f"opentelemetry_{signal}_provider", value or "")
-        facts = {"variable": value, "found": found[0].value if found else None}
-        if value is None:
-            summary = f"The {signal} provider is the one that the configurator or the program sets."
-            yield Check(f"sdk.{signal}_provider", State.OK, summary, facts=facts)
-        elif not found:
-            yield Check(
-                f"sdk.{signal}_provider",
-                State.FAILED,
-                f"{variable}={value} names a provider that is not installed: the first use of OpenTelemetry raises an exception, unless "
-                "a provider has been set before.",
-                f"Unset {variable}, or install the package that provides it.",
-                facts,
-            )
-        else:
-            yield Check(
-                f"sdk.{signal}_provider",
-                State.NOTE,
-                f"{variable}={value}: until something sets another one, the {signal} provider is {found[0].value}.",
-                f"Unset {variable}, unless that is intended.",
-                facts,
-            )
-
-
 def instrumentation(context: Context) -> Iterator[Check]:
     """Whether `opentelemetry-instrument` and `torchspan run` would enable torchspan."""
     name, variable = "instrumentation.enabled", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
@@ -119,3 +100,47 @@ def instrumentation(context: Context) -> Iterator[Check]:
     else:
         more = f", and with it {', '.join(others)}" if others else ""
         yield Check(name, State.OK, f"`opentelemetry-instrument` enables torchspan{more}.", facts=facts)
+
+
+def internal_metrics(context: Context) -> Iterator[Check]:
+    """OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED: the SDK counts the spans that it loses only if asked to."""
+    variable, name = "OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED", "sdk.internal_metrics"
+    if context.variable(variable).lower() == "true":
+        summary = f"{variable}=true: the SDK counts the spans that a full queue or an exporter loses."
+        yield Check(name, State.OK, summary, facts={"enabled": True})
+        return
+    summary = f"{variable} is not `true`: spans that a full queue or an exporter loses are not counted."
+    yield Check(name, State.NOTE, summary, f"To count them: {variable}=true", {"enabled": False})
+
+
+def timeouts(context: Context) -> Iterator[Check]:
+    """How long an exporter tries. Nothing else bounds how long it holds up the end of a program."""
+    name = "exit.otlp"
+    values = {variable: text for variable in _TIMEOUTS if (text := context.variable(variable))}
+    facts = {"variables": values, "default_s": 10}
+    for variable, text in values.items():
+        seconds = _seconds(text)
+        if seconds is None:
+            summary = f"{variable}={text} is not a number: an exporter over gRPC cannot be created, and the SDK sets up no signal at all."
+            yield Check(name, State.FAILED, summary, f"Set {variable} to seconds, such as 10.", facts)
+            return
+        if seconds > _LONGEST_TIMEOUT_S:
+            summary = (
+                f"{variable}={text}: exporters for Python read it as seconds, where OpenTelemetry's specification has "
+                "milliseconds. With an endpoint that does not answer, a program waits at its end for up to 30 s per signal."
+            )
+            remedy = f"Set {variable} to seconds, such as {max(seconds / 1000, 1):g}."
+            yield Check(name, State.WARNING, summary, remedy, facts)
+            return
+    summary = (
+        f"One export, retries included, takes at most {values.get(_TIMEOUTS[0], '10')} s, also at the end of a program."
+    )
+    yield Check(name, State.NOTE, summary, facts=facts)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return None
+    return None if math.isnan(seconds) else seconds
