@@ -30,19 +30,28 @@ ALLOWED = {
     "writer": VOCABULARY | {"_base", "_server_span", "_version", "engine"},
     "_config_file": set(),
     "_settings": {"_base", "_config_file", "environment_variables", "exceptions"},
-    "_run": {"_base", "_config_file", "environment_variables", "inputs", "sdk"},
+    "_launched": {"_base", "_config_file", "environment_variables", "inputs", "sdk"},
     "testing": {"_base", "environment_variables", "instrumentor", "sdk", "traces"},
     "sdk": VOCABULARY | {"_base", "_settings", "_version", "environment_variables"},
     "traces": VOCABULARY,
-    "propagation": {"_base", "_run", "environment_variables"},
+    "propagation": {"_base", "_launched", "environment_variables"},
     "callbacks": {"_base", "_dynamo_safety", "subscribers"},
     "observers": {"_base", "_dynamo_safety", "engine", "phase", "subscribers"},
     "batching": VOCABULARY | {"_base", "engine"},
-    "_bridge": {"_base", "_run", "_settings", "adapters", "engine", "environment_variables"}
+    "_bridge": {"_base", "_launched", "_settings", "adapters", "engine", "environment_variables"}
     | {"phase", "semconv", "subscribers", "writer"},
-    "instrumentor": {"_base", "_bridge", "_config_file", "_run", "_server_span", "_settings", "propagation", "testing"},
+    "instrumentor": {
+        "_base",
+        "_bridge",
+        "_config_file",
+        "_launched",
+        "_server_span",
+        "_settings",
+        "propagation",
+        "testing",
+    },
     "cli": VOCABULARY
-    | {"_base", "_config_file", "_run", "_settings", "_version", "adapters", "environment_variables", "probes"}
+    | {"_base", "_config_file", "_launched", "_settings", "_version", "adapters", "environment_variables", "probes"}
     | {"inputs", "sdk", "testing", "traces"},
     "__init__": {"_base", "_version", "batching", "instrumentor"},
     "__main__": {"cli"},

@@ -20,9 +20,9 @@ from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
-from torchspan._run.process import RunProcess
-from torchspan._run.report import Counts, RunReport
-from torchspan._run.spans import traceparent
+from torchspan._launched.process import RunProcess
+from torchspan._launched.report import Counts, RunReport
+from torchspan._launched.spans import traceparent
 from torchspan._settings import Settings
 from torchspan.adapters import (
     Imports,
@@ -92,7 +92,7 @@ class Bridge:
         self._engine = Engine(REGISTRY)
         RUNNING.start(self._engine)
         capture_text = settings.capture == "text"
-        route_of = None if run is None else run.route
+        tracer_of = None if run is None else run.tracer
         meters = None if run is None else run.meter_provider
         self._parents = SpanParents()
         sampling = RunSampling(RateLimits(), SamplingRules(**_settings.sampling(settings)))
@@ -117,7 +117,7 @@ class Bridge:
             parents=self._parents,
             capture_text=capture_text,
             exceptions=self._exceptions,
-            route_of=route_of,
+            tracer_of=tracer_of,
             holds=sampling.use,
         )
         self._ranks = SelectedRanks(settings.ranks)
@@ -130,7 +130,7 @@ class Bridge:
             semconv.DroppedReason.SAMPLER: lambda: self._writer.refused,
             semconv.DroppedReason.PAUSED: self._spans_of_pauses,
         }
-        progress = ProgressWriter(tracer_provider, route_of=route_of)
+        progress = ProgressWriter(tracer_provider, tracer_of=tracer_of)
         emitted: dict[str, Callable[[], int]] = {
             **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
             PROGRESS.name: lambda: progress.emitted,

@@ -25,8 +25,8 @@ from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.imports import FirstImports, Import
 from torchspan._base.logs import Log
-from torchspan._run.start import CONFIGURATION_FILE
-from torchspan._run.start import current as current_run
+from torchspan._launched.start import CONFIGURATION_FILE
+from torchspan._launched.start import current as current_run
 from torchspan._server_span import SERVER_SPANS
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from torchspan._bridge import Bridge
-    from torchspan._run.process import RunProcess
+    from torchspan._launched.process import RunProcess
     from torchspan._settings import Settings
 
 logger = Log("torchspan")
@@ -69,7 +69,7 @@ LOADER = "opentelemetry.instrumentation.auto_instrumentation"
 CONFIGURATION = "opentelemetry.configuration"
 """The one that hands over the options of a configuration file."""
 
-RUN = "torchspan._run.start"
+RUN = "torchspan._launched.start"
 """The module that has them called below `torchspan run`."""
 
 
@@ -516,7 +516,7 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
     run = current_run()
 
     def exports() -> list[Callable[[], object]]:
-        from torchspan._run import otel_private
+        from torchspan._launched import otel_private
 
         flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
         found = [each for each in flushes if each is not None]

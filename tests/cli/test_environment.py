@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from torchspan._run.settings import RunSettings
+from torchspan._launched.settings import RunSettings
 from torchspan.cli._environment import SITE, environment
 
 SETTINGS = RunSettings(

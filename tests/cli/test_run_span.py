@@ -7,7 +7,7 @@ import sys
 
 from support import span_file
 from support.receiver import Receiver
-from torchspan._run.crash import Crash
+from torchspan._launched.crash import Crash
 from torchspan.cli._child import Ended
 from torchspan.cli._crash_line import crash_lines
 from torchspan.traces import Span, UnfinishedSpan

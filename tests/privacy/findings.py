@@ -11,8 +11,8 @@ _EMPTIED = "tests/privacy/test_canaries.py::test_a_child_has_the_baggage_and_one
 
 FINDINGS = {
     "A1 a command line, passwords included, becomes service.name": (
-        "tests/run_start/test_service_name.py::test_of_what_is_not_a_plain_name_no_part_is_taken",
-        "tests/run_start/test_own_provider.py::test_no_word_of_a_command_line_becomes_the_service_but_a_plain_name",
+        "tests/launched/test_service_name.py::test_of_what_is_not_a_plain_name_no_part_is_taken",
+        "tests/launched/test_own_provider.py::test_no_word_of_a_command_line_becomes_the_service_but_a_plain_name",
         CANARIES,
     ),
     "A2 text of the program's, raised by a library's frame": (CANARIES, BYTES, WORDS),

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from torchspan import phase, semconv
 from torchspan._base.folders import Folder
-from torchspan._run.crash import read_crashes
-from torchspan._run.report import RunReport, likely_reason, missing, problems, read_reports
-from torchspan._run.settings import RunSettings
+from torchspan._launched.crash import read_crashes
+from torchspan._launched.report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.settings import RunSettings
 from torchspan.cli import _output
 from torchspan.cli import _streams as streams
 from torchspan.cli._child import Ended

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from torchspan import phase, semconv
-from torchspan._run.crash import Crash
+from torchspan._launched.crash import Crash
 from torchspan.cli._child import Ended
 from torchspan.cli._run_span import signal_name
 from torchspan.cli._terminal import cells, printable

@@ -7,11 +7,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from torchspan import _run
-from torchspan._run.settings import RunSettings
+from torchspan import _launched
+from torchspan._launched.settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
 
-SITE = str(Path(_run.__file__).parent / "site")
+SITE = str(Path(_launched.__file__).parent / "site")
 """The folder of the `sitecustomize` that starts torchspan in each Python process."""
 
 

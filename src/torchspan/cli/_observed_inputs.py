@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from torchspan._base.folders import Folder
-from torchspan._run.observed_inputs import SUFFIX
+from torchspan._launched.observed_inputs import SUFFIX
 from torchspan.cli._output import Output, relative
 from torchspan.inputs import documents, merging
 from torchspan.inputs.documents import Document, InputFileError

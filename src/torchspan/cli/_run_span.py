@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from torchspan import phase, semconv
-from torchspan._run.settings import RunSettings, parse_traceparent
+from torchspan._launched.settings import RunSettings, parse_traceparent
 from torchspan._settings import resolved_variable
 from torchspan._version import __version__
 from torchspan.cli._child import Ended
@@ -72,7 +72,7 @@ class RunSpan:
         failing: names of exporters that are left out. So is the console, which is the program's output.
         Returns the names of the exporters that did not take it.
         """
-        from torchspan._run.exporting import span_exporters
+        from torchspan._launched.exporting import span_exporters
 
         if not parse_traceparent(self._settings.span)[2] & 1:  # type: ignore[index]
             return []

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 
-from torchspan._run.settings import RunSettings, new_span
+from torchspan._launched.settings import RunSettings, new_span
 from torchspan._settings import resolved_variable
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file

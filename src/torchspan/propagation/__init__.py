@@ -31,7 +31,7 @@ from torchspan._base.patching import Function, Patches
 from torchspan.propagation._current import CONSEQUENCE, CurrentContext
 
 if TYPE_CHECKING:
-    from torchspan._run.process import RunProcess
+    from torchspan._launched.process import RunProcess
 
 __all__ = ["install"]
 

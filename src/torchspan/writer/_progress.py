@@ -14,7 +14,7 @@ from torchspan.engine import Event
 from torchspan.semconv import Attribute
 from torchspan.writer._aside import aside
 from torchspan.writer._own_files import OwnFiles
-from torchspan.writer._tracer import RouteOf, TracerSource
+from torchspan.writer._tracer import TracerOf, TracerSource
 
 _NS = 1e9
 
@@ -25,11 +25,11 @@ class ProgressWriter:
     Only these files are flushed. Other exporters send progress together with other spans: a flush would make them wait for
     their collectors, and an exit waits for an export that is in progress.
 
-    tracer_provider: the provider to use instead of the global one. route_of: see `TracerSource`.
+    tracer_provider: the provider to use instead of the global one. tracer_of: see `TracerSource`.
     """
 
-    def __init__(self, tracer_provider: TracerProvider | None = None, *, route_of: RouteOf | None = None) -> None:
-        self._tracers = TracerSource(tracer_provider, route_of)
+    def __init__(self, tracer_provider: TracerProvider | None = None, *, tracer_of: TracerOf | None = None) -> None:
+        self._tracers = TracerSource(tracer_provider, tracer_of)
         self.emitted = 0
         """Number of sampled spans, without those that are only in torchspan's own files."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, TracerProvider
+from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, Tracer, TracerProvider
 
 from torchspan import semconv
 from torchspan._base import withheld
@@ -31,7 +31,7 @@ from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._metrics import compile_outcome
 from torchspan.writer._own_files import OwnFiles
 from torchspan.writer._parents import SpanParents
-from torchspan.writer._tracer import Route, RouteOf, TracerSource
+from torchspan.writer._tracer import TracerOf, TracerSource
 
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
@@ -43,7 +43,6 @@ class _Open:
 
     span: Span | None
     token: Token[Context] | None
-    route: Route
 
 
 class SpanWriter:
@@ -57,7 +56,7 @@ class SpanWriter:
     capture_text: whether exception messages, and lines of a library's log, are recorded whole.
     exceptions: records exceptions. Default: as events of spans.
     spans_per_trace: the maximum number of spans in a trace. Further work is folded into the span around it.
-    route_of, holds: see `TracerSource`.
+    tracer_of, holds: see `TracerSource`.
     """
 
     def __init__(
@@ -68,10 +67,10 @@ class SpanWriter:
         capture_text: bool = False,
         exceptions: ExceptionSignal | None = None,
         spans_per_trace: int = SPANS_PER_TRACE,
-        route_of: RouteOf | None = None,
+        tracer_of: TracerOf | None = None,
         holds: Callable[[SamplingRules | None], None] | None = None,
     ) -> None:
-        self._tracers = TracerSource(tracer_provider, route_of, holds)
+        self._tracers = TracerSource(tracer_provider, tracer_of, holds)
         parents = parents or SpanParents()
         self._capture_text = capture_text
         self.recorded = 0
@@ -91,7 +90,7 @@ class SpanWriter:
     def look_for_provider(self) -> None:
         """Look up the current provider, if one is set."""
         if self._tracers.is_set():
-            self._tracers.route()
+            self._tracers.get()
 
     def has_destination(self) -> bool:
         """Whether the program has set a tracer provider, or a recording span is current."""
@@ -113,12 +112,12 @@ class SpanWriter:
 
     # --- start ------------------------------------------------------------------------------------------------
     def _start(self, event: Event) -> _Open:
-        route = self._tracers.route()
-        context, links = self._parent(event, route)
+        tracer = self._tracers.get()
+        context, links = self._parent(event)
         around = trace.get_current_span(context).get_span_context()
         if around.is_valid and not self._budget.take(limited_by(around), event.phase.room):
             event.handle = around  # children and links refer to the nearest span
-            return _Open(None, None, route)
+            return _Open(None, None)
         facts = {**event.attributes, semconv.KEEP: True} if event.phase.keep else event.attributes
         arguments: dict[str, Any] = {
             "name": semconv.span_name(event.name),
@@ -126,12 +125,12 @@ class SpanWriter:
             "links": links,
             "start_time": event.start_ns,
         }
-        if _kept.rules_of(route.tracer) is None:
-            span = route.tracer.start_span(context=context, **arguments)
-            if event.phase.keep and _is_refused(span.get_span_context(), around, route):
+        if _kept.rules_of(tracer) is None:
+            span = tracer.start_span(context=context, **arguments)
+            if event.phase.keep and _is_refused(span.get_span_context(), around, tracer):
                 self.refused += 1
         else:
-            span = _kept.start(route.tracer, event, context, around, arguments)
+            span = _kept.start(tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT
@@ -142,18 +141,17 @@ class SpanWriter:
             self._budget.give_back(limited_by(around))
         token = None
         if event.placement.is_current:
-            token = context_api.attach(route.inside(span, context_api.get_current()))
-        return _Open(span, token, route)
+            token = context_api.attach(trace.set_span_in_context(span))
+        return _Open(span, token)
 
-    def _parent(self, event: Event, route: Route) -> tuple[Context, list[Link]]:
+    @staticmethod
+    def _parent(event: Event) -> tuple[Context, list[Link]]:
         """A context in which the parent is the current span, and the links."""
         links = [Link(each) for each in event.links if isinstance(each, SpanContext) and each.is_valid]
         if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()
-        current = route.current(context)
-        if current is not trace.get_current_span(context):
-            context = trace.set_span_in_context(current, context)
+        current = trace.get_current_span(context)
         ended_ns = getattr(current, "end_time", None)
         if ended_ns is not None and ended_ns <= event.start_ns:  # an import is reported after its end
             links.append(Link(current.get_span_context()))
@@ -167,7 +165,7 @@ class SpanWriter:
     @staticmethod
     def _leave(_event: Event, opened: _Open) -> None:
         # If start and end happen in different frames, another span may be current by now. It stays current.
-        if opened.token is not None and opened.route.current(context_api.get_current()) is opened.span:
+        if opened.token is not None and trace.get_current_span() is opened.span:
             context_api.detach(opened.token)
 
     # --- end --------------------------------------------------------------------------------------------------
@@ -227,11 +225,11 @@ class SpanWriter:
         return semconv.emitted(facts, capture_text=self._capture_text)
 
 
-def _is_refused(made: SpanContext, around: SpanContext, route: Route) -> bool:
+def _is_refused(made: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
     """Whether a sampler of the SDK has refused a span. A tracer that makes no spans returns the ids of the span around."""
     if made.trace_flags.sampled or not made.is_valid or made.span_id == around.span_id:
         return False
-    return getattr(route.tracer, "sampler", None) is not None
+    return getattr(tracer, "sampler", None) is not None
 
 
 def _inside(event: Event, opened: _Open) -> Context:
@@ -240,7 +238,7 @@ def _inside(event: Event, opened: _Open) -> Context:
     if span is None:
         handle = event.handle if isinstance(event.handle, SpanContext) else trace.INVALID_SPAN_CONTEXT
         span = NonRecordingSpan(handle)
-    return opened.route.inside(span, context_api.get_current())
+    return trace.set_span_in_context(span)
 
 
 def _steps(event: Event) -> dict[str, Any]:

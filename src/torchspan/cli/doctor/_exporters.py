@@ -11,13 +11,13 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from torchspan._config_file import VARIABLE
+from torchspan._launched.configured import PROTOCOLS
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import ConfigurationFile
 
 SIGNALS = ("traces", "metrics", "logs")
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
 GRPC, HTTP = "otlp_proto_grpc", "otlp_proto_http"
-_BY_PROTOCOL = {"grpc": GRPC, "http/protobuf": HTTP}
 _DISTRO = "OTEL_PYTHON_DISTRO"
 _DEFAULT_DISTRO = "opentelemetry.distro:OpenTelemetryDistro"
 _IN_FILE = {"otlp_grpc": GRPC, "otlp_http": HTTP, "otlp_file_development": "otlp_json_file"}
@@ -77,12 +77,12 @@ def _entry_point(name: str, signal: str, context: Context) -> str:
     variable = f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL"
     variable = variable if context.variable(variable) else PROTOCOL
     protocol = context.variable(variable) or "grpc"
-    if protocol not in _BY_PROTOCOL:
+    if protocol not in PROTOCOLS:
         raise UnknownExportersError(
             f"{variable}={protocol} is not a protocol of OpenTelemetry's SDK for Python, which then sets up no "
-            f"signal at all. Set it to one of {', '.join(_BY_PROTOCOL)}."
+            f"signal at all. Set it to one of {', '.join(PROTOCOLS)}."
         )
-    return _BY_PROTOCOL[protocol]
+    return PROTOCOLS[protocol]
 
 
 def _declared(signal: str, file: ConfigurationFile) -> Iterator[Exporter]:

@@ -10,11 +10,11 @@ import textwrap
 import pytest
 
 from torchspan._base.folders import open_folder
-from torchspan._run.crash import Crash, read_crash, read_crashes
+from torchspan._launched.crash import Crash, read_crash, read_crashes
 
 BEGIN = """
 import sys; from torchspan._base.folders import open_folder
-from torchspan._run.faults import catch_crashes
+from torchspan._launched.faults import catch_crashes
 catch_crashes(open_folder(sys.argv[1]))
 import faulthandler
 """

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from torchspan import _config_file
 from torchspan._base.folders import Folder
-from torchspan._run.settings import parse_traceparent
+from torchspan._launched.settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"
@@ -63,8 +63,8 @@ class RunReport:
     complete: brings the report up to date; called before each writing.
     spans: spans that were started and recorded; unsampled: those that the sampler refused; left_out: those that were not
         started because of the process's rank.
-    provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or a `separate` one of `run`'s
-        because the program's takes no processor.
+    provider: which tracer provider torchspan's spans went to: `run`'s own, the `program`'s, or none because the program's takes
+        no processor (`foreign`).
     sdk_disabled: OTEL_SDK_DISABLED switches the SDK off.
     errors: what could not be done, in short texts. file_errors: why spans could not be written to the file.
     ended: sampled spans that have ended, the program's own included: they should be in the file. has_unsampled: others have ended,
@@ -300,9 +300,9 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         "would have recorded; the program's log has the cause"
         for name, number in sorted(paused.items())
     ]
-    if any(report.provider == "separate" for report in reports):
+    if any(report.provider == "foreign" for report in reports):
         lost.append(
-            "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run"
+            "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set"
         )
     return [*found, *lost]
 

@@ -12,7 +12,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from torchspan._run import sdk_private
+from torchspan._launched import configured
 
 Failed = Callable[[str], None]
 """Called with a short text for each exporter that cannot be made."""
@@ -23,7 +23,7 @@ FILE_EXPORTER = "torchspan_file"
 DELAY_MS = 1000
 """Between batches. Short, because a program that a signal ends loses what is still in the queue."""
 
-_SIGNALS: tuple[sdk_private.Signal, ...] = ("traces", "metrics")
+_SIGNALS: tuple[configured.Signal, ...] = ("traces", "metrics")
 _CHECK = "to check the exporters: torchspan doctor"
 
 QUEUE = 65_536
@@ -112,15 +112,15 @@ def readers(failed: Failed) -> list[MetricReader]:
 def load() -> None:
     """Import the classes of all of them. Raises what the first one raises that cannot be imported."""
     for signal in _SIGNALS:
-        for name in sdk_private.exporter_names(signal):
+        for name in configured.exporter_names(signal):
             if name != FILE_EXPORTER:
-                sdk_private.exporter_class(signal, name)
+                configured.exporter_class(signal, name)
 
 
-def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:
+def _named(signal: configured.Signal, failed: Failed) -> Iterator[tuple[str, Any]]:
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     try:
-        names = sdk_private.exporter_names(signal)
+        names = configured.exporter_names(signal)
     except Exception as error:
         failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         return
@@ -128,7 +128,7 @@ def _named(signal: sdk_private.Signal, failed: Failed) -> Iterator[tuple[str, An
         if name == FILE_EXPORTER:
             continue
         try:
-            exporter = sdk_private.exporter_class(signal, name)()
+            exporter = configured.exporter_class(signal, name)()
         except Exception as error:
             failed(f"{variable}={os.environ.get(variable)}: {error}; {_CHECK}")
         else:

@@ -12,8 +12,8 @@ from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
     from torchspan._base.folders import Folder
-    from torchspan._run.process import RunProcess
-    from torchspan._run.settings import RunSettings
+    from torchspan._launched.process import RunProcess
+    from torchspan._launched.settings import RunSettings
 
 logger = Log("torchspan", names_itself=True)
 
@@ -36,15 +36,15 @@ def current() -> RunProcess | None:
         _Current.is_known = True
         if TORCHSPAN_RUN not in os.environ:
             return None
-        from torchspan._run.settings import RunSettings
+        from torchspan._launched.settings import RunSettings
 
         settings = RunSettings.from_environment()
         if settings is None:
             if os.environ[TORCHSPAN_RUN].strip():
                 logger.warning("Invalid %s, ignored (only torchspan run sets it: unset it)", TORCHSPAN_RUN)
         else:
-            from torchspan._run.faults import catch_crashes
-            from torchspan._run.process import RunProcess
+            from torchspan._launched.faults import catch_crashes
+            from torchspan._launched.process import RunProcess
 
             reports = _reports(settings.reports)
             if reports is not None:
@@ -57,7 +57,7 @@ def current() -> RunProcess | None:
 
 
 def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess) -> None:
-    from torchspan._run import observed_inputs
+    from torchspan._launched import observed_inputs
 
     try:
         observed_inputs.begin(settings, reports)
@@ -135,7 +135,7 @@ def _without_values(record: logging.LogRecord) -> logging.LogRecord:
 def _load_instrumentations(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
-    from torchspan._run.report import NOT_LOADED
+    from torchspan._launched.report import NOT_LOADED
 
     try:
         _load._load_instrumentors(_distro())  # type: ignore[no-untyped-call]

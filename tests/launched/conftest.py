@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from torchspan._base.folders import open_folder
-from torchspan._run.report import read_reports
-from torchspan._run.settings import RunSettings
+from torchspan._launched.report import read_reports
+from torchspan._launched.settings import RunSettings
 from torchspan.cli._environment import environment
 
 RECEIVER = """

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from torchspan._base.folders import Folder
-from torchspan._run.faults import SUFFIX
+from torchspan._launched.faults import SUFFIX
 
 _LARGEST = 1_000_000
 """Bytes that are read of a file."""

@@ -99,37 +99,6 @@ def test_a_call_without_arguments_is_the_programs_too(program):
     )
 
 
-def test_spans_below_one_of_runs_own_provider_are_roots_in_the_programs(program):
-    text = (
-        "from receiver import *\nimport torchspan\n"
-        "provider = receiving()\ntorchspan.instrument(tracer_provider=provider)\n"
-        + OBSERVED
-        + "with trace.get_tracer('app').start_as_current_span('without a provider'):\n    work()\n"
-    )
-    app = program(text)
-    alone, below = app.alone(), app.below_run()
-
-    assert below.received == alone.received
-    assert [(span["name"], span["parent"]) for span in below.received] == [("torchspan.observed work", None)]
-
-
-def test_a_provider_that_is_set_nowhere_gets_no_span_of_runs_own_provider_as_parent(program):
-    text = """
-from receiver import *
-local = receiving().get_tracer("local")
-with trace.get_tracer("app").start_as_current_span("without a provider"):
-    with local.start_as_current_span("root"):
-        with local.start_as_current_span("child", context=trace.set_span_in_context(trace.get_current_span())):
-            pass
-"""
-    app = program(text)
-    alone, below = app.alone(), app.below_run()
-
-    assert below.received == alone.received
-    assert [(span["name"], span["parent"]) for span in below.received] == [("child", "root"), ("root", None)]
-    assert below.filed == [("without a provider", "torchspan.run")]
-
-
 def test_uninstrument_ends_torchspans_spans_and_not_those_of_the_program(program):
     text = (
         "from opentelemetry import trace\nimport torchspan\n"

@@ -185,14 +185,14 @@ with trace.get_tracer("app").start_as_current_span("request"):
 """
 
 
-def test_a_provider_that_takes_no_processor_is_left_alone_and_torchspans_spans_are_in_the_file(program):
+def test_a_provider_that_takes_no_processor_is_left_alone_and_nothing_is_recorded(program):
     app = program(FOREIGN)
     alone, below = app.alone(), app.below_run()
 
     assert below.received == alone.received
     assert [(span["name"], span["parent"]) for span in below.received] == [("within", "request"), ("request", None)]
-    assert below.filed == [("torchspan.observed inner", "torchspan.observed outer"), ("torchspan.observed outer", None)]
-    assert [(report.provider, report.errors) for report in below.reports] == [("separate", [])]
+    assert below.filed == []
+    assert [(report.provider, report.errors) for report in below.reports] == [("foreign", [])]
 
 
 PROXIED = """
@@ -337,7 +337,7 @@ def test_a_provider_that_raises_when_it_is_given_the_file_is_left_alone(program)
 
     assert (below.received, below.out, below.err) == (alone.received, alone.out, alone.err)
     assert [(report.provider, report.errors) for report in below.reports] == [
-        ("separate", ["the program's Strict refused the span processor: RuntimeError('too late')"])
+        ("foreign", ["the program's Strict refused the span processor: RuntimeError('too late')"])
     ]
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from torchspan._run.settings import RunSettings
+from torchspan._launched.settings import RunSettings
 from torchspan.cli._environment import SITE, environment
 
 SETTINGS = RunSettings("00000000000000aa", "/nowhere/x", "/nowhere/r", "00-" + "1" * 32 + "-" + "2" * 16 + "-01", 1)

@@ -12,9 +12,8 @@ from opentelemetry.trace import SpanKind
 
 from support.engines import extend
 from torchspan import phase
-from torchspan._run.provider import OwnTracers
-from torchspan._run.routes import OwnRoute
-from torchspan._run.settings import RunSettings
+from torchspan._launched.provider import OwnTracers
+from torchspan._launched.settings import RunSettings
 from torchspan.engine import Below, Engine, RateLimits, RunSampling, Verdict
 from torchspan.writer import SpanParents, SpanWriter
 
@@ -43,7 +42,7 @@ def users(own):
 def engine(own):
     """An engine whose spans go to `run`'s own provider, three for each trace."""
     engine = Engine()
-    writer = SpanWriter(spans_per_trace=3, route_of=lambda _provider, *named: OwnRoute(own.get(*named, None)))
+    writer = SpanWriter(spans_per_trace=3, tracer_of=lambda _provider, *named: own.get(*named, None))
     extend(engine, writer.callback)
     return engine
 

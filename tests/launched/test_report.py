@@ -5,7 +5,7 @@ import os
 import pytest
 
 from torchspan._base.folders import open_folder
-from torchspan._run.report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"
 LOADED = {"torch_tensorrt": "9.0"}
@@ -24,7 +24,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path):
     written = RunReport(folder=folder)
     written.libraries["torch_tensorrt"] = "2.14.0"
     written.rows, written.resolved, written.spans, written.unsampled = 55, 51, 3, 4
-    written.provider, written.sdk_disabled, written.errors = "separate", True, ["one", "two"]
+    written.provider, written.sdk_disabled, written.errors = "foreign", True, ["one", "two"]
     written.runs, written.runs_s, written.undelivered = 1000, 1.25, {"otlp": 7}
     written.left_out, written.ended, written.has_unsampled, written.is_final = 2, 6, True, True
     written.write()
@@ -196,13 +196,13 @@ def test_problems_are_said_once_with_what_was_not_delivered_in_all_processes():
     reports = [
         report(errors=["OTEL_TRACES_EXPORTER=nosuch: no"], undelivered={"otlp": 1}),
         report(errors=["OTEL_TRACES_EXPORTER=nosuch: no"], undelivered={"otlp": 2, "console": 1}),
-        report(provider="separate"),
+        report(provider="foreign"),
     ]
     assert problems(reports) == [
         "OTEL_TRACES_EXPORTER=nosuch: no",
         "the exporter console did not deliver 1 span before the program ended; the file contains all spans",
         "the exporter otlp did not deliver 3 spans before the program ended; the file contains all spans",
-        "the program's own tracer provider accepts no span processor, so its spans are not in the file of this run",
+        "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set",
     ]
 
 

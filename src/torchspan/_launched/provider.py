@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import PurePath
 from types import ModuleType
@@ -17,15 +18,14 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
-from opentelemetry.sdk.trace import SpanProcessor, Tracer, TracerProvider, _Span
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind
+from opentelemetry.trace import NonRecordingSpan, Span, SpanKind
 
 from torchspan._base.ids import IDS
-from torchspan._base.patching import Function, Patches
-from torchspan._run import sdk_private
-from torchspan._run.settings import RunSettings, parse_traceparent
-from torchspan._run.spans import RunSpanContext, UnrecordedRunSpan, is_owned, owned, remote, visible
+from torchspan._launched import configured
+from torchspan._launched.settings import RunSettings, parse_traceparent
+from torchspan._launched.spans import RunSpan, RunSpanContext, remote
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """Samplers for which a parent changes no decision."""
@@ -39,9 +39,9 @@ def own_provider(processors: Sequence[SpanProcessor]) -> TracerProvider:
     processors: receive its spans. The provider is not shut down at exit.
     """
     provider = TracerProvider(
-        sampler=sdk_private.sampler(),
+        sampler=configured.sampler(),
         resource=resource(),
-        id_generator=sdk_private.id_generator() or cast("IdGenerator", IDS),
+        id_generator=configured.id_generator() or cast("IdGenerator", IDS),
         shutdown_on_exit=False,
     )
     for processor in processors:
@@ -56,7 +56,7 @@ def own_meters(readers: Sequence[MetricReader]) -> MeterProvider:
 
 def resource() -> Resource:
     """The resource that the program's variables describe, with the name of its script or module as `service.name`."""
-    found = sdk_private.resource()
+    found = configured.resource()
     if str(found.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
         return found.merge(Resource({SERVICE_NAME: service_name()}))
     return found
@@ -128,63 +128,50 @@ class StartParent:
         return trace.set_span_in_context(NonRecordingSpan(self._span), context)
 
 
-class RunSpan(_Span):
-    """A recording span of `run`'s own provider."""
+class RunTracer(trace.Tracer):
+    """A tracer of `run`'s own provider. Its spans are `RunSpan`s.
 
-    _context: SpanContext
+    tracer: the provider's. start_parent: the parent of roots.
+    """
 
-    def get_span_context(self) -> SpanContext:
-        """The ids, while others may refer to them."""
-        return visible(self._context)
-
-
-class RunTracer(Tracer):
-    """A tracer of `run`'s own provider."""
-
-    start_parent: StartParent
+    def __init__(self, tracer: trace.Tracer, start_parent: StartParent) -> None:
+        self._tracer = tracer
+        self._start_parent = start_parent
+        self.sampler = getattr(tracer, "sampler", None)
+        self.id_generator = getattr(tracer, "id_generator", None)
 
     def start_span(
         self, name: str, context: Context | None = None, kind: SpanKind = SpanKind.INTERNAL, *args: Any, **kwargs: Any
     ) -> Span:
         """See `opentelemetry.trace.Tracer.start_span`."""
-        context = self.start_parent.context(context, kind)
-        span = super().start_span(name, context, kind, *args, **kwargs)
-        return _owned(span, trace.get_current_span(context).get_span_context(), self.start_parent)
+        context = self._start_parent.context(context, kind)
+        span = self._tracer.start_span(name, context, kind, *args, **kwargs)
+        if isinstance(span, RunSpan):  # the API returns the span around it where tracing is suppressed
+            return span
+        parent, ids = trace.get_current_span(context).get_span_context(), span.get_span_context()
+        if isinstance(parent, RunSpanContext) and parent.is_valid:
+            return RunSpan(span, parent.local_root)
+        return RunSpan(span, ids.span_id if ids.trace_id == self._start_parent.trace_id else None)
 
-
-def _owned(span: Span, parent: SpanContext, start_parent: StartParent) -> Span:
-    context = span.get_span_context()
-    if isinstance(context, RunSpanContext):
-        return span
-    if isinstance(parent, RunSpanContext) and parent.is_valid:
-        local_root = parent.local_root
-    else:
-        local_root = context.span_id if context.trace_id == start_parent.trace_id else None
-    if type(span) is _Span:
-        # The SDK's tracer names the class of its spans itself.
-        span._context = owned(context, local_root)
-        span.__class__ = RunSpan
-        return span
-    return UnrecordedRunSpan(owned(context, local_root))
-
-
-def hide_from_other_tracers() -> Callable[[], None]:
-    """From now on only `RunTracer` sees spans of `run`'s own provider as parents, and no other tracer of the SDK. Returns the undo.
-
-    A program may use a provider that it sets nowhere, inside a span that it makes without one.
-    """
-    patches = Patches()
-    patches.replace_shared(Tracer, "start_span", _not_seeing_owned)
-    return patches.undo
-
-
-def _not_seeing_owned(original: Function) -> Function:
-    def start_span(self: Any, name: str, context: Context | None = None, *args: Any, **kwargs: Any) -> Span:
-        if type(self) is not RunTracer and is_owned(trace.get_current_span(context).get_span_context()):
-            context = trace.set_span_in_context(trace.INVALID_SPAN, context)
-        return cast("Span", original(self, name, context, *args, **kwargs))
-
-    return start_span
+    @contextlib.contextmanager
+    def start_as_current_span(  # type: ignore[override]
+        self,
+        name: str,
+        context: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        attributes: Any = None,
+        links: Any = None,
+        start_time: int | None = None,
+        record_exception: bool = True,
+        set_status_on_exception: bool = True,
+        end_on_exit: bool = True,
+    ) -> Iterator[Span]:
+        """See `opentelemetry.trace.Tracer.start_as_current_span`."""
+        span = self.start_span(
+            name, context, kind, attributes, links, start_time, record_exception, set_status_on_exception
+        )
+        with trace.use_span(span, end_on_exit, record_exception, set_status_on_exception) as current:
+            yield current
 
 
 class OwnTracers:
@@ -196,8 +183,4 @@ class OwnTracers:
 
     def get(self, name: str, version: str | None, schema_url: str | None, attributes: Any) -> trace.Tracer:
         """See `opentelemetry.trace.TracerProvider.get_tracer`."""
-        tracer = self._provider.get_tracer(name, version, schema_url, attributes)
-        if type(tracer) is Tracer:  # the SDK may be disabled
-            tracer.__class__ = RunTracer
-            cast("RunTracer", tracer).start_parent = self._start_parent
-        return tracer
+        return RunTracer(self._provider.get_tracer(name, version, schema_url, attributes), self._start_parent)

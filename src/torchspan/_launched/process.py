@@ -10,25 +10,23 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
+from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._base import forks
 from torchspan._base.pauses import Pause
-from torchspan._run import otel_private
-from torchspan._run.ends import Ends
-from torchspan._run.report import NO_SDK, NOT_APPLIED, RunReport
-from torchspan._run.routes import OwnRoute, ProgramRoute, SeparateRoute
-from torchspan._run.settings import RunSettings
+from torchspan._launched import otel_private
+from torchspan._launched.ends import Ends
+from torchspan._launched.report import NO_SDK, NOT_APPLIED, RunReport
+from torchspan._launched.settings import RunSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
     from torchspan._base.folders import Folder
-    from torchspan._run.exporting import Delivery
-    from torchspan._run.provider import OwnTracers
+    from torchspan._launched.exporting import Delivery
+    from torchspan._launched.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor
 
-Route = OwnRoute | ProgramRoute | SeparateRoute
 STARTING = "starting OpenTelemetry's SDK"
 WAITING = 0.9
 """The share of the time at a program's end that exporters have. The rest is for what Python itself does then."""
@@ -52,8 +50,7 @@ class RunProcess:
         self._is_loaded = False
         self._is_making = False
         self._own: OwnTracers | None = None
-        self._own_route: OwnRoute | None = None
-        self._separate: TracerProvider | None = None
+        self._own_tracer: Tracer | None = None
         self._pause = Pause()
         self._file: RunFileProcessor | None = None
         self._deliveries: list[Delivery] = []
@@ -105,7 +102,7 @@ class RunProcess:
         last, inner = self._last
         if provider is not last or _behind(provider) is not inner:
             self._last = (provider, _behind(provider))
-            self.report.provider = "program" if self.attach(provider) else "separate"
+            self.report.provider = "program" if self.attach(provider) else "foreign"
 
     def attach(self, provider: TracerProvider) -> bool:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
@@ -127,38 +124,24 @@ class RunProcess:
                 self._known[provider] = _Known(taken, _behind(provider))
             return taken
 
-    def route(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Route | None:
-        """The route of torchspan's spans for `provider`, which is the program's or the API's proxy for none.
+    def tracer(self, provider: TracerProvider, name: str, version: str, schema_url: str) -> Tracer:
+        """The tracer of torchspan's spans for `provider`, which is the program's or the API's proxy for none.
 
-        The file is added to the program's provider. If that takes no processor, the spans go only to the file, through a
-        separate provider. None if there is no route.
+        The file is added to the program's provider. If that takes no processor, torchspan's spans are not recorded: among the
+        program's own they would not be what the program sends without `run`.
         """
         if isinstance(provider, ProxyTracerProvider):
-            if self._own_route is None:  # this is called at each span
-                lent = self._lend(name, version, schema_url, None)
-                self._own_route = None if lent is None else OwnRoute(lent)
-            return self._own_route
+            if self._own_tracer is None:  # this is called at each span
+                self._own_tracer = self._lend(name, version, schema_url, None)
+            return self._own_tracer or NoOpTracer()
         if provider is otel_private.tracer_provider():
             self.attach_global(provider)
         elif self.attach(provider):
             self.report.provider = "program"
         if self.attach(provider):
-            return ProgramRoute(provider.get_tracer(name, version, schema_url))
-        self.report.provider = "separate"
-        separate = self._make_separate()
-        return None if separate is None else SeparateRoute(separate.get_tracer(name, version, schema_url))
-
-    def _make_separate(self) -> TracerProvider | None:
-        file = self._file_processor()
-        if self._separate is None and file is not None:
-            with forks.uncut():
-                from torchspan._run.provider import own_provider
-
-            try:
-                self._separate = own_provider([file])
-            except Exception as error:
-                self.fail(f"the OTEL_* variables cannot be applied: {error!r}")
-        return self._separate
+            return provider.get_tracer(name, version, schema_url)
+        self.report.provider = "foreign"
+        return NoOpTracer()
 
     def _file_processor(self) -> RunFileProcessor | None:
         if self._file is None:
@@ -190,7 +173,7 @@ class RunProcess:
             return
         self._is_loaded = True
         with contextlib.suppress(Exception), forks.uncut():
-            from torchspan._run import exporting, provider  # noqa: F401
+            from torchspan._launched import exporting, provider  # noqa: F401
             from torchspan.sdk import RunFileProcessor  # noqa: F401
 
             exporting.load()
@@ -217,7 +200,7 @@ class RunProcess:
         try:
             # Outside the lock: another thread may wait for it inside an import.
             with forks.uncut():
-                from torchspan._run import exporting, provider
+                from torchspan._launched import exporting, provider
         except Exception as error:
             self._pause.lengthen()
             # The SDK reads limits when it is imported.
@@ -234,7 +217,6 @@ class RunProcess:
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
                     made = provider.own_provider(processors)
-                    self._undo.append(provider.hide_from_other_tracers())
                     self._own = provider.OwnTracers(self.settings, made)
                 except Exception as error:
                     self._pause.lengthen()
@@ -258,7 +240,7 @@ class RunProcess:
         if forks.was_cut():
             return None
         with forks.uncut():
-            from torchspan._run import exporting, provider
+            from torchspan._launched import exporting, provider
 
         with self._lock:
             if self._meters is None:

@@ -14,7 +14,7 @@ def _start():
     here = os.path.dirname(__file__)
     sys.path[:] = [entry for entry in sys.path if entry != here]
     try:
-        from torchspan._run.start import start
+        from torchspan._launched.start import start
 
         start(here)
     except Exception:  # noqa: S110 - no torchspan here, or a Python version that it does not know

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every use that torchspan's part in `torchspan run` makes of private names of OpenTelemetry's API."""
+"""Every use that torchspan's part in `torchspan run` makes of private names of OpenTelemetry's API.
+
+Without `on_provider`, the file is added to the program's provider when torchspan uses it next. Without `lend_tracers`, spans of a
+program that sets no provider are not recorded, and the report says why.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,8 @@ def meter_provider() -> MeterProvider | None:
     """The global meter provider that the program has set; None before."""
     from opentelemetry import metrics
 
-    return getattr(getattr(metrics, "_internal", None), "_METER_PROVIDER", None)
+    provider = metrics.get_meter_provider()
+    return None if type(provider).__module__.startswith("opentelemetry.metrics") else provider
 
 
 def on_provider(provider_set: Callable[[TracerProvider], None]) -> Undo:

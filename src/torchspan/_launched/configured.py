@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the program's `OTEL_*` variables name, found through entry points, as the SDK's configurator finds it."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Literal
+
+from torchspan._base import forks
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+
+Signal = Literal["traces", "metrics"]
+
+_BUILT_IN = {
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+}
+PROTOCOLS = {"grpc": "otlp_proto_grpc", "http/protobuf": "otlp_proto_http"}
+"""Values of OTEL_EXPORTER_OTLP_PROTOCOL -> the entry point of the exporter `otlp`."""
+
+
+def sampler() -> Any:
+    """The sampler that OTEL_TRACES_SAMPLER names through an entry point; None for the SDK's own samplers, which the SDK reads."""
+    name = os.environ.get("OTEL_TRACES_SAMPLER", "").strip()
+    if not name or name.lower() in _BUILT_IN or not entry_points(group="opentelemetry_traces_sampler", name=name):
+        return None
+    return _load("opentelemetry_traces_sampler", name)(os.environ.get("OTEL_TRACES_SAMPLER_ARG"))
+
+
+def id_generator() -> Any:
+    """The generator that OTEL_PYTHON_ID_GENERATOR names; None if it is not set, or names the SDK's default."""
+    name = os.environ.get("OTEL_PYTHON_ID_GENERATOR", "").strip()
+    return None if name in ("", "random") else _load("opentelemetry_id_generator", name)()
+
+
+def resource() -> Resource:
+    """The resource that the program's variables describe.
+
+    The SDK runs detectors in threads of a pool, which refuses work once the main thread has ended, although other threads may
+    continue for hours. Then the resource is empty.
+    """
+    from opentelemetry.sdk.resources import Resource
+
+    try:
+        return Resource.create({})
+    except RuntimeError:
+        return Resource({})
+
+
+def exporter_names(signal: Signal) -> list[str]:
+    """The entry points of the exporters that OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER names, `none` left out.
+
+    Raises RuntimeError for an unknown protocol of OTLP.
+    """
+    names = (name.strip() for name in os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "").split(","))
+    return [_otlp(signal) if name == "otlp" else name for name in names if name.lower() not in ("", "none")]
+
+
+def _otlp(signal: Signal) -> str:
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+    protocol = next((text for name in variables if (text := os.environ.get(name, "").strip())), "grpc")
+    if protocol not in PROTOCOLS:
+        raise RuntimeError(f"Unsupported OTLP protocol '{protocol}' is configured")
+    return PROTOCOLS[protocol]
+
+
+def exporter_class(signal: Signal, name: str) -> Any:
+    """The class behind an exporter's entry point. Raises RuntimeError if none has that name."""
+    return _load(f"opentelemetry_{signal}_exporter", name)
+
+
+def _load(group: str, name: str) -> Any:
+    named = list(entry_points(group=group, name=name))
+    if not named:
+        raise RuntimeError(f"Requested component '{name}' not found in entry point '{group}'")
+    with forks.uncut():
+        return named[0].load()
