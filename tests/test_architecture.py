@@ -244,3 +244,14 @@ assert not torch.cuda.is_initialized()
 print({span.name for span in exporter.get_finished_spans()} >= {"torch_tensorrt.compile", "tensorrt.build_engine", "torch_tensorrt.execute"})
 """
     assert run(program, TMPDIR=str(tmp_path)).splitlines()[-1] == "True"
+
+
+def test_the_rest_of_torchspan_imports_one_module_of_inputs():
+    outside = {
+        name
+        for path in FILES
+        if part_of(path) != "inputs"
+        for name in imports(path)
+        if name is not None and name.startswith("torchspan.inputs")
+    }
+    assert outside == {"torchspan.inputs.port"}

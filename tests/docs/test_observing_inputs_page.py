@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from torchspan.inputs import exporting, findings, profile_inference
+from torchspan.inputs.aligned import findings
+from torchspan.inputs.inferred import exports as exporting
+from torchspan.inputs.profiled import profile_inference
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "observing-inputs.md").read_text(encoding="utf-8")
 PROGRAMS = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

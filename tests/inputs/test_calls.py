@@ -172,7 +172,7 @@ def test_an_interrupted_call_leaves_later_ones_paired_with_their_outputs():
 
 
 def test_a_defect_of_the_observer_does_not_reach_the_call(monkeypatch, caplog):
-    from torchspan.inputs import recorder
+    from torchspan.inputs.observed import recorder
 
     monkeypatch.setattr(recorder, "Reader", None)
     observer, model = InputObserver(), Add()
@@ -183,12 +183,12 @@ def test_a_defect_of_the_observer_does_not_reach_the_call(monkeypatch, caplog):
     (record,) = caplog.records
     assert record.getMessage().startswith(
         "The observation of a call's inputs failed; the program continues, and this call is not observed. "
-        "Cause: TypeError in torchspan.inputs.recorder, line "
+        "Cause: TypeError in torchspan.inputs.observed.recorder, line "
     )
 
 
 def test_a_defect_at_the_end_of_a_call_does_not_reach_it(monkeypatch):
-    from torchspan.inputs.observations import Observations
+    from torchspan.inputs.observed.observations import Observations
 
     def broken(_self, _call):
         raise ValueError

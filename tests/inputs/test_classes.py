@@ -10,7 +10,7 @@ import sys
 import pytest
 import torch
 
-from torchspan.inputs.classes import WatchedClass
+from torchspan.inputs.observed.watched_classes import WatchedClass
 
 SOURCE = """
 class Plain:

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from support.observed_calls import Add, Anything, Nested, Optional, Variadic, kinds, observed, ones, shapes
-from torchspan.inputs import Constant, InputFileError, InputObserver, NotWrittenError, TensorShape, documents
+from torchspan.inputs import Constant, InputFileError, InputObserver, NotWrittenError, TensorShape
+from torchspan.inputs.written import documents
 
 Pair = namedtuple("Pair", ["first", "second"])  # noqa: PYI024 - its class is what is looked up
 
@@ -80,7 +81,7 @@ def test_what_stands_for_a_missing_argument_is_in_the_file():
 
 
 def test_calls_beyond_the_limit_are_in_the_file_as_ranges(monkeypatch):
-    monkeypatch.setattr("torchspan.inputs.observations.SHAPES_LIMIT", 1)
+    monkeypatch.setattr("torchspan.inputs.observed.observations.SHAPES_LIMIT", 1)
     observer = observed(Add(), *[(ones(size), ones(size)) for size in (2, 5, 9)])
     again = reread(observer)
     assert again.findings() == observer.findings()

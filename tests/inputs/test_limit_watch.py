@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from support.observed_calls import Add, ones
-from torchspan.inputs.attachments import CallHook
-from torchspan.inputs.limit_watch import LimitWatch
-from torchspan.inputs.limits import EngineLimits, Outside, Profile, SizeRange, UsualSize
-from torchspan.inputs.observations import SHAPES_LIMIT
-from torchspan.inputs.signatures import signature_of
-from torchspan.inputs.traffic import Traffic
+from torchspan.inputs.observed.attachments import CallHook
+from torchspan.inputs.observed.observations import SHAPES_LIMIT
+from torchspan.inputs.observed.signatures import signature_of
+from torchspan.inputs.watched.engine_limits import EngineLimits, Outside, Profile, SizeRange, UsualSize
+from torchspan.inputs.watched.limit_watch import LimitWatch
+from torchspan.inputs.watched.traffic import Traffic
 
 FOUR = SizeRange(4, 4, 4)
 LIMITS = EngineLimits((Profile({("x",): (SizeRange(1, 8, 16), FOUR), ("y",): (SizeRange(1, 8, 16), FOUR)}),))

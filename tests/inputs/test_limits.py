@@ -3,7 +3,7 @@
 
 import pytest
 
-from torchspan.inputs.limits import Drift, EngineLimits, Outside, Profile, SizeRange, UsualSize, drift
+from torchspan.inputs.watched.engine_limits import Drift, EngineLimits, Outside, Profile, SizeRange, UsualSize, drift
 
 X, MASK = ("x",), ("batch", "mask")
 BATCH = SizeRange(1, 8, 16)

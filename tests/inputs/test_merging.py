@@ -70,7 +70,7 @@ def test_counts_of_a_thousand_parts_are_exact():
 
 
 def test_more_shapes_than_one_observer_keeps_are_kept_of_several(monkeypatch):
-    monkeypatch.setattr("torchspan.inputs.observations.SHAPES_LIMIT", 2)
+    monkeypatch.setattr("torchspan.inputs.observed.observations.SHAPES_LIMIT", 2)
     parts = [observed(Add(), *[(ones(size), ones(size)) for size in sizes]) for sizes in ((1, 2, 3), (4, 5, 60))]
     merged = parts[0].merge(parts[1])
     found = json.loads(merged.to_json())["observations"][0]

@@ -11,7 +11,7 @@ from torch._dynamo.testing import CompileCounter
 
 from support.dynamo import breaks, clean_dynamo
 from support.observed_calls import ones
-from torchspan.inputs.processes import ObservedProcess
+from torchspan.inputs.watched.observed_process import ObservedProcess
 
 SOURCE = """
 import torch

@@ -203,7 +203,7 @@ def test_an_argument_that_is_missing_in_some_calls_shares_what_it_had_in_the_oth
 
 
 def test_equality_is_not_known_where_calls_beyond_the_limit_are_ranges(monkeypatch):
-    from torchspan.inputs import observations
+    from torchspan.inputs.observed import observations
 
     monkeypatch.setattr(observations, "SHAPES_LIMIT", 3)
     profile = observed(Add(), *((ones(rows), ones(rows)) for rows in (2, 3, 4, 9))).infer_profile()

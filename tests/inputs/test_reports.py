@@ -141,7 +141,7 @@ def test_tensors_of_which_the_same_is_to_be_said_are_one_row():
 
 
 def test_distinct_sizes_of_calls_beyond_the_limit_are_not_counted(monkeypatch):
-    monkeypatch.setattr("torchspan.inputs.observations.SHAPES_LIMIT", 2)
+    monkeypatch.setattr("torchspan.inputs.observed.observations.SHAPES_LIMIT", 2)
     report = observed(Anything(), *[(ones(size),) for size in (2, 3, 4, 5)]).report()
     assert report.startswith("Anything.forward: 4 calls, more than 2 shapes\n")
     assert "x         float32  4         1     0    2      2    5        2+  ██" in report

@@ -11,11 +11,11 @@ import torch
 from support.hostile import RAN, hostiles
 from support.observed_calls import Add, Optional, ones
 from torchspan.inputs import InputObserver
-from torchspan.inputs.attachments import CallHook
-from torchspan.inputs.leaves import TensorShape
-from torchspan.inputs.observations import SHAPES_LIMIT
-from torchspan.inputs.signatures import signature_of
-from torchspan.inputs.traffic import Traffic, TrafficCounts
+from torchspan.inputs.observed.attachments import CallHook
+from torchspan.inputs.observed.leaves import TensorShape
+from torchspan.inputs.observed.observations import SHAPES_LIMIT
+from torchspan.inputs.observed.signatures import signature_of
+from torchspan.inputs.watched.traffic import Traffic, TrafficCounts
 
 FLOAT, CPU = torch.float32, torch.device("cpu")
 

@@ -7,9 +7,9 @@ from transformers import DynamicCache, EncoderDecoderCache, LlamaConfig, LlamaFo
 
 from support.observed_calls import kinds, shapes
 from torchspan.inputs import InputObserver
-from torchspan.inputs.documents import text_of
-from torchspan.inputs.processes import ObservedProcess
-from torchspan.inputs.trees import Container, Opaque, Reader, leaves
+from torchspan.inputs.observed.trees import Container, Opaque, Reader, leaves
+from torchspan.inputs.watched.observed_process import ObservedProcess
+from torchspan.inputs.written.documents import text_of
 
 tree_leaves = torch.utils._pytree.tree_leaves
 DYNAMIC = torch.export.Dim.DYNAMIC

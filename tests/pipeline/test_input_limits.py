@@ -8,9 +8,9 @@ import torch
 import torch_tensorrt
 
 from support.tree import named
-from torchspan.inputs.compiled_limits import limits_of
-from torchspan.inputs.limits import SizeRange
-from torchspan.inputs.signatures import signature_of
+from torchspan.inputs.observed.signatures import signature_of
+from torchspan.inputs.watched.compiled_limits import limits_of
+from torchspan.inputs.watched.engine_limits import SizeRange
 
 UP_TO_8, FOUR = SizeRange(1, 3, 8), SizeRange(4, 4, 4)
 RELU, COS = torch.ops.aten.relu.default, torch.ops.aten.cos.default

@@ -26,8 +26,7 @@ def begin(settings: RunSettings, reports: Folder) -> None:
     This covers an end of Python, also by an exception or `sys.exit`, and the end of a child of `multiprocessing`. If a signal, a crash
     or `os._exit` ends the process, its observations are lost.
     """
-    from torchspan.inputs import documents
-    from torchspan.inputs.processes import ObservedProcess
+    from torchspan.inputs.port import ObservedProcess, documents
 
     observed = ObservedProcess(settings.inputs)
     boundary = ErrorBoundary("The observed inputs of this process were not written.")

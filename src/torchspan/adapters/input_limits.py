@@ -21,11 +21,17 @@ from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.followed_runs import held_by
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
-from torchspan.inputs.compiled_limits import limits_of
-from torchspan.inputs.leaves import public_label
-from torchspan.inputs.limit_watch import LimitWatch
-from torchspan.inputs.limits import Drift, EngineLimits, Outside
-from torchspan.inputs.traffic import Action, CallShape, Follower
+from torchspan.inputs.port import (
+    Action,
+    CallShape,
+    Drift,
+    EngineLimits,
+    Follower,
+    LimitWatch,
+    Outside,
+    limits_of,
+    public_label,
+)
 
 DIMENSIONS_LIMIT = 20
 """Maximum number of dimensions that the event of one call lists."""

@@ -23,11 +23,17 @@ from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters.followed_runs import FollowedModule, FollowedRuns
 from torchspan.engine import Engine, Event
-from torchspan.inputs.attachments import CallHook
-from torchspan.inputs.classes import WatchedClass
-from torchspan.inputs.leaves import public_label
-from torchspan.inputs.signatures import CallSignature, any_call, signature_of
-from torchspan.inputs.traffic import CallShape, Follower, Traffic
+from torchspan.inputs.port import (
+    CallHook,
+    CallShape,
+    CallSignature,
+    Follower,
+    Traffic,
+    WatchedClass,
+    any_call,
+    public_label,
+    signature_of,
+)
 from torchspan.probes import Call
 from torchspan.probes.describe.compilation import FROM_DYNAMO
 

@@ -10,8 +10,7 @@ from pathlib import PurePath
 from torchspan._base.folders import Folder
 from torchspan._launched.observed_inputs import SUFFIX
 from torchspan.cli._output import Output, relative
-from torchspan.inputs import documents, merging
-from torchspan.inputs.documents import Document, InputFileError
+from torchspan.inputs.port import Document, InputFileError, documents, merging
 from torchspan.sdk import _path
 
 

@@ -13,8 +13,7 @@ from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import Style, Terminal, printable
 
 if TYPE_CHECKING:
-    from torchspan.inputs.documents import Document
-    from torchspan.inputs.portable import Portable
+    from torchspan.inputs.port import Document, Portable
 
 
 class InputsCommand:
@@ -40,8 +39,7 @@ class InputsCommand:
         parser.add_argument("--output", metavar="FILE", help="also write the merged calls to FILE")
 
     def run(self, arguments: argparse.Namespace) -> int:
-        from torchspan.inputs import merging
-        from torchspan.inputs.documents import Document
+        from torchspan.inputs.port import Document, merging
 
         documents = [_read(file) for file in arguments.files]
         found = merging.grouped([each for document in documents for each in document.observations])
@@ -60,7 +58,7 @@ def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
 
 
 def _print_reports(found: Sequence[Portable]) -> int:
-    from torchspan.inputs import InputObserver
+    from torchspan.inputs.port import InputObserver
 
     terminal = Terminal(sys.stdout)
     for index, each in enumerate(found):
@@ -71,7 +69,7 @@ def _print_reports(found: Sequence[Portable]) -> int:
 
 def _print_texts(found: Sequence[Portable]) -> int:
     """The text for each method, below a comment with its name."""
-    from torchspan.inputs import InputObserver
+    from torchspan.inputs.port import InputObserver
 
     status = 0
     for each in found:
@@ -88,7 +86,7 @@ def _print_texts(found: Sequence[Portable]) -> int:
 
 
 def _read(file: str) -> Document:
-    from torchspan.inputs import documents
+    from torchspan.inputs.port import documents
 
     try:
         return documents.read(file)
@@ -99,7 +97,7 @@ def _read(file: str) -> Document:
 
 
 def _write(document: Document, file: str, inputs: Sequence[str]) -> None:
-    from torchspan.inputs import documents
+    from torchspan.inputs.port import documents
 
     try:
         documents.write(document, file, inputs)

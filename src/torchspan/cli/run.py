@@ -103,10 +103,10 @@ def run_program(
 
 def _class(path: str) -> str:
     """The name of a class, for argparse. Raises ArgumentTypeError."""
-    from torchspan.inputs.classes import parsed
+    from torchspan.inputs.port import parsed_class
 
     try:
-        return parsed(path)
+        return parsed_class(path)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 

@@ -13,14 +13,14 @@ docs/how-to/observing-inputs.md is a guide.
 from __future__ import annotations
 
 from torchspan import _dynamo_safety
-from torchspan.inputs.documents import InputFileError
-from torchspan.inputs.exporting import ExportedModel
-from torchspan.inputs.findings import Finding
-from torchspan.inputs.info import InputCandidate, InputObserverInfo
-from torchspan.inputs.leaves import Absent, Constant, NotWrittenError, Opaque, TensorShape
-from torchspan.inputs.observer import InputObserver
-from torchspan.inputs.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
-from torchspan.inputs.trees import Container
+from torchspan.inputs.aligned.calls_info import InputCandidate, InputObserverInfo
+from torchspan.inputs.aligned.findings import Finding
+from torchspan.inputs.inferred.exports import ExportedModel
+from torchspan.inputs.input_observer import InputObserver
+from torchspan.inputs.observed.leaves import Absent, Constant, NotWrittenError, Opaque, TensorShape
+from torchspan.inputs.observed.trees import Container
+from torchspan.inputs.profiled.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
+from torchspan.inputs.written.documents import InputFileError
 
 __all__ = [
     "Absent",

@@ -31,8 +31,7 @@ def _outside(call: Call) -> dict[str, Any]:
     if not is_a(graph, loaded("torch.fx.graph_module", "GraphModule")):
         return {}  # the first compilation
     from torchspan.adapters.input_limits import outside_facts  # imported late: most processes recompile nothing
-    from torchspan.inputs.compiled_limits import limits_of, shapes_of
-    from torchspan.inputs.signatures import signature_of
+    from torchspan.inputs.port import limits_of, shapes_of, signature_of
 
     signature = signature_of(graph.forward)
     limits = limits_of(graph, signature)

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All calls side by side: one structure that has every argument of every call, and the sizes of each tensor in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
+from torchspan.inputs.observed.observations import Call, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.signatures import CallSignature
+from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
+from torchspan.inputs.written.portable import PLAIN, is_withheld
+
+
+class NothingObservedError(RuntimeError):
+    """No call has been recorded from which something could be inferred."""
+
+
+@dataclass(slots=True)
+class LeafSummary:
+    """What one leaf was in all calls.
+
+    ranges: sizes and types of tensors. devices: of tensors. constants: distinct values with counts. kinds: classes of
+    constants. opaque: classes of objects with the reason. calls: in how many it was anything but None.
+    """
+
+    ranges: Ranges = field(default_factory=Ranges)
+    devices: Counter[Any] = field(default_factory=Counter)
+    constants: Counter[Hashable] = field(default_factory=Counter)
+    opaque: dict[type, str] = field(default_factory=dict)
+    calls: int = 0
+
+    def add(self, leaf: Leaf, shape: Shape, path: Path) -> None:
+        """Add the calls of one shape."""
+        self.calls += shape.count
+        if isinstance(leaf, TensorShape):
+            self.ranges.add(leaf, shape.count)
+            self.devices[leaf.device] += shape.count
+        elif isinstance(leaf, Constant):
+            self.constants.update(shape.constants.get(path, {}))
+        elif isinstance(leaf, Opaque):
+            self.opaque[leaf.kind] = leaf.reason
+
+    def varying(self, rank: int) -> tuple[int, ...]:
+        """The dimensions of tensors of this rank that had more than one size."""
+        known = self.ranges.by_rank.get(rank)
+        if known is None:
+            return ()
+        _, low, high = known
+        return tuple(axis for axis in range(rank) if low[axis] != high[axis])
+
+
+class Alignment:
+    """What the calls of a snapshot have in common.
+
+    names: of the arguments that any call had, in the order of the signature. templates: an argument's fullest structure.
+    summaries: each leaf in all calls. absent_values: what the user gave for arguments that a call does not have. beyond_limit: how
+    many calls there were of which only ranges are kept.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        signature: CallSignature,
+        absent_values: Mapping[str, Tree],
+        removed: frozenset[str],
+    ) -> None:
+        if not snapshot.shapes:
+            raise NothingObservedError(
+                "No call was observed. Call the model inside `with observer(model):`, and call the object that was given to "
+                "the observer: a call of a model inside a region that torch.compile compiles is not seen."
+            )
+        self.signature = signature
+        self.by_keyword = snapshot.by_keyword - removed
+        self.beyond_limit = snapshot.counts.beyond_limit
+        self._columns: dict[tuple[Path, int], list[int | None]] = {}
+        self.shapes = _without(snapshot.shapes, removed) if removed else snapshot.shapes
+        self._tensors = [
+            {path: leaf for path, leaf in each.first.leaves() if isinstance(leaf, TensorShape)} for each in self.shapes
+        ]
+        self._absent_values = {name: tree for name, tree in absent_values.items() if name not in removed}
+        given = {name for each in self.shapes for name in each.first.arguments}
+        self.names = signature.in_order(given | set(self._absent_values))
+        self.templates = {name: self._template(name) for name in self.names}
+        self.summaries = self._summaries(snapshot.ranges, removed)
+
+    def slots(self) -> list[Path]:
+        """The paths of the tensors of all arguments."""
+        return [path for path, leaf in self.template_leaves() if isinstance(leaf, TensorShape)]
+
+    def template_leaves(self) -> list[tuple[Path, Leaf]]:
+        return [each for name, tree in self.templates.items() for each in leaves(tree, (name,))]
+
+    def aligned(self, call: Call) -> list[TensorShape | None]:
+        """The tensors of a call, one for each of `slots`; None where it has none there."""
+        held = dict(call.leaves())
+        found = (held.get(path) for path in self.slots())
+        return [each if isinstance(each, TensorShape) else None for each in found]
+
+    def usual(self) -> Shape:
+        """The shape from which an example is made.
+
+        It has the most tensors; among those, the fewest sizes of 0 and 1 in dimensions that vary, which `torch.export` takes
+        for constants; among those, the most calls; among those it came first.
+        """
+        return max(
+            self.shapes,
+            key=lambda each: (
+                sum(tensor_count(tree) for tree in each.first.arguments.values()),
+                -self.small_sizes(each.first),
+                each.count,
+                -each.first.number,
+            ),
+        )
+
+    def small_sizes(self, call: Call) -> int:
+        """How many varying dimensions have the size 0 or 1 in a call."""
+        return sum(
+            leaf.shape[axis] < 2
+            for path, leaf in call.leaves()
+            if isinstance(leaf, TensorShape)
+            for axis in self.summaries[path].varying(len(leaf.shape))
+        )
+
+    def donor(self, name: str, call: Call) -> Tree:
+        """A structure for an argument that a call does not have: that of the call which agrees most with it.
+
+        A size that always equalled one of another tensor follows the tensor of the call.
+        """
+        template = self.templates[name]
+        have = {path: leaf for path, leaf in call.leaves() if isinstance(leaf, TensorShape)}
+
+        def agreement(each: Shape) -> tuple[int, int, int, int]:
+            same = sum(have.get(path) == leaf for path, leaf in each.first.leaves() if path in have)
+            return same, -self.small_sizes(each.first), each.count, -each.first.number
+
+        wanted = tensor_count(template)
+        able = [each for each in self.shapes if _tensor_count(each, name) == wanted]
+        chosen = max(able, key=agreement).first.arguments[name] if wanted and able else template
+        return replaced_leaves(chosen, (name,), lambda path, leaf: self._following(path, leaf, have))
+
+    def _following(self, path: Path, leaf: Leaf, have: Mapping[Path, TensorShape]) -> Leaf:
+        """A leaf with the sizes that the tensors of a call imply."""
+        if not isinstance(leaf, TensorShape):
+            return leaf
+        sizes = list(leaf.shape)
+        summary = self.summaries.get(path)
+        for axis in summary.varying(len(sizes)) if summary is not None else ():
+            found = (
+                size
+                for other, held in have.items()
+                for other_axis, size in enumerate(held.shape)
+                if self.linked((path, axis), (other, other_axis))
+            )
+            sizes[axis] = next(found, sizes[axis])
+        return TensorShape(tuple(sizes), leaf.dtype, leaf.device)
+
+    def linked(self, one: tuple[Path, int], other: tuple[Path, int]) -> bool:
+        """Whether two dimensions had the same size in every call that has both, and had more than one size there.
+
+        False where some calls were not kept: they may have differed.
+        """
+        if self.beyond_limit:
+            return False
+        both = [pair for pair in zip(self.sizes(*one), self.sizes(*other), strict=True) if None not in pair]
+        return len(set(both)) > 1 and all(first == second for first, second in both)
+
+    def is_sum(self, total: tuple[Path, int], part: tuple[Path, int], others: Iterable[tuple[Path, int]]) -> bool:
+        """Whether a dimension was the sum of another one and one of `others`, a missing one counted as 0, in every call.
+
+        The total has more than one size there. False where some calls were not kept.
+        """
+        if self.beyond_limit:
+            return False
+        for other in others:
+            rows = zip(self.sizes(*total), self.sizes(*part), self.sizes(*other), strict=True)
+            known = [(whole, one, rest or 0) for whole, one, rest in rows if whole is not None and one is not None]
+            if len({whole for whole, _, _ in known}) > 1 and all(whole == one + rest for whole, one, rest in known):
+                return True
+        return False
+
+    def sizes(self, path: Path, axis: int) -> list[int | None]:
+        """The size of a dimension in each of `shapes`; None where there is no such tensor."""
+        known = self._columns.get((path, axis))
+        if known is None:
+            found = (leaves_of.get(path) for leaves_of in self._tensors)
+            known = [None if each is None or axis >= len(each.shape) else each.shape[axis] for each in found]
+            self._columns[path, axis] = known
+        return known
+
+    def ranks(self, path: Path) -> list[int | None]:
+        """The number of dimensions of a tensor in each of `shapes`; None where there is no such tensor."""
+        found = (leaves_of.get(path) for leaves_of in self._tensors)
+        return [None if each is None else len(each.shape) for each in found]
+
+    def default_only(self, name: str) -> bool:
+        """Whether an argument was its default value in every call, or None where that is the default."""
+        if name not in self.signature.defaults:
+            return False
+        default = self.signature.defaults[name]
+        given = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
+        if isinstance(self.templates[name], Absent):
+            return default is None
+        is_plain = type(default) in PLAIN or is_withheld(default)
+        if not is_plain or not all(isinstance(tree, Constant) for tree in given):
+            return False
+        values = self.summaries[(name,)].constants
+        return set(values) == {Constant(default).distinct}
+
+    def _template(self, name: str) -> Tree:
+        """The fullest structure of an argument: that with the most tensors, completed by the others."""
+        trees = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
+        trees += [self._absent_values[name]] if name in self._absent_values else []
+        counts = {id(each.first.arguments.get(name)): each.count for each in self.shapes}
+        trees.sort(key=lambda tree: (is_missing(tree), -tensor_count(tree), -counts.get(id(tree), 0)))
+        template = trees[0]
+        for tree in trees[1:]:
+            template = completed(template, tree)
+        return template
+
+    def _summaries(self, ranges: Mapping[Path, Ranges], removed: frozenset[str]) -> dict[Path, LeafSummary]:
+        found: dict[Path, LeafSummary] = {}
+        for each in self.shapes:
+            for path, leaf in each.first.leaves():
+                summary = found.setdefault(path, LeafSummary())
+                if isinstance(leaf, (TensorShape, Constant, Opaque)):
+                    summary.add(leaf, each, path)
+        for path, wider in ranges.items():
+            if path[0] not in removed:
+                _merge(found.setdefault(path, LeafSummary()), wider)
+        for name, tree in self._absent_values.items():
+            if any(is_missing(each.first.arguments.get(name)) for each in self.shapes):
+                for path, leaf in leaves(tree, (name,)):
+                    if isinstance(leaf, TensorShape):
+                        found.setdefault(path, LeafSummary()).ranges.add(leaf, 0)
+        return found
+
+
+def _tensor_count(shape: Shape, name: str) -> int:
+    tree = shape.first.arguments.get(name)
+    return 0 if tree is None else tensor_count(tree)
+
+
+def _without(shapes: list[Shape], removed: frozenset[str]) -> list[Shape]:
+    """The shapes of the calls without these arguments: some are the same now."""
+    found: dict[Hashable, Shape] = {}
+    for each in shapes:
+        call = each.first.without(removed)
+        merged = found.setdefault(call.key(), Shape(call))
+        merged.count += each.count
+        for path, values in each.constants.items():
+            if path[0] not in removed:
+                merged.constants.setdefault(path, Counter()).update(values)
+    return list(found.values())
+
+
+def _merge(summary: LeafSummary, wider: Ranges) -> None:
+    """Add the ranges of calls that were not kept."""
+    for rank, (count, low, high) in wider.by_rank.items():
+        summary.ranges.widen(rank, count, low, high)
+        summary.calls += count
+    summary.ranges.dtypes.update(wider.dtypes)

@@ -1,0 +1,706 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`InputObserver`: what a model was called with, without its tensors."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+from torchspan._base.forks import renewed
+from torchspan.inputs.aligned import findings
+from torchspan.inputs.aligned.alignment import Alignment, NothingObservedError
+from torchspan.inputs.aligned.calls_info import InputObserverInfo
+from torchspan.inputs.aligned.findings import Finding
+from torchspan.inputs.inferred import discrepancies, onnx_observer
+from torchspan.inputs.inferred.exports import ExportedModel, export
+from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
+from torchspan.inputs.inferred.marking import mark_dynamic
+from torchspan.inputs.observed.attachments import attach
+from torchspan.inputs.observed.leaves import Path
+from torchspan.inputs.observed.observations import Call, Observations, Snapshot
+from torchspan.inputs.observed.origins import Elsewhere, Live, Source, method_signature
+from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
+from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
+from torchspan.inputs.profiled.compiler_inputs import made_inputs
+from torchspan.inputs.profiled.profile_inference import Limits, infer_profile
+from torchspan.inputs.profiled.profiles import InputProfile
+from torchspan.inputs.written import documents, merging, reports
+from torchspan.inputs.written.hidden_values import without_values
+from torchspan.inputs.written.portable import Portable
+
+DimensionNames = Mapping[str | int, Mapping[int, str]] | bool | None
+
+
+class InputObserver:
+    """Records the shapes of the arguments of a model, and infers what `torch.export.export` needs.
+
+    It has the methods of `torch.onnx.InputObserver`; the guide *Observing inputs* lists the differences:
+
+        observer = InputObserver()
+        with observer(model):
+            model(x1, y1)
+            model(x2, y2)
+        args = observer.infer_arguments()
+        dynamic_shapes = observer.infer_dynamic_shapes()
+        program = torch.export.export(model, args, dynamic_shapes=dynamic_shapes)
+
+    Of a tensor it keeps the shape, the data type and the device. Of numbers, strings and flags it keeps the value, only in this
+    process. Every call counts, whether its arguments were passed by position or by keyword. At most 1,024 distinct shapes of
+    calls are kept. Of further ones, only the range of each dimension is kept. An observed call never fails because of the
+    observer: `findings` lists what prevents an export. It may be used from any thread.
+
+    Args:
+        value_if_missing: Values for arguments in calls that lack them, by name or position. The shape of such a value
+            counts as observed in those calls. The model does not receive the value.
+        keep_tensors: The number of first calls whose inputs and outputs are kept, for `check_discrepancies`. Each tensor is
+            copied on its device until the observer is deleted, which doubles the memory of those calls. Default: 0.
+
+    Raises:
+        TypeError: `value_if_missing` is not a dictionary with names and positions as keys, or `keep_tensors` is not an int.
+        ValueError: `keep_tensors` is negative.
+    """
+
+    def __init__(self, value_if_missing: Mapping[str | int, Any] | None = None, *, keep_tensors: int = 0) -> None:
+        if isinstance(keep_tensors, bool) or not isinstance(keep_tensors, int):
+            raise TypeError(f"keep_tensors must be a number of calls (int), not {keep_tensors!r}")
+        if keep_tensors < 0:
+            raise ValueError(f"keep_tensors must be a number of calls, 0 or more, not {keep_tensors}")
+        if value_if_missing is not None and not isinstance(value_if_missing, Mapping):
+            raise TypeError(f"value_if_missing must be a dictionary by argument, not {value_if_missing!r}")
+        for key in value_if_missing or {}:
+            if isinstance(key, bool) or not isinstance(key, (str, int)):
+                raise TypeError(
+                    f"value_if_missing has names (str) and positions (int) of arguments as keys, not {key!r}"
+                )
+        self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
+        self._keep = keep_tensors
+        self._lock = renewed(self, "_lock", threading.Lock)
+        self._observed: Source | None = None
+        self._removed: frozenset[str] = frozenset()
+        self._unknown: frozenset[str] = frozenset()
+        """What `remove_inputs` was given, and the signature cannot take."""
+
+    # --- observing ---------------------------------------------------------------------------------------------------
+    def __call__(self, model: Any, store_n_calls: int | None = None, method_name: str = "forward") -> _Block:
+        """Record the calls of a model in a `with` statement.
+
+        For `forward` of a module, hooks are registered: they see `model(...)` and what calls it, such as
+        `model.generate(...)`, and no direct call of `model.forward(...)`. Another method is replaced on the object until the
+        block ends. Several blocks with one model add up. Blocks of several observers may begin and end in any order. Give the
+        observer the object that is called: what `torch.compile` returned, not the module in it.
+
+        Args:
+            model: A `torch.nn.Module`, or any object with the method. An observer has one model.
+            store_n_calls: The number of calls that this block records at most. Default: all.
+            method_name: The name of the method whose calls are recorded.
+
+        Returns:
+            A context manager, which gives the observer.
+
+        Raises:
+            TypeError: `method_name` is not a string, or `store_n_calls` is not an int, or the object cannot be observed.
+            ValueError: The model has no such method, the observer has another model or method, `store_n_calls` is negative, or
+                `value_if_missing` names an argument that the method does not have.
+        """
+        if not isinstance(method_name, str):
+            raise TypeError(f"method_name must be the name of a method (str), not {method_name!r}")
+        if store_n_calls is not None and (isinstance(store_n_calls, bool) or not isinstance(store_n_calls, int)):
+            raise TypeError(f"store_n_calls must be a number of calls (int) or None, not {store_n_calls!r}")
+        if store_n_calls is not None and store_n_calls < 0:
+            raise ValueError(f"store_n_calls must be a number of calls, 0 or more, not {store_n_calls}")
+        method = getattr(model, method_name, None)
+        if not callable(method):
+            raise ValueError(  # noqa: TRY004 - as torch.onnx.InputObserver
+                f"An object of the class {type(model).__name__} has no method {method_name!r} to observe."
+            )
+        with self._lock:
+            observed = self._observed
+            if observed is None:
+                absent = _absent_values(method_signature(model, method_name), self.value_if_missing)
+                observed = self._observed = Live(model, method_name, absent, self._keep)
+            if not isinstance(observed, Live):
+                raise ValueError(  # noqa: TRY004 - of the state, not of the argument
+                    f"The observer has calls of {observed.name} that were observed elsewhere. Create another InputObserver, and add "
+                    "its calls with merge."
+                )
+            if not observed.is_of(model, method_name):
+                raise ValueError(
+                    f"The observer has calls of {observed.name}. Create another InputObserver for {type(model).__name__}."
+                    f"{method_name}: what is inferred holds for one method of one model."
+                )
+        return _Block(self, observed, model, store_n_calls)
+
+    # --- what was observed -------------------------------------------------------------------------------------------
+    def num_obs(self) -> int:
+        """Return the number of recorded calls that returned."""
+        return 0 if self._observed is None else self._observed.completed
+
+    def is_empty(self) -> bool:
+        """Return whether there is no recorded call that returned."""
+        return self.num_obs() == 0
+
+    @property
+    def info(self) -> InputObserverInfo | None:
+        """The calls that are recorded now; None before the observer was given a model."""
+        if self._observed is None:
+            return None
+        snapshot = self._observed.snapshot()
+        alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
+        return InputObserverInfo._of(snapshot, self._observed.signature, alignment)
+
+    def findings(self, set_batch_dimension_for: Collection[str | int] | bool | None = None) -> list[Finding]:
+        """What in the calls prevents an export or an engine, or changes from call to call.
+
+        Args:
+            set_batch_dimension_for: As for `infer_dynamic_shapes`: a batch of 1 in every call is a finding.
+
+        Returns:
+            Findings about calls as a whole first, then in the order of the arguments.
+
+        Raises:
+            TypeError, ValueError: An argument that is named does not exist.
+        """
+        if self._observed is None:
+            return [*findings.of_counts(Observations().snapshot().counts)]
+        snapshot = self._observed.snapshot()
+        removed = self._removed | self._unknown
+        found = [
+            *findings.of_counts(snapshot.counts),
+            *findings.of_removed(removed, self._observed.signature, snapshot),
+        ]
+        if not snapshot.shapes:
+            return found
+        has_batch = _batch_rule(self._observed.signature, set_batch_dimension_for)
+        return [*found, *findings.of_calls(self._aligned(self._observed, snapshot), has_batch)]
+
+    def remove_inputs(self, input_names: Collection[str | int]) -> int:
+        """Leave arguments out of everything that is inferred, of later calls too.
+
+        A name that no call has is left out as soon as a call has it. If neither the signature nor a call has it, it may be
+        misspelled: `findings` names it.
+
+        Args:
+            input_names: Names and positions of arguments.
+
+        Returns:
+            The number of recorded calls that had one of them, once for each argument; 0 if there is none.
+
+        Raises:
+            RuntimeError: The observer was not given a model.
+            TypeError: `input_names` is a string, or has something else than names and positions.
+            ValueError: An argument is `*args` or `**kwargs`, or the signature has no argument of that position.
+        """
+        observed = self._checked()
+        if isinstance(input_names, str):
+            raise TypeError(f"input_names must be a collection of names, such as [{input_names!r}], not a string")
+        signature = observed.signature
+        unknown = frozenset(each for each in input_names if isinstance(each, str) and not signature.accepts(each))
+        names = {signature.find(each, "remove_inputs") for each in input_names if each not in unknown}
+        variadic = sorted(names & {signature.var_positional, signature.var_keyword})
+        if variadic:
+            raise ValueError(
+                f"remove_inputs cannot remove {variadic[0]!r}, which takes several arguments; name a single argument"
+            )
+        shapes = observed.snapshot().shapes
+        new = names - self._removed
+        self._removed |= names
+        self._unknown |= unknown
+        return sum(each.count for each in shapes for name in each.first.arguments if name in new)
+
+    # --- what is inferred --------------------------------------------------------------------------------------------
+    def infer_arguments(
+        self,
+        index_or_args_or_kwargs: tuple[Any, ...] | dict[str, Any] | int | None = None,
+        flat: bool = False,
+        as_args_kwargs: bool = False,
+    ) -> Any:
+        """Arguments for `torch.export.export` that have everything that any call had.
+
+        Tensors are zeros of an observed shape on the observed device, unless they are given, or the call is chosen by its index
+        and its tensors were kept (`keep_tensors`). An
+        argument that the chosen call lacks gets the shape that it had in the most similar call; a size that equalled one of
+        another argument in every call follows that argument. An argument that had its default value in every call is left out.
+
+        Args:
+            index_or_args_or_kwargs: The call from which the example is made: its index among the recorded calls, or
+                positional arguments (a tuple), or keyword arguments (a dictionary). Default: the shape with the most tensors,
+                then with the fewest dimensions of size 0 or 1 among those that vary, then the most frequent one. Dimensions of
+                size 0 or 1 that remain would be constants to torch.export: they get a larger observed size, and so do those
+                that depended on them in every call.
+            flat: Return a list of the tensors.
+            as_args_kwargs: Return `(args, kwargs)`.
+
+        Returns:
+            A tuple if every call passed every argument by position, else a dictionary by name in the order of the signature.
+            With `flat`, a list of tensors; with `as_args_kwargs`, a tuple and a dictionary.
+
+        Raises:
+            RuntimeError: No call was observed; or the arguments do not fit into only a tuple or only a dictionary; or an
+                argument contains an object that torchspan cannot build.
+            IndexError: There is no recorded call of this index.
+            TypeError, ValueError: The given arguments are of another type, or do not fit the signature.
+        """
+        observed, snapshot, alignment = self._alignment()
+        inference = Inference(alignment)
+        values: Mapping[Path, Any] = {}
+        call: Call | None = None
+        if index_or_args_or_kwargs is None:
+            trees = inference.usual_example()
+        elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
+            call = _call_at(snapshot, index_or_args_or_kwargs)
+        else:
+            call, values = _given(observed.signature, index_or_args_or_kwargs)
+        if call is not None:
+            trees = inference.example(call.without(self._removed))
+            values = call.inputs_kept or values
+        if flat:
+            return made_flat(trees, values)
+        found = made(trees, values)
+        layout = inference.layout([*found], as_args_kwargs=as_args_kwargs)
+        args, kwargs = passed(found, layout, observed.signature)
+        if as_args_kwargs:
+            return args, kwargs
+        return kwargs or args
+
+    def infer_dynamic_shapes(
+        self,
+        set_batch_dimension_for: Collection[str | int] | bool | None = None,
+        dim_names: DimensionNames = None,
+    ) -> tuple[Any, ...] | dict[str, Any]:
+        """Which dimensions vary, for `torch.export.export(dynamic_shapes=...)`, in the structure of `infer_arguments()`.
+
+        Args:
+            set_batch_dimension_for: Names and positions of the arguments whose first dimension varies, whatever was observed;
+                True for all.
+            dim_names: Names of dimensions in place of `torch.export.Dim.DYNAMIC`, as `torch.onnx.export` takes them: by name
+                or position of the argument, then by dimension. A dimension without a name gets `ARGUMENT_dim_AXIS`, as all do
+                with True.
+
+        Returns:
+            For each tensor a dictionary with the dimensions that vary; None for everything else. A tuple if
+            `infer_arguments` returns one and there are no `*args`, else a dictionary.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError, ValueError: An argument that is named does not exist, or a parameter has another type.
+        """
+        observed, _, alignment = self._alignment()
+        has_batch = _batch_rule(observed.signature, set_batch_dimension_for)
+        dimension = _dimension_rule(observed.signature, dim_names)
+        return Inference(alignment).dynamic_shapes(has_batch, dimension)
+
+    def infer_profile(
+        self,
+        set_batch_dimension_for: Collection[str | int] | bool | None = None,
+        *,
+        percentile: float = 100.0,
+        headroom: float = 0.0,
+        powers_of_two: bool = False,
+    ) -> InputProfile:
+        """The sizes that an engine should be built for: the smallest, the usual and the largest of each dimension.
+
+        The opt shapes are those that occurred together most often, with sizes of at least 2 in the dimensions that vary, which
+        `torch.export` needs. Dimensions that had the same size in every call, and more than one size, share a name.
+
+        Args:
+            set_batch_dimension_for: Names and positions of the arguments whose first dimension varies, whatever was observed;
+                True for all. A first dimension with one observed size gets the range from 1 to that size, or to 2.
+            percentile: The upper limit of each dimension is the size that this share of the calls, in percent, does not
+                exceed. The profile reports how many calls exceed it.
+            headroom: The share that is added to the upper limit of each dimension that varies: 0.25 turns 32 into 40.
+            powers_of_two: Whether the limits of each dimension that varies are powers of two around these sizes.
+
+        Returns:
+            An `InputProfile`, for `to_torch_tensorrt`, `export` and `mark_dynamic`. Its `to_python()` returns a program.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError, ValueError: An argument that is named does not exist, or a parameter is of another type or out of range.
+        """
+        limits = Limits(percentile, headroom, powers_of_two)
+        observed, _, alignment = self._alignment()
+        return infer_profile(alignment, limits, _batch_rule(observed.signature, set_batch_dimension_for))
+
+    def to_torch_tensorrt(self, profile: InputProfile | None = None) -> dict[str, Any]:
+        """Arguments for `torch_tensorrt.dynamo.trace` and `compile`, with the ranges of a profile.
+
+            inputs = observer.to_torch_tensorrt()
+            program = torch_tensorrt.dynamo.trace(model, **inputs)
+            compiled = torch_tensorrt.dynamo.compile(program, **inputs)
+
+        Creating a `torch_tensorrt.Input` allocates a tensor of its `opt_shape` in the memory of the CPU.
+
+        Args:
+            profile: The ranges. Default: those of `infer_profile()`.
+
+        Returns:
+            A dictionary with `arg_inputs` and `kwarg_inputs`, which contain a `torch_tensorrt.Input` for each tensor.
+
+        Raises:
+            RuntimeError: No call was observed, or `torch_tensorrt.dynamo.trace` cannot take an argument of this structure or
+                type, which `export` can.
+            TypeError: `profile` is not an `InputProfile`.
+            ImportError: Torch-TensorRT is not installed.
+        """
+        return made_inputs(self._profile(profile))
+
+    def export(
+        self,
+        model: Any,
+        profile: InputProfile | None = None,
+        *,
+        strict: bool = False,
+    ) -> ExportedModel:
+        """Export a model with `torch.export.export`, with the ranges of a profile.
+
+        The example has the opt shapes; its tensors are zeros on the observed devices. Each dimension that varies is a bounded
+        `Dim.AUTO`. So PyTorch finds equal dimensions itself, and makes a constant of a dimension where the code needs one.
+
+        Args:
+            model: The module, whose `forward` was observed.
+            profile: The ranges. Default: those of `infer_profile()`.
+            strict: Whether `torch.export.export` captures the graph with Dynamo.
+
+        Returns:
+            An `ExportedModel`: the program, and a finding for each dimension that became a constant, with the place in the
+            code, or that has a narrower range than the profile.
+
+        Raises:
+            RuntimeError: No call was observed, another method than `forward` was, or an argument contains an object that
+                torchspan cannot build.
+            TypeError: `profile` is not an `InputProfile`.
+            Exception: What `torch.export.export` raises.
+        """
+        observed = self._checked()
+        if observed.method_name != "forward":
+            raise RuntimeError(
+                f"torch.export exports forward, but the observed method is {observed.name}. Observe forward."
+            )
+        return export(model, self._profile(profile), strict=strict)
+
+    def mark_dynamic(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any] | None = None,
+        profile: InputProfile | None = None,
+    ) -> int:
+        """Mark the tensors of the call with which a compiled model is compiled, with the ranges of a profile.
+
+            compiled = torch.compile(model, backend="tensorrt")
+            observer.mark_dynamic((x,))
+            compiled(x)
+
+        The engine is built for the ranges, with opt as observed, whatever sizes this call has. A call with a size outside of a
+        range, or a size of 1, is compiled separately.
+
+        Args:
+            args: The positional arguments of the call.
+            kwargs: Its keyword arguments.
+            profile: The ranges. Default: those of `infer_profile()`.
+
+        Returns:
+            How many dimensions were marked.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError: `profile` is not an `InputProfile`, `args` is not a tuple, or `kwargs` is not a dictionary.
+            ValueError: The arguments do not fit the signature, or a size in a dimension that varies is 0 or 1, or outside of the
+                range. Nothing is marked then.
+        """
+        if not isinstance(args, tuple):
+            raise TypeError(f"args must be a tuple of the positional arguments, not an object of {type(args).__name__}")
+        if kwargs is not None and not isinstance(kwargs, Mapping):
+            raise TypeError(
+                f"kwargs must be a dictionary of the keyword arguments, not an object of {type(kwargs).__name__}"
+            )
+        observed, found = self._checked(), self._profile(profile)
+        try:
+            bound = observed.signature.bind(args, kwargs or {})
+        except UnfitCallError:
+            known = ", ".join(observed.signature.names)
+            raise ValueError(f"The arguments given to mark_dynamic do not fit the signature ({known}).") from None
+        values: dict[Path, Any] = {}
+        _read("mark_dynamic", bound.arguments, values)
+        return mark_dynamic(found, values)
+
+    # --- reports and files -------------------------------------------------------------------------------------------
+    def report(self, width: int = 100) -> str:
+        """The calls as a table for the terminal: `print(observer.report())`.
+
+        A row for each dimension of each tensor has the smallest, the most frequent and the largest size, the number of distinct
+        sizes, and a bar for each of up to eight ranges of sizes of one width. For a tensor, a number or a flag that
+        some calls lack, the table shows how many calls had it. Values of numbers and strings are not in the table. The
+        `findings` follow below it.
+
+        Args:
+            width: Columns of the text. In a narrow table, long names of arguments are cut, and the columns on the right may be
+                left out, which a line below the table reports.
+
+        Returns:
+            The text, in several lines.
+
+        Raises:
+            TypeError: `width` is not an int.
+        """
+        if isinstance(width, bool) or not isinstance(width, int):
+            raise TypeError(f"width must be a number of columns (int), not {width!r}")
+        if self._observed is None:
+            return reports.report("No method", Observations().snapshot(), None, self.findings(), width)
+        snapshot = self._observed.snapshot()
+        alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
+        return reports.report(self._observed.name, snapshot, alignment, self.findings(), width)
+
+    def to_json(self, file: str | os.PathLike[str] | None = None, *, values: bool | None = None) -> str:
+        """Write the observed calls as JSON, for `from_json` and for `torchspan inputs`.
+
+        The file contains shapes, data types, devices, names of parameters and classes, and counts. Single calls, kept tensors and
+        outputs are not written.
+
+        Args:
+            file: The file to write. It is readable for its owner only, and replaces an earlier file of observed inputs as a
+                whole. Default: no file.
+            values: Whether values of the program are written: numbers, strings and flags among the arguments, default values,
+                keys of dictionaries, and names of keyword arguments that `**kwargs` takes. Without them, a constant has its
+                type and its counts, and a key is a digest, which a reader who guesses the key can compute. Default: whether
+                the environment variable TORCHSPAN_CAPTURE is `text`.
+
+        Returns:
+            The text that was written.
+
+        Raises:
+            RuntimeError: No call was observed.
+            TypeError: `values` is neither a bool nor None.
+            OSError: The file cannot be written, or contains something else than observed inputs.
+        """
+        if values is not None and not isinstance(values, bool):
+            raise TypeError(f"values must be True, False or None, not {values!r}")
+        document = documents.Document([self._portable(documents.writes_values() if values is None else values)])
+        return documents.text_of(document) if file is None else documents.write(document, file)
+
+    @classmethod
+    def from_json(cls, source: str | os.PathLike[str], name: str | None = None) -> InputObserver:
+        """An observer with the calls that `to_json`, or `torchspan run --observe-inputs`, has written.
+
+        Data types, devices and classes are looked up in this process when something is inferred. A class of a container has to
+        be registered with pytree by then, as it was where the calls were observed.
+
+        Args:
+            source: A file, or the text itself.
+            name: The calls to read if the file has those of several classes: `module.Class.method`.
+
+        Returns:
+            The observer.
+
+        Raises:
+            TypeError: `source` is not a path or a str.
+            InputFileError: The file is incomplete or damaged, has another version, or is another kind of file; or it has no calls
+                of `name`; or it has calls of several methods and `name` is None.
+            OSError: The file cannot be read.
+        """
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"source must be a path, or the text as a str, not {source!r}")
+        is_text = isinstance(source, str) and source.lstrip().startswith("{")
+        document = documents.parsed(source, "The text") if is_text else documents.read(source)  # type: ignore[arg-type]
+        return cls._of(documents.one_of(document, name, "The text" if is_text else os.fspath(source)))
+
+    @classmethod
+    def from_torch_onnx(cls, observer: Any) -> InputObserver:
+        """An observer with the calls that a `torch.onnx.InputObserver` has kept.
+
+        `torch.onnx.InputObserver` keeps the first three calls of a block unless `store_n_calls` is larger. It keeps no number,
+        string or flag of an argument without a default value.
+
+        Args:
+            observer: A `torch.onnx.InputObserver` of torch 2.11 or later. It is not changed.
+
+        Returns:
+            An observer with the calls.
+
+        Raises:
+            TypeError: `observer` is something else.
+            RuntimeError: `observer` has no calls.
+        """
+        return cls._of(onnx_observer.read(observer))
+
+    def merge(self, *others: InputObserver) -> InputObserver:
+        """A new observer with the calls of this one and of others, such as those of several processes.
+
+        Counts, shapes and ranges add up exactly, in any order. If one of the observers has no values (see `to_json`), the new one
+        has none. Single calls and kept tensors are left out.
+
+        Args:
+            *others: Observers of the same method of the same class.
+
+        Returns:
+            The new observer.
+
+        Raises:
+            TypeError: One of them is not an `InputObserver`.
+            RuntimeError: One of them has no calls.
+            ValueError: They observed different methods, or the method has other parameters in some of them.
+        """
+        for each in others:
+            if not isinstance(each, InputObserver):
+                hint = ": write merge(*others)" if isinstance(each, (list, tuple)) else ""
+                raise TypeError(f"merge takes objects of InputObserver, not {each!r}{hint}")
+        return self._of(merging.merged([each._portable(True) for each in (self, *others)]))
+
+    @classmethod
+    def _of(cls, given: Portable) -> InputObserver:
+        """Make an observer with calls that another process observed."""
+        found = cls()
+        found._observed = Elsewhere(given)
+        found._removed = given.removed
+        return found
+
+    def _portable(self, values: bool) -> Portable:
+        given = replace(self._checked().portable(), removed=self._removed)
+        return given if values else without_values(given)
+
+    def check_discrepancies(
+        self, compiled: Any, atol: float = 1e-4, rtol: float = 0.1, skip_none: bool = True
+    ) -> list[dict[str, Any]]:
+        """Compare the outputs of a compiled model with those of the observed one, on the calls that were kept.
+
+        Args:
+            compiled: A module or another callable, or a `torch.export.ExportedProgram`.
+            atol: The largest difference of two numbers that is accepted.
+            rtol: The largest difference that is accepted in relation to the observed number plus `rtol`.
+            skip_none: Whether an output that is None on one side is left out of the comparison.
+
+        Returns:
+            For each kept call a dictionary: `index` (among the kept calls), `SUCCESS`, `abs` and `rel` (the largest
+            differences), or `error`; `duration` in seconds. What `compiled` raises is an `error`.
+
+        Raises:
+            RuntimeError: No call was kept: the observer was made without `keep_tensors`.
+        """
+        observed = self._checked()
+        kept = [each for each in observed.snapshot().calls if each.inputs_kept is not None]
+        if not kept:
+            raise RuntimeError(
+                "No call was kept. Create the observer with InputObserver(keep_tensors=N) to keep N calls."
+            )
+        check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
+        return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
+
+    def _checked(self) -> Source:
+        if self._observed is None:
+            raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
+        return self._observed
+
+    def _profile(self, profile: InputProfile | None) -> InputProfile:
+        if profile is None:
+            return self.infer_profile()
+        if not isinstance(profile, InputProfile):
+            raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
+        return profile
+
+    def _alignment(self) -> tuple[Source, Snapshot, Alignment]:
+        observed = self._checked()
+        snapshot = observed.snapshot()
+        return observed, snapshot, self._aligned(observed, snapshot)
+
+    def _aligned(self, observed: Source, snapshot: Snapshot) -> Alignment:
+        return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
+
+
+class _Block:
+    """The calls of a model are recorded in here."""
+
+    def __init__(self, observer: InputObserver, observed: Live, model: Any, store_n_calls: int | None) -> None:
+        self._observer = observer
+        self._observed = observed
+        self._model = model
+        self._store_n_calls = store_n_calls
+
+    def __enter__(self) -> InputObserver:
+        observed = self._observed
+        with self._observer._lock:
+            limit = self._store_n_calls
+            observed.recorder.limit = None if limit is None else observed.observations.begun + limit
+            if observed.attachment is None:
+                observed.attachment = attach(self._model, observed.method_name, observed.recorder)
+            observed.blocks += 1  # last: a block whose hooks were refused is not left
+        return self._observer
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        observed = self._observed
+        with self._observer._lock:
+            observed.blocks -= 1
+            if observed.blocks == 0 and observed.attachment is not None:
+                observed.attachment.detach()
+                observed.attachment = None
+
+
+def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> dict[str, Tree]:
+    return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
+
+
+def _call_at(snapshot: Snapshot, index: int) -> Call:
+    number = len(snapshot.calls)
+    if not -number <= index < number:
+        more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
+        raise IndexError(
+            f"There is no recorded call {index}: {number:,}{more} calls are kept individually, from index 0."
+        )
+    return snapshot.calls[index]
+
+
+def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, Any]]:
+    """The call that a user wrote out."""
+    if isinstance(given, tuple):
+        args, kwargs = given, {}
+    elif isinstance(given, dict):
+        args, kwargs = (), given
+    else:
+        raise TypeError(f"infer_arguments takes an index, a tuple of arguments or a dictionary of them, not {given!r}")
+    try:
+        bound = signature.bind(args, kwargs)
+    except UnfitCallError:
+        known = ", ".join(signature.names)
+        raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
+    values: dict[Path, Any] = {}
+    return Call(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+
+
+def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:
+    """The structures of arguments that a user wrote out. what: where, for the message of the ValueError."""
+    reader = Reader(values)
+    try:
+        return {name: reader.read(value, (name,)) for name, value in arguments.items()}
+    except SymbolicCallError:
+        raise ValueError(f"{what} was given a tensor without data, of a tracer or a FakeTensorMode.") from None
+    except TooManyLeavesError:
+        raise ValueError(f"{what} was given more than {LEAVES_LIMIT:,} tensors and containers.") from None
+
+
+def _batch_rule(signature: CallSignature, given: Collection[str | int] | bool | None) -> Callable[[str], bool]:
+    if given is None or isinstance(given, bool):
+        return lambda _name: bool(given)
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise TypeError(f"set_batch_dimension_for must be True or a set of names and positions, not {given!r}")
+    names = {signature.find(each, "set_batch_dimension_for") for each in given}
+    return lambda name: name in names
+
+
+def _dimension_rule(signature: CallSignature, given: DimensionNames) -> Callable[[Path, int], Any]:
+    if given is None or given is False:
+        from torch.export import Dim
+
+        return lambda _path, _axis: Dim.DYNAMIC
+    if given is not True and not isinstance(given, Mapping):
+        raise TypeError(f"dim_names must be True or a dictionary by argument and dimension, not {given!r}")
+    chosen = {} if given is True else {signature.find(name, "dim_names"): names for name, names in given.items()}
+
+    def dimension(path: Path, axis: int) -> str:
+        names = chosen.get(str(path[0]), {})
+        return names[axis] if axis in names else f"{'_'.join(str(each) for each in path)}_dim_{axis}"
+
+    return dimension

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From aligned calls to the ranges of sizes that an engine is built for. Nothing in here needs torch."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from torchspan.inputs.aligned.alignment import Alignment
+from torchspan.inputs.aligned.findings import Finding, batch_of_1, calls_text
+from torchspan.inputs.inferred.inference import Inference
+from torchspan.inputs.observed.leaves import Path, TensorShape, label
+from torchspan.inputs.observed.trees import is_missing, leaves
+from torchspan.inputs.profiled.profiles import DimensionProfile, InputProfile, SharedDimension, TensorProfile
+
+_Place = tuple[Path, int]
+"""A dimension: the path of the tensor, and the axis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How the limits of a varying dimension follow from its observed sizes.
+
+    percentile: the share of the calls, in percent, that the upper limit holds. headroom: what is added to the upper limit, as
+    a share of it. powers_of_two: the lower limit goes down, and the upper one up, to the next power of two.
+    """
+
+    percentile: float = 100.0
+    headroom: float = 0.0
+    powers_of_two: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("percentile", "headroom"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise TypeError(f"{name} must be a number, not {value!r}")
+        if not 0 < self.percentile <= 100:
+            raise ValueError(f"percentile must be above 0 and at most 100, not {self.percentile!r}")
+        if not 0 <= self.headroom < math.inf:
+            raise ValueError(f"headroom must be a share of the largest size, 0 or more, not {self.headroom!r}")
+        if not isinstance(self.powers_of_two, bool):
+            raise TypeError(f"powers_of_two must be True or False, not {self.powers_of_two!r}")
+
+    def low(self, size: int) -> int:
+        """The lower limit for this smallest size."""
+        size = max(size, 1)
+        return 1 << (size.bit_length() - 1) if self.powers_of_two else size
+
+    def high(self, size: int) -> int:
+        """The upper limit for this largest size."""
+        size = math.ceil(round(max(size, 1) * (1 + self.headroom), 6))
+        return 1 << (size - 1).bit_length() if self.powers_of_two else size
+
+    def cut(self, sizes: Mapping[int, int]) -> int:
+        """The largest size that counts. sizes: with the numbers of calls, at least one."""
+        needed = sum(sizes.values()) * self.percentile / 100
+        held = 0
+        for size in sorted(sizes):
+            held += sizes[size]
+            if held >= needed:
+                return size
+        return max(sizes)
+
+
+def infer_profile(alignment: Alignment, limits: Limits, has_batch: Callable[[str], bool]) -> InputProfile:
+    """The profile of the calls. has_batch: whether the first dimension of an argument's tensors is taken to vary."""
+    return _ProfileInference(alignment, limits, has_batch).profile()
+
+
+@dataclass(slots=True)
+class _Dimension:
+    """What is known of one dimension. low, high: its limits. counts: calls by size, of the calls that are kept."""
+
+    observed: tuple[int, int]
+    counts: Counter[int]
+    is_batch: bool
+    low: int
+    high: int
+    shared: str | None = None
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.low != self.high
+
+
+class _ProfileInference:
+    def __init__(self, alignment: Alignment, limits: Limits, has_batch: Callable[[str], bool]) -> None:
+        self._all = alignment
+        self._limits = limits
+        self._has_batch = has_batch
+        inference = Inference(alignment)
+        self._arguments = inference.usual_example()
+        self._layout = inference.layout([*self._arguments], as_args_kwargs=True)
+        self._example = {
+            path: leaf
+            for name, tree in self._arguments.items()
+            for path, leaf in leaves(tree, (name,))
+            if isinstance(leaf, TensorShape)
+        }
+        self._rows = [
+            (each.count, {path: leaf for path, leaf in each.first.leaves() if isinstance(leaf, TensorShape)})
+            for each in alignment.shapes
+        ]
+        self._dimensions = {
+            (path, axis): self._dimension(path, axis)
+            for path, leaf in self._example.items()
+            for axis in range(len(leaf.shape))
+        }
+
+    def profile(self) -> InputProfile:
+        shared = self._shared()
+        opt, at_opt = self._opt()
+        calls = sum(count for count, _ in self._rows)
+        outside = sum(count for count, row in self._rows if not self._is_inside(row))
+        findings = (
+            *self._of_calls(calls, outside),
+            *self._of_opt(at_opt),
+            *self._of_dimensions(),
+            *self._of_presence(),
+        )
+        return InputProfile(
+            tensors=tuple(self._tensors(opt)),
+            shared=tuple(shared),
+            calls=calls,
+            calls_at_opt=at_opt,
+            calls_outside=outside,
+            findings=findings,
+            arguments=self._arguments,
+            layout=self._layout,
+            signature=self._all.signature,
+        )
+
+    # --- limits ------------------------------------------------------------------------------------------------------
+    def _dimension(self, path: Path, axis: int) -> _Dimension:
+        rank = len(self._example[path].shape)
+        _, lowest, highest = self._all.summaries[path].ranges.by_rank[rank]
+        low, high = lowest[axis], highest[axis]
+        counts: Counter[int] = Counter()
+        for count, row in self._rows:
+            if path in row and len(row[path].shape) == rank:
+                counts[row[path].shape[axis]] += count
+        found = _Dimension((low, high), counts, axis == 0 and self._has_batch(str(path[0])), low, high)
+        if low != high:
+            largest = self._limits.cut(counts) if counts and self._limits.percentile < 100 else high
+            found.low, found.high = self._limits.low(low), self._limits.high(largest)
+        elif found.is_batch:
+            found.low, found.high = 1, self._limits.high(max(high, 2))
+        return found
+
+    def _is_inside(self, row: Mapping[Path, TensorShape]) -> bool:
+        """Whether the engine takes the tensors of a call."""
+        for path, leaf in self._example.items():
+            held = row.get(path)
+            if held is None:
+                continue
+            if len(held.shape) != len(leaf.shape):
+                return False
+            for axis, size in enumerate(held.shape):
+                known = self._dimensions[path, axis]
+                if not known.low <= size <= known.high:
+                    return False
+        return True
+
+    # --- shared dimensions -------------------------------------------------------------------------------------------
+    def _shared(self) -> list[SharedDimension]:
+        """Give one name and one range to the dimensions that had the same size in every call."""
+        found: list[SharedDimension] = []
+        for places in self._groups():
+            members = [self._dimensions[place] for place in places]
+            low, high = min(each.low for each in members), max(each.high for each in members)
+            if len(members) < 2 or low == high:
+                continue
+            name = f"d{len(found)}"
+            for each in members:
+                each.low, each.high, each.shared = low, high, name
+            declared = all(each.observed[0] == each.observed[1] for each in members)
+            found.append(SharedDimension(name, tuple(places), self._support(places), declared))
+        return found
+
+    def _groups(self) -> list[list[_Place]]:
+        groups: list[list[_Place]] = []
+        known: dict[object, list[_Place]] = {}
+        for place, dimension in self._dimensions.items():
+            low, high = dimension.observed
+            if low != high:
+                if not self._all.linked(place, place):  # too few sizes, or calls of which not enough is known
+                    continue
+                key: object = tuple(self._all.sizes(*place))
+            elif dimension.is_batch:
+                key = low
+            else:
+                continue
+            group = known.get(key)
+            if group is None and low != high:
+                group = next((each for each in groups if self._are_linked(each, place)), None)
+            if group is None:
+                group = []
+                groups.append(group)
+            known[key] = group
+            group.append(place)
+        return groups
+
+    def _are_linked(self, group: Sequence[_Place], place: _Place) -> bool:
+        return all(self._all.linked(place, each) for each in group)
+
+    def _support(self, places: Sequence[_Place]) -> int:
+        """How many sizes two or more of the dimensions had in one call."""
+        rows = zip(*(self._all.sizes(*each) for each in places), strict=True)
+        return len({found[0] for row in rows if len(found := [size for size in row if size is not None]) > 1})
+
+    # --- opt ---------------------------------------------------------------------------------------------------------
+    def _opt(self) -> tuple[dict[_Place, int], int]:
+        """The most frequent sizes that an export takes, and the number of calls that had exactly these."""
+        candidates: Counter[tuple[int, ...]] = Counter()
+        for count, row in self._rows:
+            sizes = self._sizes(row)
+            if sizes is not None and all(map(self._is_fit, self._dimensions.values(), sizes)):
+                candidates[sizes] += count
+        if candidates:
+            chosen = max(candidates, key=candidates.__getitem__)
+        else:
+            chosen = tuple(leaf.shape[axis] for leaf in self._example.values() for axis in range(len(leaf.shape)))
+        opt = {
+            place: _clamped(size, self._dimensions[place]) for place, size in zip(self._dimensions, chosen, strict=True)
+        }
+        return opt, candidates[tuple(opt.values())]
+
+    def _sizes(self, row: Mapping[Path, TensorShape]) -> tuple[int, ...] | None:
+        """The size of every dimension in a call; None where it lacks a tensor."""
+        found: list[int] = []
+        for path, leaf in self._example.items():
+            held = row.get(path)
+            if held is None or len(held.shape) != len(leaf.shape):
+                return None
+            found += held.shape
+        return tuple(found)
+
+    def _is_fit(self, dimension: _Dimension, size: int) -> bool:
+        """Whether an example may have this size."""
+        if dimension.observed[0] == dimension.observed[1]:
+            return True
+        return dimension.low <= size <= dimension.high and (size >= 2 or not dimension.is_dynamic)
+
+    # --- the result --------------------------------------------------------------------------------------------------
+    def _tensors(self, opt: Mapping[_Place, int]) -> Iterator[TensorProfile]:
+        names: set[str] = set()
+        for path, leaf in self._example.items():
+            name = _identifier(path, names)
+            names.add(name)
+            dimensions = []
+            for axis in range(len(leaf.shape)):
+                each = self._dimensions[path, axis]
+                calls, shared = sum(each.counts.values()), each.shared if each.is_dynamic else None
+                dimensions.append(
+                    DimensionProfile(
+                        each.low, opt[path, axis], each.high, each.observed, len(each.counts), calls, shared
+                    )
+                )
+            dtypes = self._all.summaries[path].ranges.dtypes
+            dtype = max(dtypes, key=lambda each: (dtypes[each], each == leaf.dtype), default=leaf.dtype)
+            yield TensorProfile(path, name, dtype, leaf.device, tuple(dimensions))
+
+    # --- findings ----------------------------------------------------------------------------------------------------
+    def _of_calls(self, calls: int, outside: int) -> Iterator[Finding]:
+        if self._all.beyond_limit:
+            yield Finding(
+                "beyond_limit",
+                "",
+                f"Of {calls_text(self._all.beyond_limit)} only the ranges of sizes are known. No dimensions share a name, "
+                "because equality in every call is not known, and these calls are in no percentile.",
+            )
+        if outside:
+            yield Finding(
+                "outside",
+                "",
+                f"{outside:,} of {calls_text(calls)} ({outside / calls:.1%}) have a size outside of the ranges. The engine "
+                "raises there: run such calls with the model itself.",
+            )
+
+    def _of_opt(self, at_opt: int) -> Iterator[Finding]:
+        if not at_opt:
+            yield Finding(
+                "opt",
+                "",
+                "No call had exactly the opt shapes. No observed call has every tensor, with sizes of at least 2 in the "
+                "dimensions that vary, within the ranges: the sizes are composed of several calls.",
+            )
+
+    def _of_dimensions(self) -> Iterator[Finding]:
+        for (path, axis), each in self._dimensions.items():
+            low, high = each.observed
+            if low == 0 and high > 0:
+                where = f"in {calls_text(each.counts[0])}" if each.counts[0] else "in `value_if_missing`"
+                yield Finding(
+                    "size_0",
+                    label(path),
+                    f"Dimension {axis} has the size 0 {where}. TensorRT takes no empty tensor: the range "
+                    "begins with 1, and such calls must not reach the engine.",
+                )
+            if each.is_batch and low == high == 1:
+                yield batch_of_1(path, f"The range is 1 to {each.high}: observe larger batches, or give headroom.")
+
+    def _of_presence(self) -> Iterator[Finding]:
+        total = sum(each.count for each in self._all.shapes)
+        for name, tree in self._arguments.items():
+            if not any(isinstance(leaf, TensorShape) for _, leaf in leaves(tree, (name,))):
+                continue
+            missing = sum(each.count for each in self._all.shapes if is_missing(each.first.arguments.get(name)))
+            if missing:
+                yield Finding(
+                    "optional",
+                    name,
+                    f"It is missing in {missing:,} of {calls_text(total)}. An exported program takes it in every call: export one "
+                    f"program with it, and another one after remove_inputs([{name!r}]).",
+                )
+
+
+def _clamped(size: int, dimension: _Dimension) -> int:
+    """The size that is nearest to it among those that an example may have."""
+    smallest = max(dimension.low, 2) if dimension.is_dynamic else dimension.low
+    return min(max(size, smallest), dimension.high)
+
+
+def _identifier(path: Path, taken: set[str]) -> str:
+    """A name for a tensor: letters, digits and underscores, unlike all that are taken."""
+    name = re.sub(r"\W", "_", "_".join(map(str, path)), flags=re.ASCII)
+    name = f"_{name}" if name[:1].isdigit() else name
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}_{number}", number + 1
+    return found

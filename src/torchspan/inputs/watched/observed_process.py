@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all objects of some classes are called with in one process, from its start to its end."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+from torchspan._base.by_identity import ByIdentity
+from torchspan._base.forks import renewed
+from torchspan.inputs.observed.attachments import Attachment, attach
+from torchspan.inputs.observed.observations import Observations
+from torchspan.inputs.observed.origins import method_signature
+from torchspan.inputs.observed.recorder import Recorder
+from torchspan.inputs.observed.watched_classes import WatchedClass
+from torchspan.inputs.written.documents import Document, writes_values
+from torchspan.inputs.written.hidden_values import without_values
+from torchspan.inputs.written.portable import Portable, name_of
+
+_METHOD = "forward"
+
+
+class ObservedProcess:
+    """Observes every object of some classes, and of classes derived from them. Objects of one class are observed as one.
+
+    A forked child has the objects, and counts from zero: the calls before the fork are the parent's.
+
+    paths: the classes, as `WatchedClass` takes them. Raises ValueError where one names no class.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._lock = renewed(self, "_lock", threading.Lock)
+        self._kinds: dict[type, _Kind] = {}
+        self._objects: ByIdentity[Attachment] = ByIdentity()
+        self._watched = [WatchedClass(path, self._made) for path in dict.fromkeys(paths)]
+        _FORKED.add(self)
+
+    def document(self) -> Document:
+        """What has been observed until now; with values where the environment asks for them."""
+        with self._lock:
+            found = [each.portable() for each in self._kinds.values()]
+        has_values = writes_values()
+        unseen = {each.path: each.problem for each in self._watched if each.problem is not None}
+        return Document([each if has_values else without_values(each) for each in found], unseen)
+
+    def close(self) -> None:
+        """Observe nothing any more."""
+        for watched in self._watched:
+            watched.close()
+        for thing in self._objects:
+            self._leave(thing)
+
+    def _made(self, thing: Any) -> None:
+        with self._lock:
+            kind = self._kinds.get(type(thing))
+            if kind is None:
+                kind = self._kinds[type(thing)] = _Kind(thing)
+            self._objects[thing] = attach(thing, _METHOD, kind.recorder)
+
+    def _leave(self, thing: Any) -> None:
+        attachment = self._objects.pop(thing)
+        if attachment is not None:
+            attachment.detach()
+
+    def begin_again(self) -> None:
+        """Count from zero."""
+        self._kinds = {}
+        for thing in self._objects:
+            self._leave(thing)
+            self._made(thing)
+
+
+class _Kind:
+    """All objects of one class."""
+
+    def __init__(self, thing: Any) -> None:
+        self._name = name_of(type(thing))
+        self._signature = method_signature(thing, _METHOD)
+        self._observations = Observations()
+        self.recorder = Recorder(self._signature, self._observations, keep=0, reads_caches=True)
+
+    def portable(self) -> Portable:
+        return Portable(self._name, _METHOD, self._signature, self._observations.snapshot(), {}, frozenset())
+
+
+_FORKED: weakref.WeakSet[ObservedProcess] = weakref.WeakSet()
+
+
+def _in_child() -> None:
+    for each in list(_FORKED):
+        each.begin_again()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

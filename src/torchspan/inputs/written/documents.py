@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of observed calls: JSON of one version, written as a whole and checked as a whole.
+
+A document has a list of observations, one for each class and method. Written without values it has nothing of the program but
+names of classes and parameters; see `torchspan.inputs.written.hidden_values`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from torchspan._base import reading
+from torchspan._base.files import check_size, open_own
+from torchspan.environment_variables import TORCHSPAN_CAPTURE
+from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
+from torchspan.inputs.observed.observations import Call, Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.signatures import CallSignature, WithheldName
+from torchspan.inputs.observed.trees import DEPTH_LIMIT, Container, Tree, Unknown
+from torchspan.inputs.written import literals
+from torchspan.inputs.written.hidden_values import DEFAULT, NOT_WRITTEN, WithheldKey
+from torchspan.inputs.written.portable import (
+    PLAIN,
+    NamedMapping,
+    Portable,
+    as_pair,
+    class_named,
+    foreign,
+    is_withheld,
+    name_of,
+    named,
+    standing_for,
+)
+
+VERSION = 1
+LARGEST = 1 << 28
+"""Bytes of the largest file that is read."""
+
+_VERSION_KEY = "torchspan_inputs"
+_START = re.compile(rf'\s*{{\s*"{_VERSION_KEY}"'.encode())
+_CONTEXT_NOT_WRITTEN = "of which the context for pytree was not written"
+_KINDS = {each.name: each for each in inspect._ParameterKind}
+_DEVICE = re.compile(r"[a-z0-9_]{1,64}(:[0-9]{1,5})?")
+_MOST = 1 << 63
+_RANK_LIMIT = 64
+
+
+_WRITERS = "InputObserver.to_json, or with torchspan run --observe-inputs"
+"""What writes files of observed inputs, for messages."""
+
+
+class InputFileError(ValueError):
+    """A file, or a text, contains no observed calls that this version of torchspan can read."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """What one file has.
+
+    observations: one for each class and method. unseen: why no object of a class was observed, by the class as the user named it.
+    """
+
+    observations: Sequence[Portable]
+    unseen: Mapping[str, str] = field(default_factory=dict)
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+def text_of(document: Document) -> str:
+    """The document as JSON, in ASCII."""
+    observations = [_Writer(each).observation() for each in map(named, document.observations)]
+    return json.dumps({_VERSION_KEY: VERSION, "observations": observations, "unseen": dict(document.unseen)}) + "\n"
+
+
+def write(document: Document, file: str | os.PathLike[str], inputs: Iterable[str] = ()) -> str:
+    """Write the document as a whole, for its owner alone. Returns its text.
+
+    It replaces an earlier document of this name, unless that is one of `inputs`. Raises OSError, also for any other file that
+    exists.
+    """
+    text, path = text_of(document), FilePath(file)
+    check_size(len(text))
+    with contextlib.suppress(FileNotFoundError):
+        os.close(open_own(os.fspath(path), _START, "a file of observed inputs", inputs))
+    descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as opened:
+            opened.write(text)
+        FilePath(unfinished).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            FilePath(unfinished).unlink()
+        raise
+    return text
+
+
+def writes_values() -> bool:
+    """Whether the environment asks for texts and values of the program."""
+    return os.environ.get(TORCHSPAN_CAPTURE, "").strip().lower() == "text"
+
+
+class _Writer:
+    """Writes one observation by names."""
+
+    def __init__(self, given: Portable) -> None:
+        self._given = given
+
+    def observation(self) -> dict[str, Any]:
+        given, snapshot = self._given, self._given.snapshot
+        return {
+            "class": given.kind,
+            "method": given.method,
+            "values": given.has_values,
+            "parameters": parameters(given.signature, given.has_values),
+            "removed": sorted(given.removed),
+            "if_missing": self._trees(given.absent, {}),
+            "by_keyword": sorted(snapshot.by_keyword),
+            "counts": {name: getattr(snapshot.counts, name) for name in Counts.__slots__},
+            "shapes": [self.shape(each) for each in snapshot.shapes],
+            "ranges": [self._ranges(path, each) for path, each in snapshot.ranges.items()],
+        }
+
+    def shape(self, shape: Shape) -> dict[str, Any]:
+        first = shape.first
+        return {
+            "calls": shape.count,
+            "first": first.number,
+            "arguments": self._trees(first.arguments, shape.constants),
+        }
+
+    def _trees(self, trees: Mapping[str, Tree], constants: Mapping[Path, Counter[Hashable]]) -> dict[str, Any]:
+        return {name: self._tree(tree, (name,), constants) for name, tree in trees.items()}
+
+    def _tree(self, tree: Tree, path: Path, constants: Mapping[Path, Counter[Hashable]]) -> Any:
+        if isinstance(tree, TensorShape):
+            return {"dtype": str(tree.dtype), "shape": list(tree.shape), "device": str(tree.device)}
+        if isinstance(tree, Constant):
+            return self._constant(tree, constants.get(path, Counter()))
+        if isinstance(tree, Opaque):
+            return {"class": name_of(tree.kind), "unknown": tree.reason}
+        if isinstance(tree, Container):
+            return self._container(tree, path, constants)
+        return None
+
+    def _constant(self, leaf: Constant, values: Counter[Hashable]) -> dict[str, Any]:
+        counts = {as_pair(distinct)[1]: count for distinct, count in values.items()}
+        written: dict[str, Any] = {"type": name_of(type(leaf.value))}
+        if self._given.has_values:
+            return {**written, "value": repr(leaf.value), "values": counts}
+        of_default = counts.pop(DEFAULT, 0)
+        return {**written, "calls": {text.removeprefix("?"): n for text, n in counts.items()}, "default": of_default}
+
+    def _container(self, tree: Container, path: Path, constants: Mapping[Path, Counter[Hashable]]) -> dict[str, Any]:
+        written: dict[str, Any] = {"container": name_of(tree.kind)}
+        if issubclass(tree.kind, NamedMapping):
+            written["mapping"] = True
+        if tree.keys != tuple(range(len(tree.keys))):
+            written["keys"] = [literals.key(each) for each in tree.keys]
+        if tree.kind not in {list, tuple} and not isinstance(tree.context, Unknown):
+            with contextlib.suppress(literals.UnwritableError):
+                is_keys = type(tree.context) is list and tuple(tree.context) == tree.keys
+                written["context"] = "keys" if is_keys else [literals.plain(tree.context)]
+        pairs = zip(tree.keys, tree.children, strict=True)
+        written["items"] = [self._tree(child, (*path, key), constants) for key, child in pairs]
+        return written
+
+    def _ranges(self, path: Path, ranges: Ranges) -> dict[str, Any]:
+        return {
+            "path": [literals.key(each) for each in path],
+            "dtypes": {str(dtype): count for dtype, count in ranges.dtypes.items() if count},
+            "ranks": [[rank, *each] for rank, each in sorted(ranges.by_rank.items())],
+        }
+
+
+def parameters(signature: CallSignature, has_values: bool) -> list[dict[str, Any]]:
+    """The parameters of a method, as they are written."""
+    return [
+        {"name": name, "kind": _kind(name, signature).name, **_default(name, signature, has_values)}
+        for name in signature.names
+    ]
+
+
+def _kind(name: str, signature: CallSignature) -> inspect._ParameterKind:
+    kinds = inspect.Parameter
+    if name in signature.positional_only:
+        return kinds.POSITIONAL_ONLY
+    if name in signature.positional:
+        return kinds.POSITIONAL_OR_KEYWORD
+    if name == signature.var_positional:
+        return kinds.VAR_POSITIONAL
+    return kinds.VAR_KEYWORD if name == signature.var_keyword else kinds.KEYWORD_ONLY
+
+
+def _default(name: str, signature: CallSignature, has_values: bool) -> dict[str, Any]:
+    if name not in signature.defaults:
+        return {}
+    default = signature.defaults[name]
+    if default is None:
+        return {"default": None}
+    value = {"value": repr(default)} if has_values and not is_withheld(default) else {}
+    return {"default": {"type": name_of(type(default)), **value}}
+
+
+def shape_text(given: Portable, shape: Shape) -> str:
+    """A shape as it is written, for an order that is the same everywhere."""
+    return json.dumps(_Writer(given).shape(shape), sort_keys=True)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+def read(file: str | os.PathLike[str]) -> Document:
+    """The document in a file. Raises InputFileError, and OSError where it cannot be opened."""
+    with open(file, "rb") as opened:  # noqa: PTH123 - FilePath takes no descriptor
+        content = opened.read(LARGEST + 1)
+    return parsed(content, os.fspath(file))
+
+
+def parsed(content: bytes | str, name: str) -> Document:
+    """The document in a text. name: how messages name it. Raises InputFileError."""
+    if len(content) > LARGEST:
+        raise InputFileError(f"{name} has more than {LARGEST:,} bytes: it is not a file of observed inputs.")
+    start = content[:200].decode("utf-8", "replace") if isinstance(content, bytes) else content[:200]
+    if start.lstrip().startswith('{"resource'):
+        raise InputFileError(
+            f"{name} is not a file of observed inputs: it is a file of traces. Show it with torchspan show."
+        )
+    if not content.strip():
+        raise InputFileError(f"{name} is empty. Write it again with {_WRITERS}.")
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        raise InputFileError(
+            f"{name} is torn, or is not a file of observed inputs: it is not complete JSON. Write it again with {_WRITERS}."
+        ) from None
+    version = found.get(_VERSION_KEY) if isinstance(found, dict) else None
+    if version is None:
+        raise InputFileError(
+            f"{name} is not a file of observed inputs: it has no {_VERSION_KEY!r}. Name a file that was written with {_WRITERS}."
+        )
+    if version != VERSION or isinstance(version, bool):
+        raise InputFileError(
+            f"{name} has version {str(version)[:20]} of the format, but this torchspan reads version {VERSION}. Read it with the "
+            "version of torchspan that wrote it, or write it again with this one."
+        )
+    try:
+        observations = [_Reader(each).observation() for each in _list(found["observations"])]
+        unseen = {_text(key): _text(value) for key, value in _dict(found["unseen"]).items()}
+    except _InvalidError as error:
+        raise InputFileError(f"{name} is damaged: {error}. Write it again.") from None
+    except KeyError as error:
+        raise InputFileError(f"{name} is damaged: it lacks {str(error)[:100]}. Write it again.") from None
+    except RecursionError:
+        raise InputFileError(f"{name} is damaged: its containers are nested too deeply. Write it again.") from None
+    return Document(observations, unseen)
+
+
+def one_of(document: Document, name: str | None, source: str) -> Portable:
+    """The observation of this name, or the only one there is. source: how messages name the document. Raises InputFileError."""
+    found = [each for each in document.observations if name in {None, each.name}]
+    if len(found) == 1:
+        return found[0]
+    names = ", ".join(each.name for each in document.observations)
+    if not document.observations:
+        why = "; ".join(f"{path}: {each}" for path, each in document.unseen.items())
+        raise InputFileError(f"{source} has no calls{f' ({why})' if why else ''}.")
+    if name is not None:
+        raise InputFileError(f"{source} has no calls of {name!r}; it has calls of {names}.")
+    raise InputFileError(f"{source} has calls of several methods: choose one with name=, one of {names}.")
+
+
+class _InvalidError(Exception):
+    """What stands in a document is not what belongs there."""
+
+
+class _Reader:
+    """Reads one observation."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = _dict(given)
+        self._has_values = _bool(self._given["values"])
+        self._signature = _signature(_list(self._given["parameters"]))
+
+    def observation(self) -> Portable:
+        given = self._given
+        counts = _dict(given["counts"])
+        snapshot = Snapshot(
+            shapes=[self._shape(_dict(each)) for each in _list(given["shapes"])],
+            calls=[],
+            failed=[],
+            ranges=dict(self._ranges(_dict(each)) for each in _list(given["ranges"])),
+            by_keyword=self._names(given["by_keyword"]),
+            counts=Counts(**{name: _number(counts[name]) for name in Counts.__slots__}),
+        )
+        return Portable(
+            _class_name(given["class"]),
+            _class_name(given["method"]),
+            self._signature,
+            snapshot,
+            self._trees(given["if_missing"], {}),
+            self._names(given["removed"]),
+            self._has_values,
+        )
+
+    def _shape(self, given: Mapping[str, Any]) -> Shape:
+        constants: dict[Path, Counter[Hashable]] = {}
+        arguments = self._trees(given["arguments"], constants)
+        call = Call(arguments, frozenset(), _number(given["first"]))
+        return Shape(call, _number(given["calls"], least=1), constants)
+
+    def _name(self, given: Any) -> str:
+        """The name of an argument."""
+        name = _text(given)
+        prefix = f"{self._signature.var_keyword}."
+        if name in self._signature.names:
+            return name
+        if self._signature.var_keyword is None or not name.startswith(prefix):
+            raise _InvalidError(f"there is no argument {name[:100]!r}")
+        return WithheldName(name) if not self._has_values and name.startswith(f"{prefix}#") else name
+
+    def _names(self, given: Any) -> frozenset[str]:
+        return frozenset(self._name(each) for each in _list(given))
+
+    def _trees(self, given: Any, constants: dict[Path, Counter[Hashable]]) -> dict[str, Tree]:
+        found = {}
+        for key, value in _dict(given).items():
+            name = self._name(key)
+            found[name] = self._tree(value, (name,), constants)
+        return found
+
+    def _tree(self, given: Any, path: Path, constants: dict[Path, Counter[Hashable]]) -> Tree:
+        if given is None:
+            return ABSENT
+        if len(path) > DEPTH_LIMIT + 1:
+            raise _InvalidError("its containers are nested too deeply")
+        given = _dict(given)
+        if "dtype" in given:
+            shape = tuple(_number(each) for each in _list(given["shape"]))
+            return TensorShape(shape, _class_name(given["dtype"]), _device(given["device"]))
+        if "type" in given:
+            return self._constant(given, path, constants)
+        if "container" in given:
+            return self._container(given, path, constants)
+        return Opaque(class_named(_class_name(given["class"])), _text(given["unknown"]))
+
+    def _constant(self, given: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]) -> Constant:
+        name = _class_name(given["type"])
+        if self._has_values:
+            kind = class_named(name)
+            constants[path] = Counter({(kind, _text(text)): _number(n) for text, n in _dict(given["values"]).items()})
+            return Constant(_value(name, _text(given["value"])))
+        kind = foreign(name)
+        counts = {_digits(rank): _number(count) for rank, count in _dict(given["calls"]).items()}
+        constants[path] = Counter({(kind, f"?{rank}"): count for rank, count in counts.items()})
+        of_default = _number(given["default"])
+        if of_default:
+            constants[path][kind, DEFAULT] = of_default
+        return Constant(standing_for(name, DEFAULT if of_default and not counts else "?"))
+
+    def _container(self, given: Mapping[str, Any], path: Path, constants: dict[Path, Counter[Hashable]]) -> Container:
+        items = _list(given["items"])
+        keys: tuple[Hashable, ...] = tuple(range(len(items)))
+        if "keys" in given:
+            keys = tuple(_checked(literals.read_key, each) for each in _list(given["keys"]))
+        if len(keys) != len(items) or len({*keys}) != len(keys):
+            raise _InvalidError("the keys of a container do not match its items")
+        kind = class_named(_class_name(given["container"]), mapping=given.get("mapping") is True)
+        children = tuple(self._tree(each, (*path, key), constants) for key, each in zip(keys, items, strict=True))
+        return Container(kind, _context(given, kind, keys), keys, children)
+
+    def _ranges(self, given: Mapping[str, Any]) -> tuple[Path, Ranges]:
+        first, *rest = _list(given["path"]) or [""]
+        found = Ranges(dtypes=Counter({_class_name(name): _number(n) for name, n in _dict(given["dtypes"]).items()}))
+        for each in _list(given["ranks"]):
+            rank, count, low, high = _list(each, length=4)
+            rank = _number(rank, most=_RANK_LIMIT)
+            bounds = [[_number(size) for size in _list(sizes, length=rank)] for sizes in (low, high)]
+            found.widen(rank, _number(count), *bounds)
+        return (self._name(first), *(_checked(literals.read_key, each) for each in rest)), found
+
+
+def _context(given: Mapping[str, Any], kind: type, keys: tuple[Hashable, ...]) -> Any:
+    if "context" not in given:
+        if kind in {list, tuple}:
+            return None
+        return Unknown(NOT_WRITTEN if any(isinstance(each, WithheldKey) for each in keys) else _CONTEXT_NOT_WRITTEN)
+    return (
+        list(keys) if given["context"] == "keys" else _checked(literals.read_plain, *_list(given["context"], length=1))
+    )
+
+
+def _signature(given: Iterable[Any]) -> CallSignature:
+    found, defaults = [], {}
+    for each in map(_dict, given):
+        name, kind = _text(each["name"]), _KINDS.get(_text(each["kind"]))
+        if kind is None or not name.isidentifier():
+            raise _InvalidError("a parameter has an unknown kind or an invalid name")
+        if "default" in each:
+            defaults[name] = _read_default(each["default"])
+        found.append(inspect.Parameter(name, kind, default=defaults.get(name, inspect.Parameter.empty)))
+    try:
+        return CallSignature(inspect.Signature(found))
+    except ValueError:
+        raise _InvalidError("its parameters do not form a signature") from None
+
+
+def _read_default(given: Any) -> Any:
+    if given is None:
+        return None
+    name = _class_name(_dict(given)["type"])
+    return _value(name, _text(given["value"])) if "value" in given else standing_for(name, DEFAULT)
+
+
+def _value(kind: str, text: str) -> Any:
+    """A constant of a class of this name."""
+    plain = next((each for each in PLAIN if each.__name__ == kind), None)
+    return standing_for(kind, text) if plain is None else _checked(literals.read_text, plain, text)
+
+
+def _checked(read: Callable[..., Any], *given: Any) -> Any:
+    try:
+        return read(*given)
+    except (ValueError, TypeError, SyntaxError, MemoryError, KeyError):
+        raise _InvalidError("the text of a value cannot be read") from None
+
+
+# --- checked JSON ----------------------------------------------------------------------------------------------------
+def _dict(given: Any) -> dict[str, Any]:
+    if isinstance(given, dict):
+        return given
+    raise _InvalidError("an object is expected where it has another value")
+
+
+def _list(given: Any, length: int | None = None) -> list[Any]:
+    if isinstance(given, list) and length in {None, len(given)}:
+        return given
+    raise _InvalidError("a list is expected where it has another value")
+
+
+def _text(given: Any) -> str:
+    if isinstance(given, str):
+        return given
+    raise _InvalidError("a string is expected where it has another value")
+
+
+def _bool(given: Any) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise _InvalidError("true or false is expected where it has another value")
+
+
+def _number(given: Any, least: int = 0, most: int = _MOST) -> int:
+    if isinstance(given, int) and not isinstance(given, bool) and least <= given <= most:
+        return given
+    raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
+
+
+def _digits(given: str) -> str:
+    if given.isascii() and given.isdecimal() and len(given) <= _RANK_LIMIT:
+        return given
+    raise _InvalidError("a number is expected where it has another value, or one that is out of bounds")
+
+
+def _class_name(given: Any) -> str:
+    text = _text(given)
+    if text == "?" or reading.is_identifier(text):
+        return text
+    raise _InvalidError("the name of a class or a method is expected where it has another string")
+
+
+def _device(given: Any) -> str:
+    text = _text(given)
+    if _DEVICE.fullmatch(text):
+        return text
+    raise _InvalidError("the name of a device is expected where it has another string")

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls that several processes observed, as if one had observed them all.
+
+Counts, ranges and shapes add up exactly, in whatever order. Where one part has no values, the whole has none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+from torchspan.inputs.observed.leaves import Path
+from torchspan.inputs.observed.observations import Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.written.documents import parameters, shape_text
+from torchspan.inputs.written.hidden_values import without_values
+from torchspan.inputs.written.portable import Portable, named
+
+
+def merged(given: Sequence[Portable]) -> Portable:
+    """All of them as one, by names.
+
+    given: at least one. Raises ValueError where they are of several methods, or the method has several signatures.
+    """
+    parts = _alike(given)
+    first = parts[0]
+    for each in parts[1:]:
+        if each.name != first.name:
+            raise ValueError(
+                f"Calls of {first.name} and of {each.name} cannot be merged: they are calls of two methods. Merge the calls of each method separately."
+            )
+        if _signature(each) != _signature(first):
+            raise ValueError(
+                f"Calls of {first.name} cannot be merged: the method has different parameters, or different default values, in some of "
+                "them. Observe it in one version of the program."
+            )
+    snapshots = [each.snapshot for each in parts]
+    return replace(
+        first,
+        snapshot=Snapshot(
+            shapes=_shapes(first, snapshots),
+            calls=[],
+            failed=[],
+            ranges=_ranges(snapshots),
+            by_keyword=frozenset().union(*(each.by_keyword for each in snapshots)),
+            counts=Counts(**{name: sum(getattr(each.counts, name) for each in snapshots) for name in Counts.__slots__}),
+        ),
+        absent={name: tree for each in reversed(parts) for name, tree in each.absent.items()},
+        removed=frozenset().union(*(each.removed for each in parts)),
+    )
+
+
+def grouped(given: Sequence[Portable]) -> list[Portable]:
+    """Those of one method with one signature merged, in the order in which they come."""
+    if not all(each.has_values for each in given):
+        given = [without_values(each) for each in given]
+    found: dict[str, list[Portable]] = {}
+    for each in given:
+        found.setdefault(_signature(each), []).append(each)
+    return [merged(each) for each in found.values()]
+
+
+def _signature(given: Portable) -> str:
+    """The method and its parameters, as a text."""
+    return json.dumps([given.name, parameters(named(given).signature, given.has_values)])
+
+
+def _alike(given: Sequence[Portable]) -> list[Portable]:
+    """All named, and all with values or all without."""
+    if not all(each.has_values for each in given):
+        given = [without_values(each) for each in given]
+    return [named(each) for each in given]
+
+
+def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[Shape]:
+    found: dict[Hashable, Shape] = {}
+    order: dict[Hashable, tuple[int, str]] = {}
+    for shape in (shape for each in snapshots for shape in each.shapes):
+        key = shape.first.key()
+        place = shape.first.number, shape_text(of, replace(shape, count=0, constants={}))
+        held = found.get(key)
+        if held is None:
+            found[key], order[key] = _copy(shape), place
+            continue
+        held.count += shape.count
+        for path, values in shape.constants.items():
+            held.constants.setdefault(path, Counter()).update(values)
+        if place < order[key]:
+            held.first, order[key] = shape.first, place
+    return [found[key] for key in sorted(found, key=lambda each: order[each])]
+
+
+def _copy(shape: Shape) -> Shape:
+    return Shape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
+
+
+def _ranges(snapshots: Sequence[Snapshot]) -> dict[Path, Ranges]:
+    found: dict[Path, Ranges] = {}
+    for each in snapshots:
+        for path, ranges in each.ranges.items():
+            held = found.setdefault(path, Ranges())
+            held.dtypes.update(ranges.dtypes)
+            for rank, (count, low, high) in ranges.by_rank.items():
+                held.widen(rank, count, low, high)
+    return found
