@@ -10,8 +10,7 @@ from support.observed_calls import Add, ones
 from torchspan.inputs.observed.attachments import CallHook
 from torchspan.inputs.observed.observations import SHAPES_LIMIT
 from torchspan.inputs.observed.signatures import signature_of
-from torchspan.inputs.watched.engine_limits import EngineLimits, Outside, Profile, SizeRange, UsualSize
-from torchspan.inputs.watched.limit_watch import LimitWatch
+from torchspan.inputs.watched.engine_limits import EngineLimits, LimitWatch, Outside, Profile, SizeRange, UsualSize
 from torchspan.inputs.watched.traffic import Traffic
 
 FOUR = SizeRange(4, 4, 4)

@@ -99,7 +99,7 @@ class Patches:
 
     def _shared(self, holder: Any, name: str, original: Any, make: Callable[[Function], Function]) -> Any:
         original = in_use(original)
-        function = _unbound(original) if isinstance(holder, type) else original
+        function = unbound(original) if isinstance(holder, type) else original
         over = functools.wraps(original)(make(function))
         if not issubclass(type(original), _PROXY):
             return self._keep(holder, name, original, over)
@@ -200,7 +200,7 @@ class _Over(_PROXY):  # type: ignore[misc]  # the base class is untyped
         return self._self_over(*args, **kwargs)
 
 
-def _unbound(method: Any) -> Function:
+def unbound(method: Any) -> Function:
     """A function that calls `method` of its first argument.
 
     Another package may have bound something that is not a function to the name. A wrapper of wrapt's that is called without

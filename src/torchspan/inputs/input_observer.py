@@ -18,7 +18,6 @@ from torchspan.inputs.aligned.findings import Finding
 from torchspan.inputs.inferred import discrepancies, onnx_observer
 from torchspan.inputs.inferred.exports import ExportedModel, export
 from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
-from torchspan.inputs.inferred.marking import mark_dynamic
 from torchspan.inputs.observed.attachments import attach
 from torchspan.inputs.observed.leaves import Path
 from torchspan.inputs.observed.observations import Call, Observations, Snapshot
@@ -27,7 +26,7 @@ from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
 from torchspan.inputs.profiled.compiler_inputs import made_inputs
 from torchspan.inputs.profiled.profile_inference import Limits, infer_profile
-from torchspan.inputs.profiled.profiles import InputProfile
+from torchspan.inputs.profiled.profiles import InputProfile, mark_dynamic
 from torchspan.inputs.written import documents, merging, reports
 from torchspan.inputs.written.hidden_values import without_values
 from torchspan.inputs.written.portable import Portable

@@ -13,8 +13,7 @@ from torchspan.inputs.observed.signatures import CallSignature, any_call, signat
 from torchspan.inputs.observed.watched_classes import WatchedClass
 from torchspan.inputs.observed.watched_classes import parsed as parsed_class
 from torchspan.inputs.watched.compiled_limits import limits_of, shapes_of
-from torchspan.inputs.watched.engine_limits import Drift, EngineLimits, Outside
-from torchspan.inputs.watched.limit_watch import LimitWatch
+from torchspan.inputs.watched.engine_limits import Drift, EngineLimits, LimitWatch, Outside
 from torchspan.inputs.watched.observed_process import ObservedProcess
 from torchspan.inputs.watched.traffic import Action, CallShape, Follower, Traffic
 from torchspan.inputs.written import documents, merging

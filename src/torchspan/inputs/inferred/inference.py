@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan.inputs.aligned.alignment import Alignment
-from torchspan.inputs.aligned.small_sizes import enlarged
 from torchspan.inputs.observed.leaves import (
     ABSENT,
     Absent,
@@ -23,7 +22,7 @@ from torchspan.inputs.observed.leaves import (
 )
 from torchspan.inputs.observed.observations import Call
 from torchspan.inputs.observed.signatures import CallSignature
-from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt
+from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt, replaced_leaves
 from torchspan.inputs.written.portable import is_withheld
 
 
@@ -224,3 +223,41 @@ def _unknown(path: Path, leaf: Opaque) -> str:
         f"torch.export.register_dataclass) before the calls, or call remove_inputs([{str(path[0])!r}]), or give the argument: "
         f"infer_arguments({{{str(path[0])!r}: …}})."
     )
+
+
+_Dimension = tuple[Path, int]
+
+
+def enlarged(alignment: Alignment, trees: dict[str, Tree]) -> dict[str, Tree]:
+    """An example in which no varying dimension has the size 0 or 1.
+
+    Such a dimension gets its smallest observed size from 2 on; 2 where it has none. A dimension that had the same size in
+    every call gets the same. One that was the sum of it and a third one in every call grows by the difference.
+    """
+    sizes = {
+        (path, axis): leaf.shape[axis]
+        for name, tree in trees.items()
+        for path, leaf in leaves(tree, (name,))
+        if isinstance(leaf, TensorShape) and path in alignment.summaries
+        for axis in alignment.summaries[path].varying(len(leaf.shape))
+    }
+    small = [each for each, size in sizes.items() if size < 2]
+    if not small:
+        return trees
+    for each in small:
+        before = sizes[each]
+        if before < 2:
+            larger = min((size for size in alignment.sizes(*each) if size is not None and size >= 2), default=2)
+            for other in sizes:
+                if other == each or alignment.linked(each, other):
+                    sizes[other] = larger
+                elif alignment.is_sum(other, each, (third for third in sizes if third not in {each, other})):
+                    sizes[other] += larger - before
+
+    def of_leaf(path: Path, leaf: Leaf) -> Leaf:
+        if not isinstance(leaf, TensorShape):
+            return leaf
+        shape = tuple(sizes.get((path, axis), size) for axis, size in enumerate(leaf.shape))
+        return TensorShape(shape, leaf.dtype, leaf.device)
+
+    return {name: replaced_leaves(tree, (name,), of_leaf) for name, tree in trees.items()}

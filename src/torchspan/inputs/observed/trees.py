@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import sys
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
@@ -254,11 +253,6 @@ def is_missing(tree: Tree | None) -> bool:
 
 def tensor_count(tree: Tree) -> int:
     return sum(isinstance(leaf, TensorShape) for _, leaf in leaves(tree, ("",)))
-
-
-def elements(shape: tuple[int, ...]) -> int:
-    """How many numbers a tensor of this shape has."""
-    return math.prod(shape)
 
 
 def _key(entry: Any) -> Hashable:

@@ -7,7 +7,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 from torchspan import _dynamo_safety
@@ -15,6 +14,7 @@ from torchspan._base import import_hooks, reading
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.by_identity import ByIdentity
 from torchspan._base.forks import renewed
+from torchspan._base.patching import unbound
 from torchspan._base.spelling import closest
 
 EXPECTED = "module:Class, of a module that the program imports"
@@ -177,7 +177,7 @@ class _Class:
 
             replacement = _replacement(self, inherited, getattr(self._kind, name))
         else:
-            replacement = _replacement(self, own if type(own) is FunctionType else _bound_first(own), own)
+            replacement = _replacement(self, unbound(own), own)
         self._replaced[name] = own, replacement
         setattr(self._kind, name, replacement)
 
@@ -211,11 +211,6 @@ def _replacement(of: _Class, call: Callable[..., Any], original: Any) -> Any:
 
     method._torchdynamo_inline = call  # type: ignore[attr-defined]  # what Dynamo reads in place of this function
     return method
-
-
-def _bound_first(method: Any) -> Callable[..., Any]:
-    """A function that calls a method which is not a function: a wrapper of a library's may take the object for an argument."""
-    return lambda self, /, *args, **kwargs: method.__get__(self, type(self))(*args, **kwargs)
 
 
 class _Lock:
