@@ -87,9 +87,9 @@ class batch:  # noqa: N801 - it is used as a function is
 
     def _enter_parent(self) -> Sequence[Span]:
         """Make the parent the current span. Returns the spans that are sampled, the parent first."""
-        spans = [_span_of(each) for each in self._requests]
-        sampled = [each for each in spans if each.get_span_context().trace_flags.sampled]
-        parent = next(iter(sampled or (each for each in spans if each.get_span_context().is_valid)), None)
+        spans = [_span_of(request) for request in self._requests]
+        sampled = [span for span in spans if span.get_span_context().trace_flags.sampled]
+        parent = next(iter(sampled or (span for span in spans if span.get_span_context().is_valid)), None)
         if parent is not None:
             token = context_api.attach(trace.set_span_in_context(parent))
             self._stack.callback(context_api.detach, token)
@@ -121,7 +121,7 @@ def _span_of(request: Request) -> Span:
 
 
 def _link_to(made: SpanContext, spans: Iterable[Span]) -> None:
-    for each in spans:
-        add_link = getattr(each, "add_link", None)  # spans of an older API, or of another SDK, have none
-        if add_link is not None and each.is_recording():
+    for span in spans:
+        add_link = getattr(span, "add_link", None)  # spans of an older API, or of another SDK, have none
+        if add_link is not None and span.is_recording():
             add_link(made)

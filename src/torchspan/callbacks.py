@@ -216,7 +216,7 @@ _SCOPES_NAMED = 3
 
 
 def _named(scopes: frozenset[Scope]) -> str:
-    names = sorted(each.name for each in scopes)
+    names = sorted(scope.name for scope in scopes)
     others = len(names) - _SCOPES_NAMED
     more = f" and {others} more" if others > 0 else ""
     return ", ".join(names[:_SCOPES_NAMED]) + more if names else "all scopes"
@@ -278,7 +278,9 @@ def has_global_callbacks() -> bool:
 
 def has_thread_local_callbacks() -> bool:
     """Return whether a thread-local callback is registered for the current context. A disabled callback counts."""
-    return not _dynamo_safety.is_tracing() and any(not each.is_removed for each in get_record_function_tls().callbacks)
+    return not _dynamo_safety.is_tracing() and any(
+        not callback.is_removed for callback in get_record_function_tls().callbacks
+    )
 
 
 def has_callbacks() -> bool:

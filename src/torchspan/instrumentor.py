@@ -519,7 +519,7 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
         from torchspan._launched import otel_private
 
         flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
-        found = [each for each in flushes if each is not None]
+        found = [flush for flush in flushes if flush is not None]
         return [*found, *others(), *([] if run is None else [run.end, run.report.write])]
 
     return propagation.install(

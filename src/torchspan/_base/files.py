@@ -133,7 +133,7 @@ def open_own(name: str, start: re.Pattern[bytes], what: str, inputs: Iterable[st
     try:
         status = os.fstat(opened)
         if stat.S_ISREG(status.st_mode):
-            if any(_is_file(each, status) for each in inputs):
+            if any(_is_file(input_, status) for input_ in inputs):
                 raise refused(name, "is one of the files that are read")
             if status.st_size and not start.match(os.read(opened, _START)):
                 raise refused(name, f"is not {what}, and torchspan replaces no other file")

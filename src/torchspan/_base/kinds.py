@@ -182,7 +182,7 @@ class Followed(Kind):
     def parse(self, value: object) -> str:
         """The text without spaces, each part once. Raises ValueError if a part cannot be followed."""
         parts = [each.strip() for each in value.split(",")] if isinstance(value, str) else [""]
-        if parts == [FOLLOW_NONE] or all(each == FOLLOW_COMPILED or self._is_class(each) for each in parts):
+        if parts == [FOLLOW_NONE] or all(part == FOLLOW_COMPILED or self._is_class(part) for part in parts):
             return ",".join(dict.fromkeys(parts))
         raise ValueError(self.expected)
 

@@ -223,5 +223,7 @@ def _by_id(pairs: Iterable[tuple[Any, Any]]) -> dict[int, tuple[Any, Any]]:
 def _modules() -> Iterator[ModuleType]:
     """The entries of sys.modules that really are modules: even reading the class of other objects may run code."""
     return (
-        each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType) and "__name__" in vars(each)
+        module
+        for module in list(sys.modules.values())
+        if issubclass(type(module), ModuleType) and "__name__" in vars(module)
     )

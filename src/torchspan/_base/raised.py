@@ -15,7 +15,7 @@ _SLOTS: dict[str, Any] = dict(vars(BaseException))
 def text_of(error: BaseException) -> str:
     """The first argument that is exactly a `str`: the message, for all exceptions that libraries define."""
     arguments = _SLOTS["args"].__get__(error)
-    return next((each for each in arguments if type(each) is str), "")
+    return next((argument for argument in arguments if type(argument) is str), "")
 
 
 def causes_of(error: BaseException) -> tuple[BaseException | None, BaseException | None]:

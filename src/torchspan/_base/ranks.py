@@ -60,8 +60,8 @@ def launched(environment: Mapping[str, str]) -> Launched:
     restarts = (_number(environment, name) for name in _RESTARTS)
     ids = (environment.get(name, "").strip() for name in _IDS)
     return found._replace(
-        restart_count=next((each for each in restarts if each is not None), None),
-        run_id=next((each for each in ids if each not in _NO_ID), None),
+        restart_count=next((restart for restart in restarts if restart is not None), None),
+        run_id=next((id_ for id_ in ids if id_ not in _NO_ID), None),
     )
 
 

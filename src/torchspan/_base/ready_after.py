@@ -59,8 +59,8 @@ def _find(module: ModuleType, path: str) -> tuple[Any, str, Any]:
     """The module or the class that defines the function, its name there and the function; None where there is none."""
     holder: Any = module
     *classes, name = path.split(".")
-    for each in classes:
-        holder = vars(holder).get(each)
+    for class_ in classes:
+        holder = vars(holder).get(class_)
         if not isinstance(holder, type):
             return None, name, None
     found = vars(holder).get(name)

@@ -43,7 +43,7 @@ def reduced(path: str) -> str:
     if not _is_file(path):
         return UNKNOWN
     parts = _below_import_path(path).replace(os.sep, "/").split("/")
-    shown = "/".join(each if _PATH_PART.fullmatch(each) else UNKNOWN for each in parts)
+    shown = "/".join(part if _PATH_PART.fullmatch(part) else UNKNOWN for part in parts)
     return shown if len(shown) <= _PATH_LIMIT else UNKNOWN
 
 

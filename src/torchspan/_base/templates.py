@@ -119,7 +119,7 @@ def _word(part: str, known: Mapping[str, None], *, asks: bool) -> str:
     if word in known or _is_made_of_known(word, known, asks=asks):
         redacted = word
     elif ":" in word and len(words_and_colons := _COLON.split(word)) > 1:
-        redacted = "".join(each if each == ":" else _word(each, known, asks=asks) for each in words_and_colons)
+        redacted = "".join(piece if piece == ":" else _word(piece, known, asks=asks) for piece in words_and_colons)
     else:
         redacted = "?" if word else ""
     before, after = part[: len(part) - len(start)], start[len(word) :]

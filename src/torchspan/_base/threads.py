@@ -226,15 +226,15 @@ _FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
 def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
     """The values of the carriers here. None if no carrier has one, which is nearly always."""
     values: list[tuple[ContextCarrier, Any]] | None = None
-    for each in _State.carriers:
-        value = each.attempt(ask, each)
+    for carrier in _State.carriers:
+        value = carrier.attempt(ask, carrier)
         if value is not None:
-            values = [*(values or ()), (each, value)]
+            values = [*(values or ()), (carrier, value)]
     return values
 
 
 def _outside() -> Values:
-    return [(each, each.outside) for each in _State.carriers]
+    return [(carrier, carrier.outside) for carrier in _State.carriers]
 
 
 _WAITING: dict[int, Values] = {}

@@ -212,8 +212,8 @@ class RunProcess:
                 try:
                     if not self._deliveries:  # those of an earlier attempt are used again
                         self._deliveries = exporting.deliveries(self.fail)
-                        for each in self._deliveries:
-                            self._ends.add(each.shutdown)
+                        for delivery in self._deliveries:
+                            self._ends.add(delivery.shutdown)
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
                     made = provider.own_provider(processors)
@@ -263,7 +263,9 @@ class RunProcess:
                 self._file.force_flush()
             self._report_file(self._file)
         self.report.is_final = True
-        self.report.undelivered = {each.name: each.undelivered for each in self._deliveries if each.undelivered}
+        self.report.undelivered = {
+            delivery.name: delivery.undelivered for delivery in self._deliveries if delivery.undelivered
+        }
 
     def _after_fork(self) -> None:
         self._lock = threading.RLock()

@@ -154,7 +154,7 @@ def _distro() -> Any:
     from opentelemetry.instrumentation.distro import DefaultDistro  # type: ignore[attr-defined]
 
     name = os.environ.get("OTEL_PYTHON_DISTRO")
-    candidates = [each for each in entry_points(group="opentelemetry_distro") if name in (None, each.name)]
+    candidates = [point for point in entry_points(group="opentelemetry_distro") if name in (None, point.name)]
     if candidates and candidates[0].value == "opentelemetry.distro:OpenTelemetryDistro":
         return DefaultDistro()
     return _load._load_distro()

@@ -24,7 +24,7 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
     parts = _parts(reports, say)
     for path, reason in _unseen(parts, paths).items():
         say(f"--observe-inputs {path}: {reason}")
-    found = merging.grouped([each for part in parts for each in part.observations])
+    found = merging.grouped([observation for part in parts for observation in part.observations])
     if not found:
         return False
     file = _file(output)
@@ -63,7 +63,7 @@ def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
     for path in paths:
         if all(path in part.unseen for part in parts):
             reasons = [part.unseen[path] for part in parts]
-            closer = [each for each in reasons if not each.startswith("the program did not import")]
+            closer = [reason for reason in reasons if not reason.startswith("the program did not import")]
             found[path] = (closer or reasons or ["no Python process of the program ended normally"])[0]
     return found
 

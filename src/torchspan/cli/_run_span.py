@@ -84,7 +84,7 @@ class RunSpan:
             for name, exporter in span_exporters(_ignore)
             if name not in {_CONSOLE, *failing}
         ]
-        return [each.name for each in exports if not each.is_done_by(deadline)]
+        return [export.name for export in exports if not export.is_done_by(deadline)]
 
 
 def _ignore(_failure: str) -> None:

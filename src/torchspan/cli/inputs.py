@@ -42,7 +42,7 @@ class InputsCommand:
         from torchspan.inputs.port import Document, merging
 
         documents = [_read(file) for file in arguments.files]
-        found = merging.grouped([each for document in documents for each in document.observations])
+        found = merging.grouped([observation for document in documents for observation in document.observations])
         if not found:
             raise CommandError(_nothing(arguments.files, documents), 2)
         if arguments.output:
@@ -52,7 +52,7 @@ class InputsCommand:
 
 def _nothing(files: Sequence[str], documents: Sequence[Document]) -> str:
     """The message about files without calls, with the reasons that they contain."""
-    reasons = dict.fromkeys(f"{path}: {why}" for each in documents for path, why in each.unseen.items())
+    reasons = dict.fromkeys(f"{path}: {why}" for document in documents for path, why in document.unseen.items())
     why = "; ".join(reasons) or "the observed model was not called"
     return printable(f"no calls were observed in {', '.join(files)} ({why})")
 

@@ -208,7 +208,7 @@ class InputObserver:
         new = names - self._removed
         self._removed |= names
         self._unknown |= unknown
-        return sum(each.count for each in shapes for name in each.first.arguments if name in new)
+        return sum(shape.count for shape in shapes for name in shape.first.arguments if name in new)
 
     # --- what is inferred --------------------------------------------------------------------------------------------
     def infer_arguments(
@@ -542,10 +542,10 @@ class InputObserver:
             RuntimeError: One of them has no calls.
             ValueError: They observed different methods, or the method has other parameters in some of them.
         """
-        for each in others:
-            if not isinstance(each, InputObserver):
-                hint = ": write merge(*others)" if isinstance(each, (list, tuple)) else ""
-                raise TypeError(f"merge takes objects of InputObserver, not {each!r}{hint}")
+        for other in others:
+            if not isinstance(other, InputObserver):
+                hint = ": write merge(*others)" if isinstance(other, (list, tuple)) else ""
+                raise TypeError(f"merge takes objects of InputObserver, not {other!r}{hint}")
         return self._of(merging.merged([each._portable(True) for each in (self, *others)]))
 
     @classmethod

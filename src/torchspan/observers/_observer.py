@@ -187,7 +187,7 @@ def _call_one(added: Added, args: tuple[Any, ...], kwargs: dict[str, Any], failu
 
 
 def _raise_first(failures: list[BaseException]) -> NoReturn:
-    first = next((each for each in failures if not issubclass(type(each), Exception)), failures[0])
+    first = next((failure for failure in failures if not issubclass(type(failure), Exception)), failures[0])
     try:
         raise first
     finally:

@@ -105,7 +105,7 @@ def _strings(kind: Kind, reduce: Callable[[str], str], value: Any) -> tuple[str,
     if entries is None:
         return None
     texts = map(_exact, entries)
-    redacted = tuple([UNKNOWN if each is None else reduce(each) for each in texts])
+    redacted = tuple([UNKNOWN if text is None else reduce(text) for text in texts])
     if len(redacted) > 1 and sum(map(size, redacted)) > VALUE_LIMIT:
         room = VALUE_LIMIT // len(redacted)  # each is shortened, none is dropped
         return tuple([each if size(each) <= room else kind.shortened(each, room) for each in redacted])

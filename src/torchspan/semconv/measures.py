@@ -146,7 +146,9 @@ class Metric(str):
         self.unit, self.brief, self.attributes, self.measure = unit, brief, attributes, measure
         self.bounds = tuple(bounds)
         self.open_attributes = tuple(
-            each for each in attributes if each.kind is not None and not isinstance(each.kind, Enumeration)
+            attribute
+            for attribute in attributes
+            if attribute.kind is not None and not isinstance(attribute.kind, Enumeration)
         )
         return self
 

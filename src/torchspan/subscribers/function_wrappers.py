@@ -106,8 +106,8 @@ def _marked(factory: Callable[..., Any], flag: int) -> Any:
     """
     code = factory.__code__
     constants = (
-        each.replace(co_flags=each.co_flags | flag) if isinstance(each, types.CodeType) else each
-        for each in code.co_consts
+        const.replace(co_flags=const.co_flags | flag) if isinstance(const, types.CodeType) else const
+        for const in code.co_consts
     )
     return types.FunctionType(code.replace(co_consts=tuple(constants)), globals())
 

@@ -84,7 +84,7 @@ class Registry(Sources):
             self._pairs.pop(entry.handle, None)
             if self._local.pop(entry.handle, None) is not None:
                 tls = local_state.get_record_function_tls()
-                left = tuple(each for each in tls.callbacks if each is not entry)
+                left = tuple(callback for callback in tls.callbacks if callback is not entry)
                 local_state.set_record_function_tls(tls._replace(callbacks=left))
                 self._follow()
 
@@ -193,7 +193,7 @@ class Registry(Sources):
             found = [each for each in roster.steady if _runs(each, tree, roster.countdown)]
             if hits:
                 found = sorted((*found, *hits), key=lambda each: each.handle)
-            local = [each for each in tls.callbacks if each.is_on and each.selects(interest.scope)]
+            local = [callback for callback in tls.callbacks if callback.is_on and callback.selects(interest.scope)]
             found += [each for each in local if _runs(each, tree, roster.countdown)]
             if not found and tree is not None and roster.is_per_root:
                 tree.quiet = roster.countdown

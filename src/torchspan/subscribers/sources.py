@@ -55,7 +55,7 @@ class Sources:
 
     def silent(self, scopes: Collection[Scope]) -> list[Scope]:
         """Those of `scopes` that nothing fires."""
-        fired = [set(each) for each in list(self._sources.values())]
+        fired = [set(source) for source in list(self._sources.values())]
         return [scope for scope in scopes if not any(scope in each for each in fired)]
 
     def reason(self, silent: Sequence[Scope]) -> str:

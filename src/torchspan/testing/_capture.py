@@ -140,7 +140,7 @@ class _Captures:
 
     def remove(self, spans: list[ReadableSpan]) -> None:
         with self._lock:
-            self._lists = tuple(each for each in self._lists if each is not spans)
+            self._lists = tuple(list_ for list_ in self._lists if list_ is not spans)
 
     def on_start(self, span: Any, parent_context: Any = None) -> None:
         """Nothing is done."""
@@ -151,8 +151,8 @@ class _Captures:
     def on_end(self, span: ReadableSpan) -> None:
         context = span.context
         if context is not None and context.trace_flags.sampled:
-            for each in self._lists:
-                each.append(span)
+            for list_ in self._lists:
+                list_.append(span)
 
     def shutdown(self) -> None:
         """Nothing is held."""

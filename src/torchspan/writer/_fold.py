@@ -38,8 +38,12 @@ class Folding:
         outer.additions[semconv.FOLDED] = (
             outer.additions.get(semconv.FOLDED, 0) + event.additions.get(semconv.FOLDED, 0) + 1
         )
-        taken_over = [each for each in event.occurrences if each.name != semconv.OBSERVER_EVENT]
-        fired = sum(each.attributes[semconv.OBSERVER_COUNT] for each in event.occurrences if each not in taken_over)
+        taken_over = [occurrence for occurrence in event.occurrences if occurrence.name != semconv.OBSERVER_EVENT]
+        fired = sum(
+            occurrence.attributes[semconv.OBSERVER_COUNT]
+            for occurrence in event.occurrences
+            if occurrence not in taken_over
+        )
         omitted = event.additions.get(semconv.OBSERVERS_OMITTED, 0) + fired
         if omitted:  # an official observer fires for each run of an engine: as events these would displace all others
             outer.additions[semconv.OBSERVERS_OMITTED] = outer.additions.get(semconv.OBSERVERS_OMITTED, 0) + omitted

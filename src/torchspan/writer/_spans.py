@@ -147,7 +147,7 @@ class SpanWriter:
     @staticmethod
     def _parent(event: Event) -> tuple[Context, list[Link]]:
         """A context in which the parent is the current span, and the links."""
-        links = [Link(each) for each in event.links if isinstance(each, SpanContext) and each.is_valid]
+        links = [Link(link) for link in event.links if isinstance(link, SpanContext) and link.is_valid]
         if not event.placement.is_current and event.parent is not None and event.parent.handle is not None:
             return trace.set_span_in_context(NonRecordingSpan(event.parent.handle)), links
         context = context_api.get_current()

@@ -65,7 +65,7 @@ def _other_instrumentors(context: Context) -> Iterator[Check]:
     disabled = _disabled(context)
     if "*" in disabled:
         return
-    for name in sorted({each.name for each in entry_points(group=_INSTRUMENTORS)} & _OBSERVED - disabled):
+    for name in sorted({point.name for point in entry_points(group=_INSTRUMENTORS)} & _OBSERVED - disabled):
         yield Check(
             "conflicts.instrumentor",
             State.WARNING,

@@ -67,7 +67,7 @@ def exporters(signal: str, context: Context) -> list[Exporter]:
 def has_default_distro(context: Context) -> bool:
     """Whether OpenTelemetry's own distro would run, which exports all signals by `otlp` where nothing is said."""
     name = context.variable(_DISTRO)
-    found = [each for each in entry_points(group="opentelemetry_distro") if name in ("", each.name)]
+    found = [point for point in entry_points(group="opentelemetry_distro") if name in ("", point.name)]
     return bool(found) and found[0].value == _DEFAULT_DISTRO
 
 
@@ -151,12 +151,12 @@ def _check(signal: str, context: Context) -> Check:
 def problem(exporter: Exporter) -> tuple[str, str] | None:
     """Why an exporter cannot be loaded, and what to do; None where it can."""
     group = f"opentelemetry_{exporter.signal}_exporter"
-    found = [each for each in entry_points(group=group) if each.name == exporter.name]
+    found = [point for point in entry_points(group=group) if point.name == exporter.name]
     package = _PACKAGES.get(exporter.name)
     if not found and exporter.name == "console":  # a configuration file makes it itself
         return None
     if not found:
-        known = sorted({each.name for each in entry_points(group=group)})
+        known = sorted({point.name for point in entry_points(group=group)})
         remedy = (
             f"Install it: pip install {package}."
             if package

@@ -34,7 +34,7 @@ def writable(context: Context) -> Iterable[Check]:
 
 def _file_exporters(context: Context) -> Iterator[Exporter]:
     try:
-        yield from (each for each in exporters("traces", context) if each.name == _EXPORTER)
+        yield from (exporter for exporter in exporters("traces", context) if exporter.name == _EXPORTER)
     except UnknownExportersError:
         return  # a row of the exporters
 

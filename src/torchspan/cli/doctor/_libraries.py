@@ -156,7 +156,7 @@ def _tensorrt(library: Library, found: dict[str, str]) -> Check:
 
 def _observed(libraries: Sequence[Library]) -> Check:
     name = "instrumentation.libraries"
-    facts = {"libraries": [each.module for each in libraries]}
+    facts = {"libraries": [library.module for library in libraries]}
     if not libraries:
         return Check(
             name,
@@ -166,7 +166,7 @@ def _observed(libraries: Sequence[Library]) -> Check:
             "pip install 'torchspan[rtx]'",
             facts,
         )
-    summary = f"Traced once the program imports it: {'; '.join(f'{each.module} ({each.does})' for each in libraries)}."
+    summary = f"Traced once the program imports it: {'; '.join(f'{library.module} ({library.does})' for library in libraries)}."
     if libraries == [TORCH]:
         return Check(
             name,

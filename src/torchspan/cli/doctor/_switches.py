@@ -70,7 +70,7 @@ def instrumentation(context: Context) -> Iterator[Check]:
     names = [each.strip() for each in context.variable(variable).split(",") if each.strip()]
     options = None if context.file is None else context.file.options()
     found = plugins("opentelemetry_instrumentor", "torchspan")
-    others = sorted({each.name for each in plugins("opentelemetry_instrumentor")} - {"torchspan"})
+    others = sorted({plugin.name for plugin in plugins("opentelemetry_instrumentor")} - {"torchspan"})
     facts = {"found": bool(found), "disabled": names, "options": sorted(map(str, options or ())), "others": others}
     if not found:
         yield Check(

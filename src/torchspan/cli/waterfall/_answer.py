@@ -106,7 +106,7 @@ def _broken(text: str, room: int) -> list[str]:
 
 def _joint(text: str, start: int, end: int, joints: str) -> int:
     """The position after the last of the joints between start and end; 0 without one."""
-    return max(text.rfind(each, start, end) for each in joints) + 1
+    return max(text.rfind(joint, start, end) for joint in joints) + 1
 
 
 def settings_of(nodes: Iterable[Node]) -> dict[str, object]:

@@ -129,7 +129,7 @@ def _whole(nodes: Sequence[Node]) -> str:
 
 # --- frames -----------------------------------------------------------------------------------------------------
 def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
-    reached = [each for each in frames if each.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
+    reached = [frame for frame in frames if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
     for subject, again in _grouped(reached, lambda each: each.get(semconv.RECOMPILE_LIMIT)):
         setting = next((each[semconv.RECOMPILE_LIMIT] for each in reached if semconv.RECOMPILE_LIMIT in each), None)
         yield (
@@ -141,9 +141,9 @@ def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
 
 def _fallen_back(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
     fallen = Counter(
-        (_named(each), str(each.get(semconv.COMPILE_FAILURE_TYPE) or ""))
-        for each in frames
-        if each.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK
+        (_named(frame), str(frame.get(semconv.COMPILE_FAILURE_TYPE) or ""))
+        for frame in frames
+        if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.FALLEN_BACK
     )
     for (name, failure), count in fallen.items():
         yield words(f"Fell back to eager in {_often(name, count)}{f': {failure}' if failure else ''}")
@@ -151,9 +151,9 @@ def _fallen_back(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
 
 def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
     again = [
-        each
-        for each in frames
-        if each.get(semconv.RECOMPILE_REASON) and each.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
+        frame
+        for frame in frames
+        if frame.get(semconv.RECOMPILE_REASON) and frame.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
     ]
     for subject, each in _grouped(again):
         said = f"Recompiled in {_functions(each)}: {subject}{_values(each)}"
@@ -165,10 +165,10 @@ def _grouped(
 ) -> Iterator[tuple[str, _Again]]:
     """What the guard that failed concerns, with the frames for which it is the same."""
     found: dict[tuple[str, Paragraph, object], _Again] = {}
-    for each in frames:
-        subject, values, advice = _guard(each)
-        again = found.setdefault((subject, advice, also(each)), _Again(advice))
-        again.functions[_named(each)] += 1
+    for frame in frames:
+        subject, values, advice = _guard(frame)
+        again = found.setdefault((subject, advice, also(frame)), _Again(advice))
+        again.functions[_named(frame)] += 1
         again.values.update(dict.fromkeys(values))
     for (subject, _, _), again in found.items():
         yield subject, again
@@ -225,8 +225,8 @@ def _breaks(nodes: Sequence[Node]) -> Iterator[Paragraph]:
     found: Counter[str] = Counter()
     for node in nodes:
         if node.span.name == phase.COMPILE_FRAME.name:
-            events = [each.attributes for each in node.span.events if each.name == semconv.GRAPH_BREAK_EVENT]
-            found.update(_break(each, node.span.attributes) for each in events)
+            events = [event.attributes for event in node.span.events if event.name == semconv.GRAPH_BREAK_EVENT]
+            found.update(_break(event, node.span.attributes) for event in events)
     for text, count in found.items():
         yield words(_often(text, count))
 

@@ -59,6 +59,6 @@ def notes(span: Span) -> list[str]:
     reason, outcome = (span.attributes.get(key) for key in (semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME))
     if span.name == phase.COMPILE_FRAME.name and reason:
         found.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
-    found += [graph_break(each.attributes) for each in span.events if each.name == semconv.GRAPH_BREAK_EVENT]
+    found += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
     ending = _ENDINGS.get(str(outcome))
     return [*found, *([] if ending is None else [ending])]

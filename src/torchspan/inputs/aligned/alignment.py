@@ -79,10 +79,11 @@ class Alignment:
         self._columns: dict[tuple[Path, int], list[int | None]] = {}
         self.shapes = _without(snapshot.shapes, removed) if removed else snapshot.shapes
         self._tensors = [
-            {path: leaf for path, leaf in each.first.leaves() if isinstance(leaf, TensorShape)} for each in self.shapes
+            {path: leaf for path, leaf in shape.first.leaves() if isinstance(leaf, TensorShape)}
+            for shape in self.shapes
         ]
         self._absent_values = {name: tree for name, tree in absent_values.items() if name not in removed}
-        given = {name for each in self.shapes for name in each.first.arguments}
+        given = {name for shape in self.shapes for name in shape.first.arguments}
         self.names = signature.in_order(given | set(self._absent_values))
         self.templates = {name: self._template(name) for name in self.names}
         self.summaries = self._summaries(snapshot.ranges, removed)
@@ -92,7 +93,7 @@ class Alignment:
         return [path for path, leaf in self.template_leaves() if isinstance(leaf, TensorShape)]
 
     def template_leaves(self) -> list[tuple[Path, Leaf]]:
-        return [each for name, tree in self.templates.items() for each in leaves(tree, (name,))]
+        return [leaf for name, tree in self.templates.items() for leaf in leaves(tree, (name,))]
 
     def aligned(self, call: Call) -> list[TensorShape | None]:
         """The tensors of a call, one for each of `slots`; None where it has none there."""
@@ -138,7 +139,7 @@ class Alignment:
             return same, -self.small_sizes(each.first), each.count, -each.first.number
 
         wanted = tensor_count(template)
-        able = [each for each in self.shapes if _tensor_count(each, name) == wanted]
+        able = [shape for shape in self.shapes if _tensor_count(shape, name) == wanted]
         chosen = max(able, key=agreement).first.arguments[name] if wanted and able else template
         return replaced_leaves(chosen, (name,), lambda path, leaf: self._following(path, leaf, have))
 
@@ -201,7 +202,7 @@ class Alignment:
         if name not in self.signature.defaults:
             return False
         default = self.signature.defaults[name]
-        given = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
+        given = [shape.first.arguments[name] for shape in self.shapes if name in shape.first.arguments]
         if isinstance(self.templates[name], Absent):
             return default is None
         is_plain = type(default) in PLAIN or is_withheld(default)
@@ -212,9 +213,9 @@ class Alignment:
 
     def _template(self, name: str) -> Tree:
         """The fullest structure of an argument: that with the most tensors, completed by the others."""
-        trees = [each.first.arguments[name] for each in self.shapes if name in each.first.arguments]
+        trees = [shape.first.arguments[name] for shape in self.shapes if name in shape.first.arguments]
         trees += [self._absent_values[name]] if name in self._absent_values else []
-        counts = {id(each.first.arguments.get(name)): each.count for each in self.shapes}
+        counts = {id(shape.first.arguments.get(name)): shape.count for shape in self.shapes}
         trees.sort(key=lambda tree: (is_missing(tree), -tensor_count(tree), -counts.get(id(tree), 0)))
         template = trees[0]
         for tree in trees[1:]:
@@ -223,16 +224,16 @@ class Alignment:
 
     def _summaries(self, ranges: Mapping[Path, Ranges], removed: frozenset[str]) -> dict[Path, LeafSummary]:
         found: dict[Path, LeafSummary] = {}
-        for each in self.shapes:
-            for path, leaf in each.first.leaves():
+        for shape in self.shapes:
+            for path, leaf in shape.first.leaves():
                 summary = found.setdefault(path, LeafSummary())
                 if isinstance(leaf, (TensorShape, Constant, Opaque)):
-                    summary.add(leaf, each, path)
+                    summary.add(leaf, shape, path)
         for path, wider in ranges.items():
             if path[0] not in removed:
                 _merge(found.setdefault(path, LeafSummary()), wider)
         for name, tree in self._absent_values.items():
-            if any(is_missing(each.first.arguments.get(name)) for each in self.shapes):
+            if any(is_missing(shape.first.arguments.get(name)) for shape in self.shapes):
                 for path, leaf in leaves(tree, (name,)):
                     if isinstance(leaf, TensorShape):
                         found.setdefault(path, LeafSummary()).ranges.add(leaf, 0)
@@ -247,11 +248,11 @@ def _tensor_count(shape: Shape, name: str) -> int:
 def _without(shapes: list[Shape], removed: frozenset[str]) -> list[Shape]:
     """The shapes of the calls without these arguments: some are the same now."""
     found: dict[Hashable, Shape] = {}
-    for each in shapes:
-        call = each.first.without(removed)
+    for shape in shapes:
+        call = shape.first.without(removed)
         merged = found.setdefault(call.key(), Shape(call))
-        merged.count += each.count
-        for path, values in each.constants.items():
+        merged.count += shape.count
+        for path, values in shape.constants.items():
             if path[0] not in removed:
                 merged.constants.setdefault(path, Counter()).update(values)
     return list(found.values())

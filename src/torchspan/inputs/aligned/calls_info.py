@@ -66,7 +66,7 @@ class InputObserverInfo:
     def _of(cls, snapshot: Snapshot, signature: CallSignature, alignment: Alignment | None) -> InputObserverInfo:
         self = cls()
         order = signature.in_order
-        self.inputs = [_candidate(each, alignment, order(set(each.arguments))) for each in snapshot.calls]
+        self.inputs = [_candidate(call, alignment, order(set(call.arguments))) for call in snapshot.calls]
         self.failed = [_candidate(each, None, order(set(each.arguments))) for each in snapshot.failed]
         self.num_failed = snapshot.counts.failed
         self.signature_names = [*signature.names]

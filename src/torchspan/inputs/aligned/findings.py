@@ -135,7 +135,7 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
     if len(summary.constants) > 1:
         number = str(len(summary.constants))
         if len(summary.constants) >= VALUES_LIMIT or any(
-            as_pair(each)[1].startswith("?") for each in summary.constants
+            as_pair(constant)[1].startswith("?") for constant in summary.constants
         ):
             number = f"at least {number}"
         yield Finding(
@@ -149,7 +149,7 @@ def _of_leaf(path: Path, summary: LeafSummary) -> Iterator[Finding]:
 def is_batch_of_1(summary: LeafSummary) -> bool:
     """Whether the first dimension had the size 1 in every call."""
     bounds = [(low[0], high[0]) for rank, (_, low, high) in summary.ranges.by_rank.items() if rank]
-    return bool(bounds) and all(each == (1, 1) for each in bounds)
+    return bool(bounds) and all(bound == (1, 1) for bound in bounds)
 
 
 def batch_of_1(path: Path, what_to_do: str) -> Finding:
@@ -163,9 +163,9 @@ def batch_of_1(path: Path, what_to_do: str) -> Finding:
 
 def _of_presence(name: str, alignment: Alignment) -> Iterator[Finding]:
     """A constant that some calls pass, and others leave to its default."""
-    given = [each for each in alignment.shapes if not is_missing(each.first.arguments.get(name))]
+    given = [shape for shape in alignment.shapes if not is_missing(shape.first.arguments.get(name))]
     constants = [each for each in given if isinstance(each.first.arguments[name], Constant)]
-    calls, count = sum(each.count for each in alignment.shapes), sum(each.count for each in constants)
+    calls, count = sum(shape.count for shape in alignment.shapes), sum(constant.count for constant in constants)
     if constants and count < calls and not alignment.default_only(name):
         yield Finding(
             "constant",

@@ -46,7 +46,7 @@ class ExportedModel:
         Raises:
             ImportError: Torch-TensorRT is not installed.
         """
-        return {"arg_inputs": [None if each is None else made_input(each) for each in self.inputs]}
+        return {"arg_inputs": [None if input_ is None else made_input(input_) for input_ in self.inputs]}
 
 
 def export(model: Any, profile: InputProfile, *, strict: bool) -> ExportedModel:
@@ -93,7 +93,7 @@ def _taken(program: Any, profile: InputProfile) -> list[_Taken | None]:
 
     tensors = {each.path: each for each in profile}
     nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    names = [each.arg.name for each in program.graph_signature.input_specs if each.kind is InputKind.USER_INPUT]
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     layout = profile.layout
     order = (*layout.by_position, *(() if layout.rest is None else (layout.rest,)), *layout.keywords)
     paths = [path for name in order for path, _ in leaves(profile.arguments[name], (name,))]

@@ -82,10 +82,10 @@ class Inference:
                 (i for i, each in enumerate(positional) if not self._goes_by_position(i, each)), len(positional)
             )
             by_position = positional[:count]
-        keywords = [each for each in names if each not in by_position and each != rest]
+        keywords = [name for name in names if name not in by_position and name != rest]
         if as_args_kwargs or not keywords:
             return Layout(tuple(by_position), rest, tuple(keywords))
-        if rest is not None or any(each in signature.positional_only for each in names):
+        if rest is not None or any(name in signature.positional_only for name in names):
             why = "`*args`" if rest is not None else "an argument that can only be passed by position"
             raise RuntimeError(
                 f"A tuple or a dictionary alone cannot hold these arguments, because the signature has {why}. Call "

@@ -59,7 +59,7 @@ def _parameters(info: Any) -> list[inspect.Parameter]:
             is_after = rest is not None and index > info.args_name_and_position[1]
             kind = kinds.KEYWORD_ONLY if is_after else kinds.POSITIONAL_OR_KEYWORD
             default = info.default_values.get(name, kinds.empty)
-            is_lacking = any(index >= len(each.args) and name not in each.kwargs for each in info.inputs)
+            is_lacking = any(index >= len(input_.args) and name not in input_.kwargs for input_ in info.inputs)
             # The default value may be None, or of a class that it does not keep. After an optional parameter all are.
             if default is kinds.empty and (is_lacking or (is_optional and not is_after)):
                 default = None

@@ -149,8 +149,8 @@ class _Wrapper:
         if _dynamo_safety.is_tracing():
             return self._call(*args, **kwargs)
         recorders = self.recorders
-        for each in recorders:
-            _dynamo_safety.undisturbed(each.begin, args, kwargs)
+        for recorder in recorders:
+            _dynamo_safety.undisturbed(recorder.begin, args, kwargs)
         result = None
         try:
             result = self._call(*args, **kwargs)
@@ -164,8 +164,8 @@ class _Wrapper:
         return self._method(self._model(), *args, **kwargs) if self._is_bound else self._method(*args, **kwargs)
 
     def _end(self, recorders: tuple[Recorder, ...], result: Any) -> None:
-        for each in reversed(recorders):
-            _dynamo_safety.undisturbed(each.end, result)
+        for recorder in reversed(recorders):
+            _dynamo_safety.undisturbed(recorder.end, result)
 
     def remove(self, recorder: Recorder) -> None:
         """Stop recording; with the last recorder, the object is as it was, unless something else replaced the method."""

@@ -48,7 +48,7 @@ def _is_known(layer: Any) -> bool:
 
 def _of_layers(layers: Sequence[Any], name: str) -> list[Any]:
     tensors = [reading.attribute(layer, name) for layer in layers]
-    return [each for each in tensors if each is not None]
+    return [tensor for tensor in tensors if tensor is not None]
 
 
 def _windows(layers: Sequence[Any]) -> list[Any]:

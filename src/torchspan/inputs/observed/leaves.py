@@ -107,12 +107,12 @@ Leaf = TensorShape | Constant | Absent | Opaque
 def label(path: Path) -> str:
     """A path as a user reads it: `past[0][1]`, `batch['mask']`."""
     name, *keys = path
-    return str(name) + "".join(f"[{each!r}]" for each in keys)
+    return str(name) + "".join(f"[{key!r}]" for key in keys)
 
 
 def public_label(path: Path) -> str:
     """A path as it may leave the process: `past[0][?]`. Keys of dictionaries, and names that `**kwargs` takes, are the program's."""
     name, *keys = path
     parameter, dot, _ = str(name).partition(".")
-    places = (f"[{each}]" if type(each) is int and each >= 0 else "[?]" for each in keys)
+    places = (f"[{key}]" if type(key) is int and key >= 0 else "[?]" for key in keys)
     return parameter + (".?" if dot else "") + "".join(places)

@@ -59,7 +59,7 @@ class Call:
 
     def leaves(self) -> list[tuple[Path, Leaf]]:
         """Its leaves, in the order of the arguments."""
-        return [each for name, tree in self.arguments.items() for each in leaves(tree, (name,))]
+        return [leaf for name, tree in self.arguments.items() for leaf in leaves(tree, (name,))]
 
 
 @dataclass(slots=True)
@@ -170,8 +170,8 @@ class Observations:
         with self._lock:
             return Snapshot(
                 shapes=[
-                    Shape(each.first, each.count, {path: Counter(values) for path, values in each.constants.items()})
-                    for each in self._shapes.values()
+                    Shape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
+                    for shape in self._shapes.values()
                 ],
                 calls=sorted(self._calls, key=lambda each: each.number),
                 failed=sorted(self._failed, key=lambda each: each.number),

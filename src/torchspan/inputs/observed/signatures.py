@@ -43,17 +43,27 @@ class CallSignature:
     def __init__(self, signature: inspect.Signature) -> None:
         parameters = signature.parameters.values()
         kinds = inspect.Parameter
-        self.names = [each.name for each in parameters]
+        self.names = [parameter.name for parameter in parameters]
         """Of all parameters, `*args` and `**kwargs` included."""
-        self.defaults = {each.name: each.default for each in parameters if each.default is not kinds.empty}
+        self.defaults = {
+            parameter.name: parameter.default for parameter in parameters if parameter.default is not kinds.empty
+        }
         by_position = (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
-        self.positional = tuple(each.name for each in parameters if each.kind in by_position)
-        self.positional_only = frozenset(each.name for each in parameters if each.kind is kinds.POSITIONAL_ONLY)
-        self.keywords = frozenset(
-            each.name for each in parameters if each.kind in {kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY}
+        self.positional = tuple(parameter.name for parameter in parameters if parameter.kind in by_position)
+        self.positional_only = frozenset(
+            parameter.name for parameter in parameters if parameter.kind is kinds.POSITIONAL_ONLY
         )
-        self.var_positional = next((each.name for each in parameters if each.kind is kinds.VAR_POSITIONAL), None)
-        self.var_keyword = next((each.name for each in parameters if each.kind is kinds.VAR_KEYWORD), None)
+        self.keywords = frozenset(
+            parameter.name
+            for parameter in parameters
+            if parameter.kind in {kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY}
+        )
+        self.var_positional = next(
+            (parameter.name for parameter in parameters if parameter.kind is kinds.VAR_POSITIONAL), None
+        )
+        self.var_keyword = next(
+            (parameter.name for parameter in parameters if parameter.kind is kinds.VAR_KEYWORD), None
+        )
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> BoundCall:
         """The call by names. Raises UnfitCallError."""
@@ -93,7 +103,7 @@ class CallSignature:
 
     def in_order(self, names: set[str]) -> list[str]:
         """As the signature has them; those that `**kwargs` takes last, by name."""
-        known = [each for each in self.names if each in names]
+        known = [name for name in self.names if name in names]
         return known + sorted(names.difference(known))
 
     def accepts(self, name: str) -> bool:

@@ -44,7 +44,7 @@ def python_text(profile: InputProfile) -> str:
         f"# From {calls_text(profile.calls)}, {profile.calls_at_opt:,} of them with the opt shapes.",
         *(f"# {each.name}: {'; '.join(map(str, each.dimensions))}" for each in profile if each.dimensions),
         *(f"# {each.name}: {each}" for each in profile.shared),
-        *(f"# {each}" for each in profile.findings),
+        *(f"# {finding}" for finding in profile.findings),
         f"arg_inputs = {_source(args)}",
         f"kwarg_inputs = {_source(kwargs)}",
         "program = torch_tensorrt.dynamo.trace(model, arg_inputs=arg_inputs, kwarg_inputs=kwarg_inputs)",
@@ -63,7 +63,7 @@ def _arranged(
     """
     layout = profile.layout
     made: dict[str, Any] = {}
-    tensors = {each.path: each for each in profile.tensors}
+    tensors = {tensor.path: tensor for tensor in profile.tensors}
     for name, tree in profile.arguments.items():
         is_variadic = name == layout.rest or profile.signature.is_extra(name)
         reason = "it is an argument of `*args` or `**kwargs`" if is_variadic else _refused(tree, (name,))

@@ -101,8 +101,8 @@ class _ProfileInference:
             if isinstance(leaf, TensorShape)
         }
         self._rows = [
-            (each.count, {path: leaf for path, leaf in each.first.leaves() if isinstance(leaf, TensorShape)})
-            for each in alignment.shapes
+            (shape.count, {path: leaf for path, leaf in shape.first.leaves() if isinstance(leaf, TensorShape)})
+            for shape in alignment.shapes
         ]
         self._dimensions = {
             (path, axis): self._dimension(path, axis)
@@ -170,13 +170,13 @@ class _ProfileInference:
         found: list[SharedDimension] = []
         for places in self._groups():
             members = [self._dimensions[place] for place in places]
-            low, high = min(each.low for each in members), max(each.high for each in members)
+            low, high = min(member.low for member in members), max(member.high for member in members)
             if len(members) < 2 or low == high:
                 continue
             name = f"d{len(found)}"
-            for each in members:
-                each.low, each.high, each.shared = low, high, name
-            declared = all(each.observed[0] == each.observed[1] for each in members)
+            for member in members:
+                member.low, member.high, member.shared = low, high, name
+            declared = all(member.observed[0] == member.observed[1] for member in members)
             found.append(SharedDimension(name, tuple(places), self._support(places), declared))
         return found
 
@@ -208,7 +208,7 @@ class _ProfileInference:
 
     def _support(self, places: Sequence[_Place]) -> int:
         """How many sizes two or more of the dimensions had in one call."""
-        rows = zip(*(self._all.sizes(*each) for each in places), strict=True)
+        rows = zip(*(self._all.sizes(*place) for place in places), strict=True)
         return len({found[0] for row in rows if len(found := [size for size in row if size is not None]) > 1})
 
     # --- opt ---------------------------------------------------------------------------------------------------------
@@ -304,11 +304,11 @@ class _ProfileInference:
                 yield batch_of_1(path, f"The range is 1 to {each.high}: observe larger batches, or give headroom.")
 
     def _of_presence(self) -> Iterator[Finding]:
-        total = sum(each.count for each in self._all.shapes)
+        total = sum(shape.count for shape in self._all.shapes)
         for name, tree in self._arguments.items():
             if not any(isinstance(leaf, TensorShape) for _, leaf in leaves(tree, (name,))):
                 continue
-            missing = sum(each.count for each in self._all.shapes if is_missing(each.first.arguments.get(name)))
+            missing = sum(shape.count for shape in self._all.shapes if is_missing(shape.first.arguments.get(name)))
             if missing:
                 yield Finding(
                     "optional",

@@ -69,22 +69,22 @@ class TensorProfile:
     @property
     def min_shape(self) -> tuple[int, ...]:
         """The smallest size of each dimension."""
-        return tuple(each.min for each in self.dimensions)
+        return tuple(dimension.min for dimension in self.dimensions)
 
     @property
     def opt_shape(self) -> tuple[int, ...]:
         """The size of each dimension that the engine is optimized for."""
-        return tuple(each.opt for each in self.dimensions)
+        return tuple(dimension.opt for dimension in self.dimensions)
 
     @property
     def max_shape(self) -> tuple[int, ...]:
         """The largest size of each dimension."""
-        return tuple(each.max for each in self.dimensions)
+        return tuple(dimension.max for dimension in self.dimensions)
 
     @property
     def is_dynamic(self) -> bool:
         """Whether the engine accepts more than one shape of this tensor."""
-        return any(each.is_dynamic for each in self.dimensions)
+        return any(dimension.is_dynamic for dimension in self.dimensions)
 
     @property
     def shared_dims(self) -> dict[int, str]:
@@ -150,7 +150,7 @@ class InputProfile:
     @property
     def is_dynamic(self) -> bool:
         """Whether any dimension varies."""
-        return any(each.is_dynamic for each in self.tensors)
+        return any(tensor.is_dynamic for tensor in self.tensors)
 
     def tensor(self, path: Path) -> TensorProfile:
         """Find the tensor at a path.

@@ -38,7 +38,7 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
     if fx is None or not is_a(module, fx.GraphModule):
         return None
     inputs = _inputs(module, signature)
-    engines = [_bound(each) for each in _engines(module) if each is not None]
+    engines = [_bound(engine) for engine in _engines(module) if engine is not None]
     number = max((len(profiles) for found in engines for profiles in found.values()), default=1)
     profiles = []
     for index in range(number):
@@ -49,7 +49,7 @@ def limits_of(module: Any, signature: CallSignature) -> EngineLimits | None:
             if narrowest is not None:
                 ranges[path] = narrowest
         profiles.append(Profile(ranges))
-    return EngineLimits(tuple(profiles)) if any(each.ranges for each in profiles) else None
+    return EngineLimits(tuple(profiles)) if any(profile.ranges for profile in profiles) else None
 
 
 # --- arguments -------------------------------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ def _bound(engine: tuple[Any, Sequence[str], Sequence[Any]]) -> dict[Any, list[_
             continue
         shapes = (handle.get_tensor_profile_shape(name, index) for index in range(handle.num_optimization_profiles))
         found[node] = [
-            tuple(SizeRange(int(low), int(opt), int(high)) for low, opt, high in zip(*map(tuple, each), strict=True))
-            for each in shapes
+            tuple(SizeRange(int(low), int(opt), int(high)) for low, opt, high in zip(*map(tuple, shape), strict=True))
+            for shape in shapes
         ]
     return found
 
@@ -124,8 +124,8 @@ def _bound(engine: tuple[Any, Sequence[str], Sequence[Any]]) -> dict[Any, list[_
 def _narrowest(found: Sequence[_Ranges]) -> _Ranges:
     """Of an argument that several engines get: what all of them take."""
     first, *others = found
-    for each in others:
-        first = tuple(_both(a, b) for a, b in zip(first, each, strict=False))
+    for other in others:
+        first = tuple(_both(a, b) for a, b in zip(first, other, strict=False))
     return first
 
 

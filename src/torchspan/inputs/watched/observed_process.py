@@ -41,7 +41,7 @@ class ObservedProcess:
     def document(self) -> Document:
         """What has been observed until now; with values where the environment asks for them."""
         with self._lock:
-            found = [each.portable() for each in self._kinds.values()]
+            found = [kind.portable() for kind in self._kinds.values()]
         has_values = writes_values()
         unseen = {each.path: each.problem for each in self._watched if each.problem is not None}
         return Document([each if has_values else without_values(each) for each in found], unseen)

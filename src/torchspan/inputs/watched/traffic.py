@@ -231,11 +231,11 @@ class Traffic:
         else:
             with self._torch_c.DisableTorchFunction():
                 parts += shape_key(Reader().read(value, ()), ())
-        for each in children:
-            if type(each) is tensor:
-                parts += (each.shape, each.dtype)
+        for child in children:
+            if type(child) is tensor:
+                parts += (child.shape, child.dtype)
             else:
-                self._walk(each, parts, depth + 1)
+                self._walk(child, parts, depth + 1)
 
     # --- a new shape -------------------------------------------------------------------------------------------------
     def _begin_unknown(self, key: Hashable, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
@@ -270,9 +270,9 @@ class Traffic:
             self._sample(shape, is_new=is_new)
 
     def _actions(self, shape: CallShape) -> Iterator[Action]:
-        for each in self._followers:
+        for follower in self._followers:
             try:
-                action = each.new_shape(shape)
+                action = follower.new_shape(shape)
             except Exception:
                 self._failed()
                 continue
@@ -286,8 +286,8 @@ class Traffic:
                 self._ranges.setdefault(path, Ranges()).add(leaf)
 
     def _sample(self, shape: CallShape, *, is_new: bool) -> None:
-        for each in self._followers:
-            each.sampled(shape, is_new=is_new)
+        for follower in self._followers:
+            follower.sampled(shape, is_new=is_new)
 
     def _skip(self, kind: str) -> None:
         with self._lock:

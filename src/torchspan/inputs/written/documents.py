@@ -124,7 +124,7 @@ class _Writer:
             "if_missing": self._trees(given.absent, {}),
             "by_keyword": sorted(snapshot.by_keyword),
             "counts": {name: getattr(snapshot.counts, name) for name in Counts.__slots__},
-            "shapes": [self.shape(each) for each in snapshot.shapes],
+            "shapes": [self.shape(shape) for shape in snapshot.shapes],
             "ranges": [self._ranges(path, each) for path, each in snapshot.ranges.items()],
         }
 
@@ -263,10 +263,10 @@ def parsed(content: bytes | str, name: str) -> Document:
 
 def one_of(document: Document, name: str | None, source: str) -> Portable:
     """The observation of this name, or the only one there is. source: how messages name the document. Raises InputFileError."""
-    found = [each for each in document.observations if name in {None, each.name}]
+    found = [observation for observation in document.observations if name in {None, observation.name}]
     if len(found) == 1:
         return found[0]
-    names = ", ".join(each.name for each in document.observations)
+    names = ", ".join(observation.name for observation in document.observations)
     if not document.observations:
         why = "; ".join(f"{path}: {each}" for path, each in document.unseen.items())
         raise InputFileError(f"{source} has no calls{f' ({why})' if why else ''}.")
@@ -389,7 +389,7 @@ def _context(given: Mapping[str, Any], kind: type, keys: tuple[Hashable, ...]) -
     if "context" not in given:
         if kind in {list, tuple}:
             return None
-        return Unknown(NOT_WRITTEN if any(isinstance(each, WithheldKey) for each in keys) else _CONTEXT_NOT_WRITTEN)
+        return Unknown(NOT_WRITTEN if any(isinstance(key, WithheldKey) for key in keys) else _CONTEXT_NOT_WRITTEN)
     return (
         list(keys) if given["context"] == "keys" else _checked(literals.read_plain, *_list(given["context"], length=1))
     )

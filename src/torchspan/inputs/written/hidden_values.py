@@ -58,7 +58,7 @@ def without_values(given: Portable) -> Portable:
         signature=signature.with_defaults(defaults),
         snapshot=replace(
             snapshot,
-            shapes=[_shape(each, ranks, signature) for each in snapshot.shapes],
+            shapes=[_shape(shape, ranks, signature) for shape in snapshot.shapes],
             ranges=_ranges(snapshot.ranges, _all_containers(snapshot.shapes), signature),
             by_keyword=frozenset(argument(each, signature) for each in snapshot.by_keyword),
         ),
@@ -95,7 +95,7 @@ def _standing_for(value: Any, text: str) -> Any:
 def _container(container: Container, children: list[Tree]) -> Container:
     keys, context = container.keys, container.context
     if is_mapping(container.kind):
-        keys = tuple(_key(each) for each in keys)
+        keys = tuple(_key(key) for key in keys)
         context = Unknown(NOT_WRITTEN)
     elif not isinstance(context, Unknown) and not _is_structure(context, _names(container)):
         context = Unknown("of which the context for pytree was not written, because it may hold values")
@@ -109,7 +109,7 @@ def _key(key: Hashable) -> Hashable:
 def _names(container: Container) -> frozenset[str]:
     """Names that the class of a container has, and not its objects."""
     fields = reading.attribute(container.kind, "__dataclass_fields__")
-    return frozenset({each for each in container.keys if type(each) is str} | {*(fields or ())})
+    return frozenset({key for key in container.keys if type(key) is str} | {*(fields or ())})
 
 
 def _is_structure(context: Any, names: frozenset[str]) -> bool:

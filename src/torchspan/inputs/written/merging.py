@@ -25,17 +25,17 @@ def merged(given: Sequence[Portable]) -> Portable:
     """
     parts = _alike(given)
     first = parts[0]
-    for each in parts[1:]:
-        if each.name != first.name:
+    for part in parts[1:]:
+        if part.name != first.name:
             raise ValueError(
-                f"Calls of {first.name} and of {each.name} cannot be merged: they are calls of two methods. Merge the calls of each method separately."
+                f"Calls of {first.name} and of {part.name} cannot be merged: they are calls of two methods. Merge the calls of each method separately."
             )
-        if _signature(each) != _signature(first):
+        if _signature(part) != _signature(first):
             raise ValueError(
                 f"Calls of {first.name} cannot be merged: the method has different parameters, or different default values, in some of "
                 "them. Observe it in one version of the program."
             )
-    snapshots = [each.snapshot for each in parts]
+    snapshots = [part.snapshot for part in parts]
     return replace(
         first,
         snapshot=Snapshot(
@@ -43,11 +43,13 @@ def merged(given: Sequence[Portable]) -> Portable:
             calls=[],
             failed=[],
             ranges=_ranges(snapshots),
-            by_keyword=frozenset().union(*(each.by_keyword for each in snapshots)),
-            counts=Counts(**{name: sum(getattr(each.counts, name) for each in snapshots) for name in Counts.__slots__}),
+            by_keyword=frozenset().union(*(snapshot.by_keyword for snapshot in snapshots)),
+            counts=Counts(
+                **{name: sum(getattr(snapshot.counts, name) for snapshot in snapshots) for name in Counts.__slots__}
+            ),
         ),
-        absent={name: tree for each in reversed(parts) for name, tree in each.absent.items()},
-        removed=frozenset().union(*(each.removed for each in parts)),
+        absent={name: tree for part in reversed(parts) for name, tree in part.absent.items()},
+        removed=frozenset().union(*(part.removed for part in parts)),
     )
 
 
@@ -76,7 +78,7 @@ def _alike(given: Sequence[Portable]) -> list[Portable]:
 def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[Shape]:
     found: dict[Hashable, Shape] = {}
     order: dict[Hashable, tuple[int, str]] = {}
-    for shape in (shape for each in snapshots for shape in each.shapes):
+    for shape in (shape for snapshot in snapshots for shape in snapshot.shapes):
         key = shape.first.key()
         place = shape.first.number, shape_text(of, replace(shape, count=0, constants={}))
         held = found.get(key)
@@ -97,8 +99,8 @@ def _copy(shape: Shape) -> Shape:
 
 def _ranges(snapshots: Sequence[Snapshot]) -> dict[Path, Ranges]:
     found: dict[Path, Ranges] = {}
-    for each in snapshots:
-        for path, ranges in each.ranges.items():
+    for snapshot in snapshots:
+        for path, ranges in snapshot.ranges.items():
             held = found.setdefault(path, Ranges())
             held.dtypes.update(ranges.dtypes)
             for rank, (count, low, high) in ranges.by_rank.items():

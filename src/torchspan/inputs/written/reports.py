@@ -74,8 +74,8 @@ def report(name: str, snapshot: Snapshot, alignment: Alignment | None, findings:
 def _merged(findings: Sequence[Finding]) -> dict[tuple[str, str], list[str]]:
     """Kind and message → the places of which it is said, the first ones by name."""
     places: dict[tuple[str, str], list[str]] = {}
-    for each in findings:
-        places.setdefault((each.kind, each.message), []).extend([each.path] if each.path else [])
+    for finding in findings:
+        places.setdefault((finding.kind, finding.message), []).extend([finding.path] if finding.path else [])
     return {
         said: paths[:_PLACES] + ([f"and {len(paths) - _PLACES:,} more"] if len(paths) > _PLACES else [])
         for said, paths in places.items()
@@ -83,7 +83,7 @@ def _merged(findings: Sequence[Finding]) -> dict[tuple[str, str], list[str]]:
 
 
 def _entries(alignment: Alignment) -> Iterator[_Entry]:
-    calls = sum(each.count for each in alignment.shapes)
+    calls = sum(shape.count for shape in alignment.shapes)
     template = {path: index for index, (path, _) in enumerate(alignment.template_leaves())}
     order = {name: index for index, name in enumerate(alignment.names)}
     for path in sorted(alignment.summaries, key=lambda each: (order[str(each[0])], template.get(each, len(template)))):
@@ -140,13 +140,13 @@ def _histogram(sizes: Counter[int]) -> str:
     for size, count in sizes.items():
         buckets[(size - low) * number // (high - low + 1)] += count
     most = max(buckets)
-    return "".join(_BARS[-(-each * len(_BARS) // most) - 1] if each else _NO_CALL for each in buckets)
+    return "".join(_BARS[-(-bucket * len(_BARS) // most) - 1] if bucket else _NO_CALL for bucket in buckets)
 
 
 def _rows_of_others(summary: LeafSummary) -> Iterator[Row]:
     blank = ("",) * 7
     if summary.constants:
-        kinds = ", ".join(dict.fromkeys(as_pair(each)[0].__name__ for each in summary.constants))
+        kinds = ", ".join(dict.fromkeys(as_pair(constant)[0].__name__ for constant in summary.constants))
         number = len(summary.constants)
         count = sum(summary.constants.values())
         said = (

@@ -133,7 +133,7 @@ def _alternatives(settings: Any, name: str, value: Any) -> Iterator[Any]:
     kind: Any = type(value)
     kinds = list(kind) if is_a(value, enum.Enum) and reading.is_of_library(kind) else ()
     candidates = (*kinds, *_LEVELS.get(name, ()), *_precisions(name), *_default(settings, name))
-    by_text = {str(each): each for each in candidates}  # the hash is made from texts
+    by_text = {str(candidate): candidate for candidate in candidates}  # the hash is made from texts
     yield from (each for text, each in by_text.items() if text != str(value))
 
 

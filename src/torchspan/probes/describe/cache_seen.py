@@ -55,7 +55,7 @@ def count_settings(scratch: Scratch, _call: Call, result: Any, _duration_s: floa
     compatible, differing = result
     if compatible is False:
         names = (reading.text(each) for each in reading.entries(differing) or ())
-        scratch[SETTINGS] = sorted(each for each in names if each is not None)[:LIST_LIMIT]
+        scratch[SETTINGS] = sorted(name for name in names if name is not None)[:LIST_LIMIT]
 
 
 def count_input(scratch: Scratch, _call: Call, result: Any, _duration_s: float) -> None:

@@ -156,7 +156,7 @@ def program_with_engines(_call: Call, result: Any) -> Any:
     if graph_module is None or not reading.is_a(result, graph_module):
         return None
     targets = (node.target for node in result.graph.nodes if node.op == "call_function")
-    return result if any("execute_engine" in str(each) for each in targets) else None
+    return result if any("execute_engine" in str(target) for target in targets) else None
 
 
 _ATTENTION_OF_THE_CPU = "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default"

@@ -87,7 +87,7 @@ def reason_of(node: Any, torch_executed_ops: Any) -> str:
     if not candidates:
         return FallbackReason.NO_CONVERTER
     if _data_dependent_fallback() and any(
-        reading.switch(attribute(each, "requires_output_allocator")) for each in candidates
+        reading.switch(attribute(candidate, "requires_output_allocator")) for candidate in candidates
     ):
         return FallbackReason.DATA_DEPENDENT
     return FallbackReason.VALIDATOR_REFUSED
@@ -165,7 +165,7 @@ def unsupported_totals(scratch: Scratch) -> Facts:
         )
     else:
         verdicts = Counter(each for each in scratch.get(VERDICTS, {}).values() if each != SUPPORTED)
-        reasons, counts = sorted(verdicts), [verdicts[each] for each in sorted(verdicts)]
+        reasons, counts = sorted(verdicts), [verdicts[verdict] for verdict in sorted(verdicts)]
     return {semconv.UNSUPPORTED_TOTAL_REASONS: reasons, semconv.UNSUPPORTED_TOTAL_OPERATORS: counts} if reasons else {}
 
 

@@ -61,7 +61,7 @@ def _places(entry: TracebackType | None) -> Iterator[Place]:
 
 def _innermost(places: Iterable[Place]) -> Place | None:
     folders = tuple(_folders())
-    mine = [each for each in places if not each.file.startswith((*folders, _GENERATED))]
+    mine = [place for place in places if not place.file.startswith((*folders, _GENERATED))]
     # A function that a library generated is in `<string>`, as is the program of `python -c`: files come first.
     in_files = [each for each in mine if not each.file.startswith("<")]
     return next(reversed(in_files or mine), None)

@@ -108,17 +108,17 @@ def _arguments(node: Any) -> Iterator[str]:
 
 
 def _argument(name: str, value: Any) -> str:
-    values = [each for node in leaves(value) for each in leaves(meta(node, "val"))]
+    values = [leaf for node in leaves(value) for leaf in leaves(meta(node, "val"))]
     dtypes = dict.fromkeys(dtype_name(dtype_of(each)) for each in values)
     kinds = [
-        *(each for each in dtypes if each is not None),
+        *(dtype for dtype in dtypes if dtype is not None),
         *(["dynamic"] if any(_has_symbols(each) for each in values) else []),
     ]
     return f"{name}: {' '.join(kinds)}" if kinds else name
 
 
 def _is_dynamic(node: Any) -> bool:
-    return any(_has_symbols(each) for each in leaves(meta(node, "val")))
+    return any(_has_symbols(leaf) for leaf in leaves(meta(node, "val")))
 
 
 def _has_symbols(value: Any) -> bool:
