@@ -103,8 +103,8 @@ def reason(error: BaseException) -> str:
     if cause is not None:
         return f"{type(error).__name__}: {_place(cause)}"
     if type(error).__module__.startswith("opentelemetry.configuration"):
-        found = _WITHOUT_VALUES.match(str(error))
-        return f"{type(error).__name__}: {found[0].removesuffix('.')}" if found else type(error).__name__
+        match = _WITHOUT_VALUES.match(str(error))
+        return f"{type(error).__name__}: {match[0].removesuffix('.')}" if match else type(error).__name__
     return type(error).__name__
 
 

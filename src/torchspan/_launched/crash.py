@@ -89,12 +89,12 @@ def _frames(lines: Iterable[str]) -> Iterator[_Frame]:
     """The frames of the thread that crashed, innermost first."""
     is_crashed = False
     for line in lines:
-        found = _FRAME.fullmatch(line)
+        match = _FRAME.fullmatch(line)
         if _CRASHED.match(line):
             is_crashed = True
-        elif is_crashed and found is not None:
-            path, number = found["path"].replace("\\", "/"), found["line"]
-            yield _Frame(path, PurePath(path).name, int(number) if number.isdecimal() else None, found["function"])
+        elif is_crashed and match is not None:
+            path, number = match["path"].replace("\\", "/"), match["line"]
+            yield _Frame(path, PurePath(path).name, int(number) if number.isdecimal() else None, match["function"])
         elif is_crashed and not line.startswith("  "):
             return
 

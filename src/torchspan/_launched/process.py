@@ -246,9 +246,9 @@ class RunProcess:
             if self._meters is None:
                 self._names_metrics = False  # while it is made, and if that fails
                 try:
-                    made = provider.own_meters(exporting.readers(self.fail))
-                    self._ends.add(made.shutdown)
-                    self._meters = made
+                    own_meters = provider.own_meters(exporting.readers(self.fail))
+                    self._ends.add(own_meters.shutdown)
+                    self._meters = own_meters
                     self._names_metrics = True
                 except Exception as error:
                     self.fail(f"the exporters of OTEL_METRICS_EXPORTER cannot be created: {error!r}")

@@ -281,7 +281,7 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
 
     They include spans that `run`'s exporters did not deliver. They do not include spans that are not in the file: see `missing`.
     """
-    found = dict.fromkeys(error for report in reports for error in report.errors)
+    errors = dict.fromkeys(error for report in reports for error in report.errors)
     undelivered: dict[str, int] = {}
     for report in reports:
         for name, number in report.undelivered.items():
@@ -304,7 +304,7 @@ def problems(reports: Sequence[RunReport]) -> list[str]:
         lost.append(
             "the program's own tracer provider accepts no span processor, so nothing is recorded while it is set"
         )
-    return [*found, *lost]
+    return [*errors, *lost]
 
 
 def _reason_without_reports(environ: Mapping[str, str], started: str, interpreter: str) -> str:

@@ -85,11 +85,11 @@ def _seconds(value: Any) -> float:
 
 def parse_traceparent(text: str | None) -> tuple[int, int, int] | None:
     """Trace id, span id and flags of a W3C traceparent; None if the text is not one (Trace Context, 3.2)."""
-    found = _TRACEPARENT.fullmatch(text.strip()) if text else None
-    if found is None or (found[1] == "00" and found[5]):
+    match = _TRACEPARENT.fullmatch(text.strip()) if text else None
+    if match is None or (match[1] == "00" and match[5]):
         return None
-    trace_id, span_id = int(found[2], 16), int(found[3], 16)
-    return (trace_id, span_id, int(found[4], 16)) if trace_id and span_id else None
+    trace_id, span_id = int(match[2], 16), int(match[3], 16)
+    return (trace_id, span_id, int(match[4], 16)) if trace_id and span_id else None
 
 
 def new_span(caller: str | None) -> str:

@@ -47,14 +47,14 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
 
 
 def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:
-    found = []
+    parts = []
     for name in sorted(each for each in reports.names() if each.endswith(SUFFIX)):
         process = f"process {name.removesuffix(SUFFIX)}"
         try:
-            found.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The file of {process}"))
+            parts.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The file of {process}"))
         except (InputFileError, OSError) as error:
             say(f"the observed inputs of {process} are lost: {error}")
-    return found
+    return parts
 
 
 def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:

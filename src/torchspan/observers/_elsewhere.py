@@ -95,11 +95,11 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
         raise ValueError(f"target must be 'module:name' or 'module:Class.method', not {target!r}")
     holder, name = _find(target, importlib.import_module(module_name), path.split("."))
     patches = Patches(module_name.partition(".")[0], everywhere=True)
-    made: list[Any] = []
+    observables: list[Any] = []
 
     def make(function: Any) -> Any:
-        made.append(make_observable(function, policy))
-        return made[0]
+        observables.append(make_observable(function, policy))
+        return observables[0]
 
     with REGISTRY.changing():
         original = vars(holder)[name]
@@ -110,7 +110,7 @@ def observe_function(target: str, *, policy: ErrorPolicy | None = None) -> Obser
                 patches.replace_attribute(holder, name, make)
         except (TypeError, AttributeError) as error:
             raise TypeError(f"{target} cannot be observed: {error}") from error
-        observation = _Observed(made[0], patches)
+        observation = _Observed(observables[0], patches)
         _ACTIVE.add(observation)
     return observation
 

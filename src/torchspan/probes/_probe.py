@@ -53,5 +53,5 @@ class Probe:
 
 def parse_version(version: str) -> Version | None:
     """Major and minor of `2.14.1+cu130`, `2.11.0a0+1a2b.nv26.01`, `2.15.0.dev20261101`; None without digits."""
-    found = re.match(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.match(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else None

@@ -64,12 +64,12 @@ class OpenSpan:
 
     def and_around(self) -> list[OpenSpan]:
         """The span itself and those around it that are open, innermost first, at most `MOST_ANCESTORS`."""
-        found: list[OpenSpan] = []
+        open_spans: list[OpenSpan] = []
         span = self.nearest_open()
-        while span is not None and len(found) < MOST_ANCESTORS:
-            found.append(span)
+        while span is not None and len(open_spans) < MOST_ANCESTORS:
+            open_spans.append(span)
             span = span.parent.nearest_open() if span.parent is not None else None
-        return found
+        return open_spans
 
 
 class OpenSpans:

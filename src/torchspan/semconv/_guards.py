@@ -136,15 +136,15 @@ def _is_expression(redacted: str) -> bool:
 
 def _reduced(text: str) -> str:
     line = text[:_READ].partition("\n")[0]
-    found = _TENSOR.fullmatch(line)
-    if found is None:
+    match = _TENSOR.fullmatch(line)
+    if match is None:
         return _other(line)
-    source = _condition(found["source"], _LIMIT // 2)
-    redacted = found["rest"]
+    source = _condition(match["source"], _LIMIT // 2)
+    redacted = match["rest"]
     for each in ("expected", "actual"):
-        if found[each] is not None and found[each] not in _SCALAR_TYPES:
-            redacted = redacted.replace(found[each], UNKNOWN)
-    if found["keys"] is not None:
+        if match[each] is not None and match[each] not in _SCALAR_TYPES:
+            redacted = redacted.replace(match[each], UNKNOWN)
+    if match["keys"] is not None:
         redacted = "dispatch key set mismatch. expected ?"
     return f"tensor '{source}' {redacted}"
 

@@ -98,10 +98,10 @@ class Arguments(_Entries):
     _TYPES = frozenset({*DATA_TYPES, "dynamic"})
 
     def _is_entry(self, text: str) -> bool:
-        found = self._ARGUMENT.fullmatch(text)
-        if found is None:
+        match = self._ARGUMENT.fullmatch(text)
+        if match is None:
             return text in {"", UNKNOWN}
-        return found["types"] is None or self._TYPES.issuperset(found["types"].split(" "))
+        return match["types"] is None or self._TYPES.issuperset(match["types"].split(" "))
 
 
 class Validators(_Entries):

@@ -168,8 +168,8 @@ _providers_lock = threading.Lock()
 def _captures_of(provider: Any) -> _Captures:
     """The processor of a provider. It stays there, since the SDK takes none off."""
     with _providers_lock:
-        known = _providers.get(provider)
-        if known is None:
-            known = _providers[provider] = _Captures()
-            provider.add_span_processor(known)
-        return known
+        captures = _providers.get(provider)
+        if captures is None:
+            captures = _providers[provider] = _Captures()
+            provider.add_span_processor(captures)
+        return captures

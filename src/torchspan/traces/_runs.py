@@ -84,13 +84,13 @@ def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
 
 def _run_nodes(traces: Iterable[Trace]) -> dict[str, Node]:
     """The first root `torchspan.run` of each run id."""
-    found: dict[str, Node] = {}
+    run_nodes: dict[str, Node] = {}
     for trace in traces:
         for root in trace.roots:
             if Run.is_span(root.span):
-                found.setdefault(_run_id(root.span), root)
-    found.pop("", None)
-    return found
+                run_nodes.setdefault(_run_id(root.span), root)
+    run_nodes.pop("", None)
+    return run_nodes
 
 
 def _run_id(span: Span) -> str:

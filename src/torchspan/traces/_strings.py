@@ -83,10 +83,10 @@ def _loads(text: str) -> Any:
 
 
 def _mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise UnreadableError("a field occurs twice")
-    return found
+    return mapping
 
 
 Found = tuple[Place, str | None]

@@ -42,10 +42,10 @@ def peak_resident_bytes() -> int | None:
     `ru_maxrss` is not used, because a process inherits it from the process that started it.
     """
     try:
-        found = re.search(rb"^VmHWM:\s*(\d+) kB", STATUS.read_bytes(), re.MULTILINE)
+        match = re.search(rb"^VmHWM:\s*(\d+) kB", STATUS.read_bytes(), re.MULTILINE)
     except OSError:
         return None
-    return None if found is None else int(found[1]) * 1024
+    return None if match is None else int(match[1]) * 1024
 
 
 @dataclass(eq=False, slots=True)

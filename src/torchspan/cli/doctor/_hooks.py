@@ -37,9 +37,9 @@ def hooks(context: Context) -> Iterator[Check]:
             {"resolved": 0, "absent": 0},
         )
         return
-    found = adapters.resolve_probes()
-    absent = [row for row in found if row.status == "absent"]
-    resolved = sum(row.status == "resolved" for row in found)
+    rows = adapters.resolve_probes()
+    absent = [row for row in rows if row.status == "absent"]
+    resolved = sum(row.status == "resolved" for row in rows)
     versions = ", ".join(f"{library} {version}" for library, version in adapters.versions().items())
     yield Check(
         name,

@@ -125,15 +125,15 @@ def _in_file(
         return Check(name, State.NOTE, _NEVER_READ, "See sdk.configuration.")
     place = ".".join(path).replace("_development", "/development")
     node = file.node(*path)
-    found = _kinds(node)
-    facts = {"file": found}
+    kinds = _kinds(node)
+    facts = {"file": kinds}
     unknown = [each for each in _added(node) if not plugins(_GROUPS[path[-1]], each)]
     if unknown:
         summary = f"{place} in the configuration file: no installed package provides {', '.join(unknown)}. {LOST}"
         return Check(name, State.FAILED, summary, "Correct the name.", facts)
-    if {*own} & {*found}:
-        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(found)}.", facts=facts)
-    given = f"{place} in the configuration file: {', '.join(found)}." if found else f"{place} is not in the file."
+    if {*own} & {*kinds}:
+        return Check(name, State.OK, f"{place} in the configuration file: {', '.join(kinds)}.", facts=facts)
+    given = f"{place} in the configuration file: {', '.join(kinds)}." if kinds else f"{place} is not in the file."
     return Check(name, State.NOTE, f"{given} {without}", f"To use torchspan's: name {wanted} there.", facts)
 
 

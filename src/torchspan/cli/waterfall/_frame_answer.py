@@ -194,9 +194,9 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
 
 def _source(name: str) -> str:
     """What Dynamo calls something that is not an argument."""
-    found = _GLOBAL.fullmatch(name)
-    if found is not None:
-        return f"global {found[1].replace('_dot_', '.')}{found[2]}"
+    match = _GLOBAL.fullmatch(name)
+    if match is not None:
+        return f"global {match[1].replace('_dot_', '.')}{match[2]}"
     return "a value of the stack" if name.startswith("___stack") else name
 
 

@@ -264,10 +264,10 @@ def _engines(span: Span) -> list[str]:
 def _files(span: Span) -> list[str]:
     a = span.attributes
     format_, bytes_ = a.get(semconv.FILE_FORMAT), number(a, semconv.FILE_SIZE)
-    found = [f"{format_ or 'file'}{'' if bytes_ is None else f' of {size(bytes_)}'}"] if format_ or bytes_ else []
+    files = [f"{format_ or 'file'}{'' if bytes_ is None else f' of {size(bytes_)}'}"] if format_ or bytes_ else []
     if a.get(semconv.DEFERRED) is True:
-        found.append("compiles at its first call")
-    return found
+        files.append("compiles at its first call")
+    return files
 
 
 def _graphs(span: Span) -> list[str]:
@@ -280,15 +280,15 @@ def _graphs(span: Span) -> list[str]:
 
 def _runs(span: Span) -> list[str]:
     a = span.attributes
-    found = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
+    runs = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
     for keys in (each.folded for each in phase.PHASES if each.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
-            found.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
+            runs.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")
     without_room = number(a, semconv.FOLDED)
     if without_room:
-        found.append(f"+ {plural(int(without_room), 'span')} dropped (trace limit)")
-    return found
+        runs.append(f"+ {plural(int(without_room), 'span')} dropped (trace limit)")
+    return runs
 
 
 def _steps(span: Span) -> list[str]:

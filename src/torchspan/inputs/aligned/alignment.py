@@ -223,21 +223,21 @@ class Alignment:
         return template
 
     def _summaries(self, ranges: Mapping[Path, Ranges], removed: frozenset[str]) -> dict[Path, LeafSummary]:
-        found: dict[Path, LeafSummary] = {}
+        summaries: dict[Path, LeafSummary] = {}
         for shape in self.shapes:
             for path, leaf in shape.first.leaves():
-                summary = found.setdefault(path, LeafSummary())
+                summary = summaries.setdefault(path, LeafSummary())
                 if isinstance(leaf, (TensorShape, Constant, Opaque)):
                     summary.add(leaf, shape, path)
         for path, wider in ranges.items():
             if path[0] not in removed:
-                _merge(found.setdefault(path, LeafSummary()), wider)
+                _merge(summaries.setdefault(path, LeafSummary()), wider)
         for name, tree in self._absent_values.items():
             if any(is_missing(shape.first.arguments.get(name)) for shape in self.shapes):
                 for path, leaf in leaves(tree, (name,)):
                     if isinstance(leaf, TensorShape):
-                        found.setdefault(path, LeafSummary()).ranges.add(leaf, 0)
-        return found
+                        summaries.setdefault(path, LeafSummary()).ranges.add(leaf, 0)
+        return summaries
 
 
 def _tensor_count(shape: Shape, name: str) -> int:

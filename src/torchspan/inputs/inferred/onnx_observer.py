@@ -48,13 +48,13 @@ def _parameters(info: Any) -> list[inspect.Parameter]:
     """Of the observed method: it has kept the names, and the default values that are numbers and strings."""
     kinds = inspect.Parameter
     rest = info.args_name_and_position[0] if info.args_name_and_position else None
-    found: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     is_optional = False
     for index, name in enumerate(info.signature_names):
         if name == rest:
-            found.append(kinds(name, kinds.VAR_POSITIONAL))
+            parameters.append(kinds(name, kinds.VAR_POSITIONAL))
         elif name == info.kwargs_name:
-            found.append(kinds(name, kinds.VAR_KEYWORD))
+            parameters.append(kinds(name, kinds.VAR_KEYWORD))
         else:
             is_after = rest is not None and index > info.args_name_and_position[1]
             kind = kinds.KEYWORD_ONLY if is_after else kinds.POSITIONAL_OR_KEYWORD
@@ -64,5 +64,5 @@ def _parameters(info: Any) -> list[inspect.Parameter]:
             if default is kinds.empty and (is_lacking or (is_optional and not is_after)):
                 default = None
             is_optional = is_optional or (default is not kinds.empty and not is_after)
-            found.append(kinds(name, kind, default=default))
-    return found
+            parameters.append(kinds(name, kind, default=default))
+    return parameters

@@ -142,13 +142,13 @@ class _ProfileInference:
         for count, row in self._rows:
             if path in row and len(row[path].shape) == rank:
                 counts[row[path].shape[axis]] += count
-        found = _Dimension((low, high), counts, axis == 0 and self._has_batch(str(path[0])), low, high)
+        dimension = _Dimension((low, high), counts, axis == 0 and self._has_batch(str(path[0])), low, high)
         if low != high:
             largest = self._limits.cut(counts) if counts and self._limits.percentile < 100 else high
-            found.low, found.high = self._limits.low(low), self._limits.high(largest)
-        elif found.is_batch:
-            found.low, found.high = 1, self._limits.high(max(high, 2))
-        return found
+            dimension.low, dimension.high = self._limits.low(low), self._limits.high(largest)
+        elif dimension.is_batch:
+            dimension.low, dimension.high = 1, self._limits.high(max(high, 2))
+        return dimension
 
     def _is_inside(self, row: Mapping[Path, TensorShape]) -> bool:
         """Whether the engine takes the tensors of a call."""
@@ -167,18 +167,18 @@ class _ProfileInference:
     # --- shared dimensions -------------------------------------------------------------------------------------------
     def _shared(self) -> list[SharedDimension]:
         """Give one name and one range to the dimensions that had the same size in every call."""
-        found: list[SharedDimension] = []
+        shared_dimensions: list[SharedDimension] = []
         for places in self._groups():
             members = [self._dimensions[place] for place in places]
             low, high = min(member.low for member in members), max(member.high for member in members)
             if len(members) < 2 or low == high:
                 continue
-            name = f"d{len(found)}"
+            name = f"d{len(shared_dimensions)}"
             for member in members:
                 member.low, member.high, member.shared = low, high, name
             declared = all(member.observed[0] == member.observed[1] for member in members)
-            found.append(SharedDimension(name, tuple(places), self._support(places), declared))
-        return found
+            shared_dimensions.append(SharedDimension(name, tuple(places), self._support(places), declared))
+        return shared_dimensions
 
     def _groups(self) -> list[list[_Place]]:
         groups: list[list[_Place]] = []
@@ -328,7 +328,7 @@ def _identifier(path: Path, taken: set[str]) -> str:
     """A name for a tensor: letters, digits and underscores, unlike all that are taken."""
     name = re.sub(r"\W", "_", "_".join(map(str, path)), flags=re.ASCII)
     name = f"_{name}" if name[:1].isdigit() else name
-    found, number = name, 2
-    while found in taken:
-        found, number = f"{name}_{number}", number + 1
-    return found
+    identifier, number = name, 2
+    while identifier in taken:
+        identifier, number = f"{name}_{number}", number + 1
+    return identifier

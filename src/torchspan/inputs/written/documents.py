@@ -234,12 +234,12 @@ def parsed(content: bytes | str, name: str) -> Document:
     if not content.strip():
         raise InputFileError(f"{name} is empty. Write it again with {_WRITERS}.")
     try:
-        found = json.loads(content)
+        document = json.loads(content)
     except (ValueError, RecursionError):
         raise InputFileError(
             f"{name} is torn, or is not a file of observed inputs: it is not complete JSON. Write it again with {_WRITERS}."
         ) from None
-    version = found.get(_VERSION_KEY) if isinstance(found, dict) else None
+    version = document.get(_VERSION_KEY) if isinstance(document, dict) else None
     if version is None:
         raise InputFileError(
             f"{name} is not a file of observed inputs: it has no {_VERSION_KEY!r}. Name a file that was written with {_WRITERS}."
@@ -250,8 +250,8 @@ def parsed(content: bytes | str, name: str) -> Document:
             "version of torchspan that wrote it, or write it again with this one."
         )
     try:
-        observations = [_Reader(each).observation() for each in _list(found["observations"])]
-        unseen = {_text(key): _text(value) for key, value in _dict(found["unseen"]).items()}
+        observations = [_Reader(each).observation() for each in _list(document["observations"])]
+        unseen = {_text(key): _text(value) for key, value in _dict(document["unseen"]).items()}
     except _InvalidError as error:
         raise InputFileError(f"{name} is damaged: {error}. Write it again.") from None
     except KeyError as error:
@@ -328,11 +328,11 @@ class _Reader:
         return frozenset(self._name(each) for each in _list(given))
 
     def _trees(self, given: Any, constants: dict[Path, Counter[Hashable]]) -> dict[str, Tree]:
-        found = {}
+        trees = {}
         for key, value in _dict(given).items():
             name = self._name(key)
-            found[name] = self._tree(value, (name,), constants)
-        return found
+            trees[name] = self._tree(value, (name,), constants)
+        return trees
 
     def _tree(self, given: Any, path: Path, constants: dict[Path, Counter[Hashable]]) -> Tree:
         if given is None:

@@ -121,11 +121,11 @@ def _is_structure(context: Any, names: frozenset[str]) -> bool:
 
 def _path(given: Path, containers: Mapping[Path, type], signature: CallSignature) -> Path:
     """The path of a leaf. containers: the classes of the containers around it, by their paths."""
-    found: list[Hashable] = [argument(str(given[0]), signature)]
+    keys: list[Hashable] = [argument(str(given[0]), signature)]
     for index, key in enumerate(given[1:], 1):
         kind = containers.get(given[:index])
-        found.append(_key(key) if kind is None or is_mapping(kind) else key)
-    return tuple(found)
+        keys.append(_key(key) if kind is None or is_mapping(kind) else key)
+    return tuple(keys)
 
 
 def _containers(tree: Tree, at: Path, found: dict[Path, type]) -> None:
@@ -136,11 +136,11 @@ def _containers(tree: Tree, at: Path, found: dict[Path, type]) -> None:
 
 
 def _all_containers(shapes: Iterable[Shape]) -> dict[Path, type]:
-    found: dict[Path, type] = {}
+    all_containers: dict[Path, type] = {}
     for shape in shapes:
         for name, tree in shape.first.arguments.items():
-            _containers(tree, (name,), found)
-    return found
+            _containers(tree, (name,), all_containers)
+    return all_containers
 
 
 def _ranges(
@@ -180,8 +180,8 @@ def _default_of(path: Path, signature: CallSignature) -> Hashable:
 
 def _counts(values: Counter[Hashable], ranks: Mapping[Hashable, int], default: Hashable) -> Counter[Hashable]:
     """How many calls had each value, without the values: by their numbers, and the default value apart."""
-    found: Counter[Hashable] = Counter()
+    counts: Counter[Hashable] = Counter()
     for distinct, count in values.items():
         stand_in = foreign(name_of(as_pair(distinct)[0]))
-        found[stand_in, DEFAULT if distinct == default else f"?{ranks[distinct]}"] += count
-    return found
+        counts[stand_in, DEFAULT if distinct == default else f"?{ranks[distinct]}"] += count
+    return counts

@@ -122,12 +122,12 @@ def _rows_of_tensors(path: Path, summary: LeafSummary, alignment: Alignment) -> 
 
 def _sizes(path: Path, axis: int, rank: int, alignment: Alignment) -> Counter[int]:
     """How many calls had each size, in order of first appearance."""
-    found: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
     ranks = alignment.ranks(path)
     for size, of_rank, shape in zip(alignment.sizes(path, axis), ranks, alignment.shapes, strict=True):
         if size is not None and of_rank == rank:
-            found[size] += shape.count
-    return found
+            sizes[size] += shape.count
+    return sizes
 
 
 def _histogram(sizes: Counter[int]) -> str:

@@ -64,11 +64,11 @@ def _of_tensor(value: Any, name: str) -> Any:
 # --- shapes and data types -------------------------------------------------------------------------------------------
 def dimensions(shape: Any) -> list[str] | None:
     """Each dimension as text. A symbolic size shows its expression and adds no guard. None for what is not a shape."""
-    found = reading.entries(shape) if is_a(shape, (tuple, list)) else None
-    if found is None and reading.is_of_library(type(shape)):  # TensorRT has its own class for sizes
+    entries = reading.entries(shape) if is_a(shape, (tuple, list)) else None
+    if entries is None and reading.is_of_library(type(shape)):  # TensorRT has its own class for sizes
         with contextlib.suppress(TypeError):
-            found = list(shape)
-    return None if found is None else [_dimension(each) for each in found]
+            entries = list(shape)
+    return None if entries is None else [_dimension(each) for each in entries]
 
 
 def _dimension(size: Any) -> str:
@@ -201,8 +201,8 @@ def meta(node: Any, key: str) -> Any:
 
 def children(module: Any) -> list[tuple[str, Any]]:
     """Names and modules directly inside a module."""
-    found = reading.pairs(attribute(module, "_modules"))
-    return [(name, child) for name, child in found if type(name) is str and child is not None]
+    pairs = reading.pairs(attribute(module, "_modules"))
+    return [(name, child) for name, child in pairs if type(name) is str and child is not None]
 
 
 def operator_name(target: Any) -> str:

@@ -55,8 +55,8 @@ def settings(holder: Any) -> Facts:
         value = read(name)
         if (row.type == "boolean" and type(value) is bool) or (row.type == "int" and type(value) is int):
             facts[row] = value
-        elif row.type == "string[]" and (given := reading.entries(value)):
-            facts[row] = sorted(map(operator_name, given))[:LIST_LIMIT]
+        elif row.type == "string[]" and (entries := reading.entries(value)):
+            facts[row] = sorted(map(operator_name, entries))[:LIST_LIMIT]
     return facts
 
 

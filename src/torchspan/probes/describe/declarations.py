@@ -115,13 +115,13 @@ _BLACK_BOXES = {
 
 def kept(graph_module: Any) -> list[Declaration]:
     """The first `LIST_LIMIT` functions, in the graph that Dynamo hands to a backend, that are kept as black boxes."""
-    found: list[Declaration] = []
+    declarations: list[Declaration] = []
     for each in _kept(graph_module):
-        if each not in found:
-            found.append(each)
-        if len(found) == LIST_LIMIT:
+        if each not in declarations:
+            declarations.append(each)
+        if len(declarations) == LIST_LIMIT:
             break
-    return found
+    return declarations
 
 
 def _kept(graph_module: Any) -> Iterator[Declaration]:

@@ -51,9 +51,9 @@ def graph_break(call: Call) -> GraphBreak | None:
     error, reason = call.get("exc"), reading.text(call.get("reason")) or ""
     if attribute(error, "logged") is True:
         return None
-    found = place.of_summaries(attribute(error, "real_stack"))
+    raised_at = place.of_summaries(attribute(error, "real_stack"))
     kind = _type(reason) or reading.text(attribute(error, "gb_type"))
-    facts = {**of_reason(reason, kind), **({} if found is None else found.facts())}
+    facts = {**of_reason(reason, kind), **({} if raised_at is None else raised_at.facts())}
     declared = declarations.of_break(reading.text(attribute(error, "msg")) or reason)
     if declared is not None:
         facts.update(declared.facts())

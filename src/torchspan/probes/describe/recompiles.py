@@ -77,5 +77,5 @@ def class_of(guard: str) -> str:
 
 def limit(metrics: object) -> Facts:
     """Which recompile limit was reached, where one was."""
-    found = _LIMIT.search(reading.text(attribute(metrics, "fail_reason")) or "")
-    return known({semconv.RECOMPILE_LIMIT: None if found is None else found[1]})
+    match = _LIMIT.search(reading.text(attribute(metrics, "fail_reason")) or "")
+    return known({semconv.RECOMPILE_LIMIT: None if match is None else match[1]})
