@@ -5,6 +5,8 @@ not arrive is counted.
 
 import contextlib
 import gc
+from collections import Counter
+from functools import partial
 
 import pytest
 import torch
@@ -12,6 +14,8 @@ import torch_tensorrt
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter as GrpcSpanExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter as HttpSpanExporter
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
@@ -70,8 +74,12 @@ class Program:
         self.ended, self.measured = InMemorySpanExporter(), Metrics()
         self.provider = TracerProvider(resource=Resource({"service.name": "app"}), shutdown_on_exit=False)
         self.provider.add_span_processor(SimpleSpanProcessor(self.ended))
-        for each in exporters:
-            self.provider.add_span_processor(BatchSpanProcessor(each, schedule_delay_millis=1000 * delay_s, **queue))
+        self._of_sdk = InMemoryMetricReader()
+        meters = MeterProvider([self._of_sdk], shutdown_on_exit=False)
+        for make in exporters:
+            exporter = make(meter_provider=meters) if isinstance(make, partial) else make
+            batches = BatchSpanProcessor(exporter, schedule_delay_millis=1000 * delay_s, meter_provider=meters, **queue)
+            self.provider.add_span_processor(batches)
 
     def __enter__(self):
         TorchspanInstrumentor().instrument(
@@ -95,16 +103,42 @@ class Program:
         return [encode_spans(spans)], result
 
     def dropped(self):
-        """reason → spans, as the metric `torchspan.span.dropped` says."""
-        return self.measured.values("torchspan.span.dropped", "torchspan.dropped.reason")
+        """`queue` or `exporter` → spans that the SDK lost there, as its own metrics say."""
+        places = {"otel.sdk.processor.span.processed": "queue", "otel.sdk.exporter.span.exported": "exporter"}
+        lost = Counter()
+        for name, point in self._points():
+            if name in places and "error.type" in point.attributes:
+                lost[places[name]] += point.value
+        assert self.measured.read().get("torchspan.span.dropped") is None
+        return dict(lost)
+
+    def refused(self):
+        """The statuses of HTTP with which batches were refused: the SDK counts their spans as exported."""
+        return {
+            point.attributes["http.response.status_code"]
+            for name, point in self._points()
+            if name == "otel.sdk.exporter.operation.duration" and "http.response.status_code" in point.attributes
+        }
+
+    def _points(self):
+        for of_resource in self._of_sdk.get_metrics_data().resource_metrics:
+            for metric in (metric for scope in of_resource.scope_metrics for metric in scope.metrics):
+                yield from ((metric.name, point) for point in metric.data.data_points)
 
 
 def over_http(url, timeout=60):
-    return HttpSpanExporter(endpoint=f"{url}/v1/traces", timeout=timeout)
+    return partial(HttpSpanExporter, endpoint=f"{url}/v1/traces", timeout=timeout)
 
 
 def over_grpc(port, timeout=60):
-    return GrpcSpanExporter(endpoint=f"127.0.0.1:{port}", insecure=True, timeout=timeout)
+    return partial(GrpcSpanExporter, endpoint=f"127.0.0.1:{port}", insecure=True, timeout=timeout)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sdk_measures_itself():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_PYTHON_SDK_INTERNAL_METRICS_ENABLED", "true")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -159,8 +193,9 @@ def test_collectors_of_every_bad_kind_change_no_result_and_each_span_that_they_l
         with Program(over_http(good.url), *exporters) as program:
             assert work() == expected
             emitted = otlp.plain(program.messages())
-            lost = len(exporters) * len(emitted)
+            lost = (len(exporters) - 2) * len(emitted)
             otlp.wait_until(lambda: program.dropped() == {"exporter": lost})
+            otlp.wait_until(lambda: program.refused() == {401, 503})
             good.wait_for(lambda receiver: len(receiver.spans()) == len(emitted))
         assert program.dropped() == {"exporter": lost}
     assert otlp.plain(good.messages()) == emitted
