@@ -138,7 +138,6 @@ class Bridge:
             **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
             PROGRESS.name: lambda: progress.emitted,
         }
-        self._compiled_calls = calls = dynamo.CompiledCalls()
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = MetricWriter(
@@ -147,13 +146,7 @@ class Bridge:
             active=builds,
             dropped=dropped,
             emitted=emitted,
-            totals=(
-                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "hit"}, calls.hits),
-                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
-                (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
-            ),
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
-            when_read=calls.want,
             default=meters,
         )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
@@ -208,8 +201,7 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            calls, phases = self._compiled_calls, self._recorded_phases()
-            self._undo.append(dynamo.install(self._engine, self._ports, calls, self.imports, phases))
+            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))
         if library in export.LIBRARIES:
             self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:

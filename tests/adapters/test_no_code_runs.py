@@ -55,7 +55,7 @@ def wrappers(engine):
     ports, provenance = Ports.closed(), Provenance()
     factory = WrapperFactory(engine, provenance)
     follower = LoggerFollower(factory, str, Patches("tensorrt"))
-    frames = Frames(engine, None, dynamo.CompiledCalls())
+    frames = Frames(engine, None)
     workers = Workers(engine, frames)
     return Wrappers(
         factory=factory,
