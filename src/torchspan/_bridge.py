@@ -34,9 +34,8 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
+from torchspan.engine import RUNNING, ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.dispatch import OPENING
-from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.subscribers.registry import REGISTRY
@@ -103,7 +102,6 @@ class Bridge:
             annotate_current=notes.add,
             annotate_again=notes.add_again,
             parents=self._parents,
-            run_policy=sampling,
             call_policy=LimitedCalls(RateLimits()),
             sampling=sampling,
             traceparent=_traceparent,

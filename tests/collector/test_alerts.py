@@ -24,7 +24,7 @@ from support.fake_time import FakeTime
 from support.needs import program
 from support.receiver import Receiver
 from torchspan import phase, semconv
-from torchspan.engine.running import RUNNING
+from torchspan.engine import RUNNING
 
 promtool = pytest.mark.needs("promtool")
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
-from torchspan.adapters._machinery.engine_ids import EngineIds
 from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.provenance import EngineIds
 from torchspan.adapters.followed_runs import held_by
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine

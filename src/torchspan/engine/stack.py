@@ -8,8 +8,7 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from torchspan.engine.dispatch import Engine
-from torchspan.engine.event import Attributes, Event, Observed
-from torchspan.engine.placement import STACKED, Below, Placement
+from torchspan.engine.event import CURRENT, Attributes, Event, Observed, Placement
 from torchspan.phase import Phase
 
 
@@ -64,8 +63,8 @@ class EventStack:
 
     def _placement(self, parent_key: Hashable) -> Placement:
         if self._below is None:
-            return STACKED
-        return Below(self.top(parent_key) or self._below)
+            return CURRENT
+        return Placement(self.top(parent_key) or self._below)
 
     def top(self, key: Hashable) -> Event | None:
         """The event that was opened last under `key` and is still open."""

@@ -9,7 +9,9 @@ import weakref
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from opentelemetry import context as context_api
 from opentelemetry import trace
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.trace import Span
 
 from torchspan._base.span_ends import SpanEnds
@@ -17,7 +19,6 @@ from torchspan.engine.run_tally import RunTally
 from torchspan.engine.runs import Parent, Surroundings
 from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
-from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, context_reader
 
 
 class _Locks:
@@ -41,26 +42,20 @@ class SpanParents:
     """
 
     def __init__(self, ends: SpanEnds | None = None) -> None:
-        self.context: Callable[[], Any] = context_reader()
+        self.context = context_api.get_current
         self._ends = ends or SpanEnds()
         self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
 
     def look(self, context: Any) -> Parent | Surroundings:
-        """See `torchspan.engine.runs.ParentProbe`."""
-        for key in SUPPRESS_KEYS:
-            if context.get(key):
-                return Surroundings.SUPPRESSED
-        span = context.get(SPAN_KEY)
-        if not isinstance(span, Span) or not span.is_recording():
-            return Surroundings.QUIET
-        return self.of(span)
-
-    def is_outside(self, context: Any) -> bool:
-        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended does not count."""
-        span = context.get(SPAN_KEY)
-        if not isinstance(span, Span) or not span.get_span_context().is_valid:
-            return True
-        return getattr(span, "end_time", None) is not None
+        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended surrounds nothing."""
+        if not is_instrumentation_enabled():
+            return Surroundings.SUPPRESSED
+        span = trace.get_current_span(context)
+        if span.is_recording():
+            return self.of(span)
+        has_ended = getattr(span, "end_time", None) is not None
+        is_outside = has_ended or not span.get_span_context().is_valid
+        return Surroundings.OUTSIDE if is_outside else Surroundings.UNRECORDED
 
     def of(self, span: Span) -> RecordingSpan:
         """The object kept for a recording span: the same one while the span lives."""

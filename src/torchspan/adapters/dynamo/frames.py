@@ -15,7 +15,7 @@ from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters.dynamo import compiling, recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.adapters.dynamo.compiling import Compiling
-from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
+from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import Call
 from torchspan.probes.describe import compilation, declarations, frames, graph_breaks, recompiles
@@ -393,7 +393,7 @@ class Frames:
             around = self._materialized(index - 1) if is_nested else found.within
             if around is not None:
                 found.event = self._open(
-                    found.name, audience=Audience.PIPELINE, placement=Below(around), at_ns=found.start_ns
+                    found.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=found.start_ns
                 )
         return found.event
 
