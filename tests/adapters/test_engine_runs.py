@@ -274,6 +274,18 @@ def test_below_one_span_with_two_contexts_that_take_turns_every_run_is_counted_t
     assert (len(runs.events), request.attributes[FOLDED]) == (10, 70)
 
 
+def test_durations_are_not_kept_where_writing_the_counts_fails(hooked, tracer, monkeypatch):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request") as request:
+        used_up(runs, trt_engine)
+        tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
+        monkeypatch.setattr(type(request), "set_attributes", lambda *_args: 1 / 0)
+        for _ in range(1000):
+            runs.run([], trt_engine)
+        monkeypatch.undo()
+    assert len(tally.durations_s) < 512
+
+
 class Ambiguous:
     """Has no truth value, as a tensor of several elements has none."""
 

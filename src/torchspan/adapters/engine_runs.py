@@ -157,10 +157,8 @@ class EngineRuns:
 
         Dynamo traces into the replacement and must reach the original: it evaluates `is_tracing()` to True while it traces.
         """
-        function, run = (
-            self._function,
-            self._of_function(Arguments(names=("module", "arguments"), engine=0, inputs=None)),
-        )
+        function = self._function
+        run = self._of_function(Arguments(names=("module", "arguments"), engine=0, inputs=None))
 
         @functools.wraps(function)
         def observed_forward(*args: Any, **kwargs: Any) -> Any:
@@ -224,6 +222,8 @@ class EngineRuns:
                 tally.until_s.clear()
             tally.until_s[id(runner)] = decision.until_s
         in_state = self._state_after(decision)
+        if in_state is None:
+            return
         context = self._context_of()
         key = id(context)
         try:
@@ -234,7 +234,7 @@ class EngineRuns:
             states.clear()
         states[key] = in_state
 
-    def _state_after(self, decision: Decision) -> _InState:
+    def _state_after(self, decision: Decision) -> _InState | None:
         verdict, tally = decision.verdict, decision.tally
         if verdict is Verdict.SUPPRESS:
             make_run = functools.partial(self._original)  # not the original itself, whose failures are events
@@ -242,7 +242,7 @@ class EngineRuns:
         if tally is not None and self._is_operator:
             return _InState(RunState.COUNTED, self._timing(tally))
         if tally is not None or (self._times.wanted and not self._is_operator):
-            return _InState(RunState.UNDECIDED, self.decide)
+            return None
         run = self._timing(None) if self._times.wanted else self._original
         if verdict is Verdict.UNPICKED:
             return _InState(RunState.OFFERED, run, self._sampling.roots)
@@ -271,7 +271,7 @@ class EngineRuns:
             if tally is not None:
                 tally.durations_s.append(duration_s)
                 if len(tally.durations_s) >= tally.due:
-                    guard.call("counting a run", tally.sum_up)
+                    guard.finish("counting a run", tally.sum_up)
             return result
 
         return timed
@@ -301,7 +301,7 @@ class EngineRuns:
         if self._times.wanted:
             self._times.add(duration_s, None if error is None else type(error))
         if tally is not None and tally.add(duration_s):
-            self._engine.guard.call("counting a run", tally.sum_up)
+            self._engine.guard.finish("counting a run", tally.sum_up)
 
     def failed(self, first: Any, second: Any, duration_s: float, error: BaseException) -> bool:
         """Record a failed run as an event after its end. Returns whether it became an event.

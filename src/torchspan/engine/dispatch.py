@@ -65,7 +65,7 @@ class Engine:
         """The cheapest test. None means that no event is open here; any other value, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: ByIdentity[bool] = ByIdentity()
-        self.at_stop(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
+        self.at_stop(self.registry.add_source([phase for phase in PHASES if phase is not BUILD_PHASE]))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -148,12 +148,12 @@ class Engine:
             return None
         if self._before_next and audience is not Audience.SUBSCRIBERS:
             self._run_before_next()
-        made = self.guard.call(
+        opened = self.guard.call(
             OPENING, self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
         )
-        if made is None:
+        if opened is None:
             return None
-        event, callbacks, observers = made
+        event, callbacks, observers = opened
         state: EventState = event.state
         try:
             self._busy.now = True

@@ -99,6 +99,10 @@ class Steps:
         return bool(self._by_name)
 
 
+NOTES_LIMIT = 20
+"""Maximum number of occurrences of one name on one span: frequent ones do not displace the others."""
+
+
 @dataclass(frozen=True, slots=True)
 class Occurrence:
     """Something that happened at one moment inside an event, such as a line of a library's log."""

@@ -30,7 +30,7 @@ class RunTimes:
     Adding takes no lock: appending to a list is one step of the interpreter. If threads take durations out at the same time, one of
     them gets the durations. A forked child starts with none, because they are its parent's.
 
-    - held: durations in seconds.
+    - durations_s: durations in seconds.
     - failed: the runs that failed.
     - wanted: whether durations are measured.
     """
@@ -47,7 +47,7 @@ class RunTimes:
 
     def renew(self) -> None:
         """Begin without durations, as a forked child does. The thread that held the lock is the parent's."""
-        self.held: list[float] = []
+        self.durations_s: list[float] = []
         self.failed: list[RunTime] = []
         self._taken, self._taken_s = 0, 0.0
         self._taking = threading.Lock()
@@ -71,7 +71,7 @@ class RunTimes:
 
     def totals(self) -> tuple[int, float]:
         """The number of all runs so far, and their seconds."""
-        seconds = [*self.held, *(seconds for seconds, _ in self.failed)]
+        seconds = [*self.durations_s, *(seconds for seconds, _ in self.failed)]
         return self._taken + len(seconds), self._taken_s + sum(seconds)
 
     @property
@@ -90,7 +90,7 @@ class RunTimes:
 
     def add(self, duration_s: float, error: type[BaseException] | None = None) -> None:
         """Hold one run's duration in seconds and, if one ended it, the class of the exception."""
-        runs: list[Any] = self.held if error is None else self.failed
+        runs: list[Any] = self.durations_s if error is None else self.failed
         runs.append(duration_s if error is None else (duration_s, error))
         if len(runs) >= self._due:
             self.collect()
@@ -102,12 +102,12 @@ class RunTimes:
         else:
             self.take()
             self.take_failed()
-        for runs in (self.held, self.failed):  # in case the collector fails
+        for runs in (self.durations_s, self.failed):  # in case the collector fails
             del runs[: max(len(runs) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:
         """Take out durations of runs that did not fail, oldest first, in seconds."""
-        return self._take(self.held, at_most, float)
+        return self._take(self.durations_s, at_most, float)
 
     def take_failed(self, at_most: int | None = None) -> list[RunTime]:
         """Take out the runs that failed, oldest first."""

@@ -12,10 +12,8 @@ from opentelemetry.trace import Span
 
 from torchspan import semconv
 from torchspan.engine import Attributes
+from torchspan.engine.event import NOTES_LIMIT
 from torchspan.writer._otel_private import SPAN_KEY, SUPPRESS_KEYS, add_emitted_event, context_reader
-
-NOTES_LIMIT = 20
-"""Events of one name of torchspan's on one span of the user: a frequent one does not displace the others."""
 
 
 class CurrentSpanNotes:

@@ -30,27 +30,27 @@ class Provenance:
     # --- what runs --------------------------------------------------------------------------------------------
     def created(self, creates: Creates, call: Call, event: Event | None) -> None:
         """Record that `call`, inside `event`, has made an object that runs later."""
-        made = creates.made(call)
-        if made is None:
+        runner = creates.made(call)
+        if runner is None:
             return
-        self.ids.made(made, creates.serialized(call))
+        self.ids.made(runner, creates.serialized(call))
         compilation = None if event is None else event.nearest(COMPILE)
-        self.made(made, None if compilation is None else compilation.handle)
+        self.made(runner, None if compilation is None else compilation.handle)
 
-    def made(self, made: Any, origin: Any) -> None:
-        """Record that `made` will run. origin: represents the event that made it in links; None without such an event."""
-        self.fresh.add(made)
-        self.remember(made, origin)
+    def made(self, runner: Any, origin: Any) -> None:
+        """Record that `runner` will run. origin: represents the event that made it in links; None without such an event."""
+        self.fresh.add(runner)
+        self.remember(runner, origin)
 
     # --- where it came from -----------------------------------------------------------------------------------
-    def remember(self, thing: Any, origin: Any) -> None:
-        """Record that `origin` represents the event that made `thing` in links."""
+    def remember(self, part: Any, origin: Any) -> None:
+        """Record that `origin` represents the event that made `part` in links."""
         if origin is not None:
-            self._origins[thing] = origin
+            self._origins[part] = origin
 
-    def origin(self, thing: Any) -> Any:
-        """The object that represents the event that made `thing` in links; None if that event was not observed."""
-        return self._origins.get(thing)
+    def origin(self, part: Any) -> Any:
+        """The object that represents the event that made `part` in links; None if that event was not observed."""
+        return self._origins.get(part)
 
     # --- parsers ----------------------------------------------------------------------------------------------
     def fills(self, parser: Any, network: Any) -> None:
@@ -77,12 +77,12 @@ class EngineIds:
 
     def made(self, engine: Any, serialized: Any) -> None:
         """Record that `engine` was set up from these bytes. An object that cannot be referenced weakly has no id."""
-        found = engine_id(serialized)
+        identity = engine_id(serialized)
         self._stale.pop(engine)
-        if found is None:
+        if identity is None:
             self._ids.pop(engine)
         else:
-            self._ids[engine] = found
+            self._ids[engine] = identity
 
     def changing(self, handle: Any) -> None:
         """Record that TensorRT's engine `handle` is about to be changed in place."""

@@ -131,8 +131,8 @@ def watch_disabled(patches: Patches) -> None:
             return disabled
 
         # Dynamo also calls it between graphs, where it would compile these functions.
-        for each in (disabling, _is_programs, _recording):
-            skip(reading.attribute(each, "__code__"))
+        for function in (disabling, _is_programs, _recording):
+            skip(reading.attribute(function, "__code__"))
         return disabling
 
     patches.replace_attribute(context, "__call__", wrap)
