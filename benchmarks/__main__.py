@@ -21,7 +21,6 @@ SCRIPTS = (
     "compile.py --of torch",
     "compile_instructions.py",
     "compile_instructions.py --of tensorrt",
-    "compiled_calls.py",
     "durations.py",
     "followed_inputs.py",
 )

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a model for several requests: the span of the batch, and the links between it and the requests."""
 
-import dataclasses
-
 import pytest
 from opentelemetry import context as context_api
 from opentelemetry import trace
@@ -12,16 +10,16 @@ from opentelemetry.trace import SpanKind
 
 import torchspan
 from support.engines import extend
+from support.ports import make_ports
 from support.tree import named
 from torchspan import phase
 from torchspan._server_span import SERVER_SPANS
-from torchspan.adapters import Ports, Provenance
+from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import Engine, RateLimits, RunSampling
-from torchspan.engine.running import RUNNING
+from torchspan.engine import RUNNING, Engine
 from torchspan.probes import PROBES, Run
-from torchspan.writer import SpanParents, SpanWriter, enrich_callback
+from torchspan.writer import SpanWriter, enrich_callback
 
 REQUESTS = "torchspan.batch.requests"
 BATCH, EXECUTE = "torchspan.batch", "torch_tensorrt.execute"
@@ -125,7 +123,7 @@ def test_a_batch_of_no_request_is_nothing(engine, tracer, exporter):
 
 
 def test_runs_inside_are_below_the_batch_and_what_exceeds_the_limits_is_counted_on_it(engine, tracer, exporter):
-    ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=RunSampling(RateLimits()))
+    ports = make_ports()
     probe = next(each for each in PROBES if isinstance(each.action, Run))
     factory = WrapperFactory(engine, Provenance())
     run = wrap_run(factory, ports, probe.target, probe.action, lambda tensors, _engine: tensors)

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from support.ports import make_ports
 from torchspan import phase
 from torchspan._base import reading, span_ends
 from torchspan._base.patching import Patches
 from torchspan._base.scratch import Scratch
 from torchspan._base.span_ends import SpanEnds
-from torchspan.adapters import Ports, Provenance
+from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations
 from torchspan.adapters.tensorrt.loggers import CLASSES_LIMIT, LoggerFollower
@@ -46,20 +47,20 @@ def engine():
 
 
 def test_names_of_observed_functions(engine):
-    observations = Observations(engine, Ports.closed())
+    observations = Observations(engine, make_ports())
     for number in range(NUMBER):
         observations._bounded(f"function_{number}")
     assert len(observations._names) == NAMES_LIMIT
 
 
 def test_a_name_that_is_too_long_is_not_kept(engine):
-    observations = Observations(engine, Ports.closed())
+    observations = Observations(engine, make_ports())
     assert observations._bounded("x" * NUMBER) is None
     assert observations._names == set()
 
 
 def test_names_of_observers_in_an_event(engine):
-    observations, event = Observations(engine, Ports.closed()), engine.open(phase.COMPILE, {})
+    observations, event = Observations(engine, make_ports()), engine.open(phase.COMPILE, {})
     for number in range(NUMBER):
         observations.mark(f"observer_{number}", event)
     engine.close(event)
@@ -68,12 +69,13 @@ def test_names_of_observers_in_an_event(engine):
 
 
 def test_code_of_observed_functions_that_are_gone(engine):
-    observations = Observations(engine, Ports.closed())
+    observations = Observations(engine, make_ports())
     for number in range(CLASSES):
         scope = {}
         exec(f"def function_{number}(): return {number}", scope)
-        observations.finish(observations.begin("name", "module", Observed(scope[f"function_{number}"], (), {})), None)
-        del scope
+        begun = observations.begin("name", "module", Observed(scope[f"function_{number}"], (), {}))
+        begun.end(engine, None)
+        del scope, begun
     gc.collect()
     assert len(engine._codes) < 10
 
@@ -98,7 +100,7 @@ def test_fresh_objects_without_weak_references():
     fresh, things = FreshObjects(), [Slotted() for _ in range(NUMBER)]
     for each in things:
         fresh.add(each)
-    assert len(fresh.held) == UNREFERABLE_LIMIT
+    assert len(fresh.waiting) == UNREFERABLE_LIMIT
 
 
 def test_objects_that_have_an_origin_and_are_gone():
@@ -116,7 +118,7 @@ def test_objects_that_have_an_origin_and_are_gone():
         provenance._networks,
         provenance.ids._ids,
         provenance.ids._stale,
-        provenance.fresh.held,
+        provenance.fresh.waiting,
     )
     assert [len(each) for each in held] == [0] * 5
 

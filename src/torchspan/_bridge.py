@@ -34,9 +34,8 @@ from torchspan.adapters import (
     tensorrt,
     torch_tensorrt,
 )
-from torchspan.engine import ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
+from torchspan.engine import RUNNING, ActiveWork, Engine, LimitedCalls, Pipeline, RateLimits, RunSampling, RunTotals
 from torchspan.engine.dispatch import OPENING
-from torchspan.engine.running import RUNNING
 from torchspan.environment_variables import TORCHSPAN_BUILD_PHASES
 from torchspan.phase import BUILD_PHASE, BUILDS, PHASES, PROGRESS, RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.subscribers.registry import REGISTRY
@@ -103,7 +102,6 @@ class Bridge:
             annotate_current=notes.add,
             annotate_again=notes.add_again,
             parents=self._parents,
-            run_policy=sampling,
             call_policy=LimitedCalls(RateLimits()),
             sampling=sampling,
             traceparent=_traceparent,
@@ -135,7 +133,6 @@ class Bridge:
             **{each.name: partial(self._writer.emitted_of, each) for each in PHASES},
             PROGRESS.name: lambda: progress.emitted,
         }
-        self._compiled_calls = calls = dynamo.CompiledCalls()
         self._gathering: list[Callable[[], Iterable[Gathered]]] = []
         self._inputs = self._following(settings)
         self._metrics = MetricWriter(
@@ -144,13 +141,7 @@ class Bridge:
             active=builds,
             dropped=dropped,
             emitted=emitted,
-            totals=(
-                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "hit"}, calls.hits),
-                (semconv.METRIC_GUARD_CHECKS, {semconv.GUARD_CHECK_RESULT: "miss"}, calls.misses),
-                (semconv.METRIC_EAGER_CALLS, {}, calls.eager),
-            ),
             gathered=lambda: itertools.chain.from_iterable(gather() for gather in self._gathering),
-            when_read=calls.want,
             default=meters,
         )
         self._log_marker = adapters.LogMarker(self._engine.guard, self._writer.mark_record)
@@ -205,8 +196,7 @@ class Bridge:
                 self._undo.append(self._log_marker.install())
             _warn_of_untested()
         if library == dynamo.LIBRARY:
-            calls, phases = self._compiled_calls, self._recorded_phases()
-            self._undo.append(dynamo.install(self._engine, self._ports, calls, self.imports, phases))
+            self._undo.append(dynamo.install(self._engine, self._ports, self.imports, self._recorded_phases()))
         if library in export.LIBRARIES:
             self._undo.append(export.install(self._engine, self._provenance, library, follow=self._follow_compiled()))
         if library == observed_functions.LIBRARY:

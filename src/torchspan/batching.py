@@ -61,7 +61,7 @@ class batch:  # noqa: N801 - it is used as a function is
 
     def __enter__(self) -> Self:
         with uncut():
-            from torchspan.engine.running import RUNNING
+            from torchspan.engine import RUNNING
 
         engine = self._engine = RUNNING.engine
         if engine is None:

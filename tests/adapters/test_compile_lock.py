@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from support.engines import extend
+from support.stacks import innermost_frame
 from torchspan import phase, semconv
-from torchspan._base.frames import current_frames
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.engine import Callback, Engine
@@ -69,7 +69,7 @@ def waiting_for(lock):
     thread = threading.Thread(target=work)
     thread.start()
     end = time.monotonic() + LIMIT_S
-    while current_frames()[thread.ident].f_code.co_name != "_wait":
+    while innermost_frame(thread).f_code.co_name != "_wait":
         assert time.monotonic() < end
         time.sleep(0.001)
     return thread

@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from torchspan.adapters._machinery.engine_ids import EngineIds
+from torchspan.adapters._machinery.provenance import EngineIds
 from torchspan.probes.describe.identity import engine_id
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hot path without a library: what happens to a run, and the seams alongside it."""
 
-import dataclasses
+import contextlib
 import gc
 import os
 import threading
@@ -11,16 +11,18 @@ from types import SimpleNamespace
 import pytest
 from opentelemetry import context as context_api
 from opentelemetry.instrumentation.utils import suppress_instrumentation
-from opentelemetry.trace import INVALID_SPAN, set_span_in_context
+from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set_span_in_context, use_span
 
 from support.engines import extend
-from torchspan import phase, semconv
-from torchspan.adapters import Ports, Provenance
+from support.ports import make_ports
+from torchspan import callbacks, phase, semconv
+from torchspan._base.sampling_rules import SamplingRules
+from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.adapters.engine_runs import wrap_run
+from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run
 from torchspan.engine import Callback, Engine, RateLimits, RunSampling
 from torchspan.probes import PROBES, Run
-from torchspan.subscribers.registry import Registry
+from torchspan.subscribers.registry import REGISTRY, Registry
 from torchspan.writer import SpanParents
 
 FOLDED = "torch_tensorrt.execute.folded.count"
@@ -32,6 +34,16 @@ class TrtEngine:
     """Stands for the engine that runs."""
 
 
+class CountingSampling(RunSampling):
+    """decisions: how many runs it has decided about."""
+
+    decisions = 0
+
+    def decide(self, *args, **kwargs):
+        self.decisions += 1
+        return super().decide(*args, **kwargs)
+
+
 class Runs:
     """A bridge's hot path over a function of this test's, without a writer of spans."""
 
@@ -41,8 +53,7 @@ class Runs:
         extend(self.engine, Callback("events", lambda event: event, lambda event, _: self.events.append(event)))
         self.parents = SpanParents()
         self.provenance = Provenance()
-        defaults = {"parents": self.parents, "run_policy": RunSampling(RateLimits())}
-        self.ports = dataclasses.replace(Ports.closed(), **{**defaults, **ports})
+        self.ports = make_ports(**{"parents": self.parents, **ports})
         factory = WrapperFactory(self.engine, self.provenance)
         self.run = wrap_run(factory, self.ports, probe.target, probe.action, original)
 
@@ -186,23 +197,17 @@ def test_a_run_that_raises_runs_once_whatever_it_raises(hooked, tracer, error):
     assert len(called) == 40
 
 
-def test_below_a_span_that_has_ended_runs_pass_without_a_decision(hooked, tracer):
-    asked = []
-    policy = RunSampling(RateLimits())
-
-    def decide(*args, **kwargs):
-        asked.append(args)
-        return policy.decide(*args, **kwargs)
-
-    runs, trt_engine = hooked(run_policy=SimpleNamespace(decide=decide)), TrtEngine()
+def test_below_a_span_that_has_ended_one_decision_lets_all_runs_pass(hooked, tracer):
+    sampling = CountingSampling(RateLimits())
+    runs, trt_engine = hooked(sampling=sampling), TrtEngine()
     with tracer.start_as_current_span("request", end_on_exit=False) as request:
         for _ in range(20):
             runs.run([], trt_engine)
         request.end()
-        before = len(asked)
+        before = sampling.decisions
         for _ in range(20):
             runs.run([], trt_engine)
-    assert len(asked) == before
+    assert sampling.decisions == before + 1
 
 
 def test_a_span_that_has_ended_gets_no_more_runs_and_they_pass(hooked, exporter, tracer):
@@ -231,9 +236,9 @@ def test_contexts_of_the_library_that_has_a_probe_of_its_own_are_not_counted(hoo
 
 
 def test_the_limits_of_a_trace_hold_for_all_functions_that_run_engines_together(hooked, exporter, tracer):
-    policy = RunSampling(RateLimits())
-    operator = hooked(run_policy=policy)
-    contexts = hooked(lambda self, stream_handle: True, probe=CONTEXT, run_policy=policy)
+    sampling = RunSampling(RateLimits())
+    operator = hooked(sampling=sampling)
+    contexts = hooked(lambda self, stream_handle: True, probe=CONTEXT, sampling=sampling)
     engines = [TrtEngine() for _ in range(20)]
     with tracer.start_as_current_span("request"):
         for each in engines:
@@ -243,8 +248,7 @@ def test_the_limits_of_a_trace_hold_for_all_functions_that_run_engines_together(
     assert len(operator.events) + len(contexts.events) == 50
 
 
-def test_a_forked_child_ends_its_copy_of_a_span_while_a_parents_thread_was_summing_up(hooked, tracer, monkeypatch):
-    monkeypatch.setattr("torchspan.engine.run_tally.CLOSE_TIMEOUT_S", 0.1)
+def test_a_forked_child_ends_its_copy_of_a_span_while_a_parents_thread_was_summing_up(hooked, tracer):
     runs, trt_engine = hooked(), TrtEngine()
     with tracer.start_as_current_span("request"):
         for _ in range(20):
@@ -268,6 +272,18 @@ def test_below_one_span_with_two_contexts_that_take_turns_every_run_is_counted_t
             context_api.detach(token)
     (request,) = exporter.get_finished_spans()
     assert (len(runs.events), request.attributes[FOLDED]) == (10, 70)
+
+
+def test_durations_are_not_kept_where_writing_the_counts_fails(hooked, tracer, monkeypatch):
+    runs, trt_engine = hooked(), TrtEngine()
+    with tracer.start_as_current_span("request") as request:
+        used_up(runs, trt_engine)
+        tally = runs.parents.look(context_api.get_current()).tally(phase.EXECUTE)
+        monkeypatch.setattr(type(request), "set_attributes", lambda *_args: 1 / 0)
+        for _ in range(1000):
+            runs.run([], trt_engine)
+        monkeypatch.undo()
+    assert len(tally.durations_s) < 512
 
 
 class Ambiguous:
@@ -411,7 +427,7 @@ def test_a_context_in_which_runs_were_counted_is_freed_when_torchspan_is_disable
     assert alive() is None
 
 
-def test_of_spans_that_never_end_the_last_one_alone_is_kept(hooked, tracer):
+def test_of_spans_that_never_end_none_is_kept(hooked, tracer):
     runs, trt_engine, alive = hooked(), TrtEngine(), []
     for _ in range(5):
         with tracer.start_as_current_span("request", end_on_exit=False) as request:
@@ -420,7 +436,7 @@ def test_of_spans_that_never_end_the_last_one_alone_is_kept(hooked, tracer):
                 runs.run([], trt_engine)
         del request
     gc.collect()
-    assert [each() is None for each in alive] == [True, True, True, True, False]
+    assert [each() is None for each in alive] == [True] * 5
 
 
 def test_a_context_without_a_span_is_not_kept(hooked):
@@ -464,22 +480,16 @@ def test_an_engine_that_is_made_again_while_its_runs_are_counted_has_a_first_run
 
 
 def test_while_an_engine_waits_for_its_first_run_others_run_without_a_decision(hooked, exporter, tracer):
-    asked = []
-    policy = RunSampling(RateLimits())
-
-    def decide(*args, **kwargs):
-        asked.append(args)
-        return policy.decide(*args, **kwargs)
-
-    runs, trt_engine, waits = hooked(run_policy=SimpleNamespace(decide=decide)), TrtEngine(), TrtEngine()
+    sampling = CountingSampling(RateLimits())
+    runs, trt_engine, waits = hooked(sampling=sampling), TrtEngine(), TrtEngine()
     runs.provenance.fresh.add(waits)
     for _ in range(50):
         runs.run([], trt_engine)
-    assert asked == []
+    assert sampling.decisions == 1
     with tracer.start_as_current_span("request"):
         for _ in range(50):
             runs.run([], trt_engine)
-    assert len(asked) == 11
+    assert sampling.decisions == 12
     (request,) = exporter.get_finished_spans()
     assert request.attributes[FOLDED] == 40
 
@@ -535,14 +545,222 @@ def test_what_surrounds_suppressed_runs_is_looked_at_once(hooked, monkeypatch):
     assert len(looked) == 1
 
 
+# --- states: the table in the module's docstring ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def states():
+    """Makes `EngineRuns` of an operator that returns its inputs, with a sampler's rules; it is closed after the test."""
+    closing = []
+
+    def make(rules=None, clock=None):
+        engine, provenance = Engine(REGISTRY), Provenance()
+        sampling = RunSampling(RateLimits(), clock=clock)
+        ports = make_ports(sampling=sampling)
+        runs = EngineRuns(
+            WrapperFactory(engine, provenance), ports, OPERATOR.target, OPERATOR.action, lambda inputs, engine: inputs
+        )
+        if rules is not None:
+            sampling.use(rules)
+        closing.extend((engine.stop, ports.parents.close))
+        return SimpleNamespace(
+            engine=engine,
+            sampling=sampling,
+            fresh=provenance.fresh,
+            times=engine.run_times[phase.EXECUTE],
+            run=runs.replacement(),
+            state=runs.state,
+            contexts=lambda: len(runs.states),
+            closing=closing,
+        )
+
+    yield make
+    for close in closing:
+        close()
+
+
+def used_up(runs, trt_engine):
+    """Run until the engine has its events below the current span, and one run is counted."""
+    for _ in range(11):
+        runs.run([], trt_engine)
+
+
+def test_a_context_in_which_nothing_has_run_is_undecided(states):
+    assert states().state() is RunState.UNDECIDED
+
+
+def test_undecided_to_passing_where_nothing_is_recorded(states):
+    runs = states()
+    runs.run([], TrtEngine())
+    assert runs.state() is RunState.PASSING
+
+
+def test_undecided_to_measured_where_durations_are_wanted(states):
+    runs = states()
+    runs.times.want(lambda: None)
+    runs.run([], TrtEngine())
+    assert runs.state() is RunState.MEASURED
+    runs.run([], TrtEngine())
+    assert len(runs.times.take()) == 2
+
+
+def test_undecided_to_offered_where_a_rule_picks_another_run(states):
+    runs = states(SamplingRules(execute_target=1e-6), clock=lambda: 1.0)
+    runs.run([], TrtEngine())
+    assert runs.state() is RunState.OFFERED
+
+
+def test_an_offered_run_that_is_picked_is_recorded_and_its_context_stays_offered(states):
+    now, recorded = [1000.0], []
+    runs = states(SamplingRules(execute_target=1), clock=lambda: now[0])
+    extend(runs.engine, Callback("events", recorded.append, lambda _event, _: None))
+    runs.run([], TrtEngine())
+    now[0] += 5
+    for _ in range(10):
+        runs.run([], TrtEngine())
+    assert runs.state() is RunState.OFFERED
+    assert 1 <= len(recorded) <= 3
+
+
+def test_below_an_unsampled_span_nothing_is_offered(states):
+    runs = states(SamplingRules(execute=0.5))
+    with use_span(NonRecordingSpan(SpanContext(1, 2, is_remote=False))):
+        runs.run([], TrtEngine())
+        assert runs.state() is RunState.PASSING
+
+
+def test_undecided_to_suppressed_where_instrumentation_is_suppressed(states):
+    runs = states()
+    with suppress_instrumentation():
+        runs.run([], TrtEngine())
+        assert runs.state() is RunState.SUPPRESSED
+    assert runs.state() is RunState.UNDECIDED
+
+
+def test_undecided_to_counted_where_an_engine_has_its_events(states, tracer):
+    runs, trt_engine = states(), TrtEngine()
+    with tracer.start_as_current_span("request"):
+        runs.run([], trt_engine)
+        assert runs.state() is RunState.UNDECIDED
+        used_up(runs, trt_engine)
+        assert runs.state() is RunState.COUNTED
+
+
+def test_another_engine_is_decided_about_while_the_context_is_counted(states, exporter, tracer):
+    runs, other = states(), TrtEngine()
+    events = []
+    extend(runs.engine, Callback("events", events.append, lambda _event, _: None))
+    with tracer.start_as_current_span("request"):
+        used_up(runs, TrtEngine())
+        runs.run([], other)
+        assert runs.state() is RunState.COUNTED
+    assert len(events) == 11
+
+
+def test_counted_to_undecided_when_the_time_of_the_limit_is_over(states, tracer, monkeypatch):
+    now, events = [100.0], []
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("torchspan.adapters.engine_runs.perf_counter", lambda: now[0])
+    runs, trt_engine = states(), TrtEngine()
+    extend(runs.engine, Callback("events", events.append, lambda _event, _: None))
+    with tracer.start_as_current_span("request"):
+        used_up(runs, trt_engine)
+        now[0] += 0.5
+        runs.run([], trt_engine)
+        assert len(events) == 10
+        now[0] += 0.6
+        runs.run([], trt_engine)
+        assert len(events) == 11
+
+
+def test_counted_to_passing_when_the_span_has_ended(states, tracer):
+    runs, trt_engine = states(), TrtEngine()
+    with tracer.start_as_current_span("request", end_on_exit=False) as request:
+        used_up(runs, trt_engine)
+        request.end()
+        runs.run([], trt_engine)
+        assert runs.state() is RunState.PASSING
+
+
+def change_the_rules(runs):
+    runs.sampling.use(SamplingRules(execute=0.5))
+
+
+def want_durations(runs):
+    runs.times.want(lambda: None)
+
+
+def register_a_callback(runs):
+    handle = callbacks.add_global_callback(callbacks.RecordFunctionCallback(lambda _record: None))
+    runs.closing.append(handle.remove)
+
+
+def surroundings(tracer):
+    return {
+        RunState.PASSING: contextlib.nullcontext(),
+        RunState.SUPPRESSED: suppress_instrumentation(),
+        RunState.COUNTED: tracer.start_as_current_span("request"),
+    }
+
+
+@pytest.mark.parametrize("state", [RunState.PASSING, RunState.SUPPRESSED, RunState.COUNTED])
+@pytest.mark.parametrize("change", [change_the_rules, want_durations, register_a_callback])
+def test_each_state_to_undecided_at_a_change(states, tracer, change, state):
+    runs = states()
+    with surroundings(tracer)[state]:
+        used_up(runs, TrtEngine())
+        assert runs.state() is state
+        change(runs)
+        assert runs.state() is RunState.UNDECIDED
+
+
+@pytest.mark.parametrize("state", [RunState.PASSING, RunState.SUPPRESSED, RunState.COUNTED])
+def test_each_state_to_closed_when_torchspan_is_disabled(states, tracer, state):
+    runs = states()
+    with surroundings(tracer)[state]:
+        used_up(runs, TrtEngine())
+        runs.engine.stop()
+        assert runs.run(["inputs"], TrtEngine()) == ["inputs"]
+        assert runs.state() is RunState.CLOSED
+
+
+def test_while_a_callback_is_registered_a_run_leaves_no_state(states):
+    runs = states()
+    register_a_callback(runs)
+    runs.run([], TrtEngine())
+    assert runs.state() is RunState.UNDECIDED
+
+
+def run_in(runs, context):
+    token = context_api.attach(context)
+    runs.run([], TrtEngine())
+    context_api.detach(token)
+
+
+def test_a_state_goes_with_its_context(states):
+    runs = states()
+    for number in range(100):
+        run_in(runs, context_api.set_value("key", number))
+    gc.collect()
+    assert runs.contexts() == 0
+
+
+def test_states_are_bounded_where_a_program_keeps_its_contexts(states):
+    runs, contexts = states(), [context_api.set_value("key", number) for number in range(1500)]
+    for context in contexts:
+        run_in(runs, context)
+    assert runs.contexts() == 500
+
+
 # --- what the program gets ------------------------------------------------------------------------------------------
 
 
 def test_a_policy_that_raises_has_runs_pass(hooked, tracer, caplog):
-    def decide(*_args, **_kwargs):
-        raise KeyError("a policy's")
+    class Broken(RunSampling):
+        def decide(self, *_args, **_kwargs):
+            raise KeyError("a policy's")
 
-    runs = hooked(run_policy=SimpleNamespace(decide=decide))
+    runs = hooked(sampling=Broken(RateLimits()))
     with tracer.start_as_current_span("request"):
         assert [runs.run([number], TrtEngine()) for number in range(5)] == [[0], [1], [2], [3], [4]]
     assert runs.events == []

@@ -8,9 +8,10 @@ import pytest
 
 from support.engines import extend
 from support.hostile import RAN, exits, hostile_class, hostiles, made
+from support.ports import make_ports
 from torchspan import phase
 from torchspan._base.patching import Patches
-from torchspan.adapters import Ports, Provenance, dynamo
+from torchspan.adapters import Provenance, dynamo
 from torchspan.adapters._machinery.apply import Wrappers
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.dynamo.frames import Frames
@@ -52,10 +53,10 @@ def engine():
 
 @pytest.fixture
 def wrappers(engine):
-    ports, provenance = Ports.closed(), Provenance()
+    ports, provenance = make_ports(), Provenance()
     factory = WrapperFactory(engine, provenance)
     follower = LoggerFollower(factory, str, Patches("tensorrt"))
-    frames = Frames(engine, None, dynamo.CompiledCalls())
+    frames = Frames(engine, None)
     workers = Workers(engine, frames)
     return Wrappers(
         factory=factory,
@@ -133,11 +134,12 @@ def test_an_exception_of_the_programs_passes_unasked(wrappers, engine):
 
 
 def test_observed_calls_and_points_ask_nothing(engine):
-    observations = Observations(engine, Ports.closed())
+    observations = Observations(engine, make_ports())
     for given in hostiles():
         begun = observations.begin("name", "module", Observed(given, (given,), {"key": given}))
         observations.mark(given, engine.innermost_open())
-        observations.finish(begun, None, given)
+        if begun is not None:
+            begun.end(engine, None, given)
         assert RAN == []
 
 

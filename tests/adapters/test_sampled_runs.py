@@ -2,7 +2,6 @@
 """Runs of engines under torchspan's sampler and under others, from the hooked function to the span."""
 
 import contextlib
-import operator
 import os
 import subprocess
 import sys
@@ -29,7 +28,7 @@ from torchspan.subscribers.registry import REGISTRY
 from torchspan.writer import MetricWriter
 
 TESTS = Path(__file__).resolve().parents[1]
-RUNS = 100_000
+RUNS = 20_000
 UNSAMPLED = SpanContext(0xA, 0xB, is_remote=True, trace_flags=TraceFlags(0))
 EXECUTE = "torch_tensorrt.execute"
 BOTH = pytest.mark.parametrize("kind", [TorchspanSampler, ParentBasedTorchspanSampler])
@@ -76,7 +75,7 @@ def within_bounds(found, share, runs):
 
 
 @BOTH
-def test_of_100_000_roots_the_share_is_kept_and_no_second_decision_is_made(runs, kind):
+def test_of_20_000_roots_the_share_is_kept_and_no_second_decision_is_made(runs, kind):
     counted, engine = Counted(), TrtEngine()
     hooked = runs(kind("other=0.1,execute=0.05,execute_per_second=1000000"), processors=[counted])
     for _ in range(RUNS):
@@ -84,13 +83,13 @@ def test_of_100_000_roots_the_share_is_kept_and_no_second_decision_is_made(runs,
     assert within_bounds(counted.count, 0.05, RUNS)
 
 
-def test_over_eight_processes_that_seed_alike_the_share_is_kept_and_each_picks_other_runs():
+def test_over_three_processes_that_seed_alike_the_share_is_kept_and_each_picks_other_runs():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
-    command = [sys.executable, seeded_runs.__file__, "0.05", str(RUNS // 8)]
-    programs = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    command = [sys.executable, seeded_runs.__file__, "0.05", str(RUNS // 4)]
+    programs = [subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     outputs = [program.communicate(timeout=300)[0].split() for program in programs]
-    assert within_bounds(sum(int(output[0]) for output in outputs), 0.05, RUNS // 8 * 8)
-    assert len({tuple(output[1:]) for output in outputs}) == 8
+    assert within_bounds(sum(int(output[0]) for output in outputs), 0.05, RUNS // 4 * 3)
+    assert len({tuple(output[1:]) for output in outputs}) == 3
 
 
 def test_another_sampler_decides_alone_about_roots_that_a_setting_asks_for(runs):
@@ -98,9 +97,9 @@ def test_another_sampler_decides_alone_about_roots_that_a_setting_asks_for(runs)
     sampler = ParentBased(TraceIdRatioBased(0.05))
     rules = SamplingRules(execute=0.01, execute_per_second=1_000_000)
     hooked = runs(sampler, processors=[counted], rules=rules)
-    for _ in range(RUNS // 4):
+    for _ in range(RUNS):
         hooked.run([], engine)
-    assert within_bounds(counted.count, 0.05, RUNS // 4)
+    assert within_bounds(counted.count, 0.05, RUNS)
 
 
 def test_another_sampler_is_asked_for_no_root_unless_a_setting_asks_for_it(runs, exporter):
@@ -136,19 +135,16 @@ def test_runs_below_a_span_that_is_not_sampled_are_not_roots(runs, exporter, kin
     assert names(exporter) == []
 
 
-@pytest.mark.parametrize("rule", ["execute=0.5", "execute_target=1"])
-def test_below_a_span_that_is_not_sampled_nothing_is_drawn_and_no_clock_is_read(runs, rule):
+def test_below_a_span_that_is_not_sampled_no_clock_is_read(runs):
     readings = []
     clock = lambda: readings.append(1) or 1000.0 + len(readings)
-    hooked, engine = runs(TorchspanSampler(rule), clock=clock), TrtEngine()
+    hooked, engine = runs(TorchspanSampler("execute_target=1"), clock=clock), TrtEngine()
     hooked.run([], engine)
-    left = operator.length_hint(hooked.sampling.roots.passes)
     with trace.use_span(NonRecordingSpan(UNSAMPLED)):
         readings.clear()
         for _ in range(100):
             hooked.run([], engine)
     assert readings == []
-    assert operator.length_hint(hooked.sampling.roots.passes) == left
 
 
 @pytest.mark.parametrize("rule", ["execute=0.1,execute_per_second=1000000", "execute_target=10"])
@@ -158,8 +154,8 @@ def test_runs_outside_every_span_are_picked_alike_whether_or_not_their_context_i
         counted, now = Counted(), [1000.0]
         hooked, engine = runs(TorchspanSampler(rule), processors=[counted], clock=lambda now=now: now[0]), TrtEngine()
         token = context_api.attach(context_api.Context(entries)) if entries else None
-        for _ in range(RUNS // 4):
-            now[0] += 0.004
+        for _ in range(RUNS):
+            now[0] += 0.005
             hooked.run([], engine)
         if token is not None:
             context_api.detach(token)
@@ -167,7 +163,7 @@ def test_runs_outside_every_span_are_picked_alike_whether_or_not_their_context_i
     if "target" in rule:
         assert counts == pytest.approx([1000, 1000], rel=0.1)
     else:
-        assert [within_bounds(count, 0.1, RUNS // 4) for count in counts] == [True, True]
+        assert [within_bounds(count, 0.1, RUNS) for count in counts] == [True, True]
 
 
 def test_rules_that_change_hold_for_a_context_that_has_been_seen_before(runs, exporter):

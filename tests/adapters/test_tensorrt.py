@@ -7,7 +7,8 @@ import types
 import pytest
 
 from support.engines import extend
-from torchspan.adapters import Ports, Provenance, tensorrt
+from support.ports import make_ports
+from torchspan.adapters import Provenance, tensorrt
 from torchspan.engine import Callback, Engine
 from torchspan.phase import BUILD_ENGINE
 
@@ -66,7 +67,7 @@ def engine():
 
 def install_all(engine, hooked):
     return [
-        tensorrt.install(engine, Provenance(), Ports.closed(), package, hooked=hooked) for package in tensorrt.loaded()
+        tensorrt.install(engine, Provenance(), make_ports(), package, hooked=hooked) for package in tensorrt.loaded()
     ]
 
 

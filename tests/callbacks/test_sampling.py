@@ -18,7 +18,7 @@ from torchspan.callbacks import (
     add_global_callback,
     record_function,
 )
-from torchspan.engine import Below, Engine
+from torchspan.engine import Engine, Placement
 from torchspan.subscribers.registry import REGISTRY
 
 
@@ -286,7 +286,7 @@ def test_per_root_decisions_hold_across_sources(seen):
         with record_function("root"):
             event = engine.open(phase.COMPILE, {})
             step()
-            engine.close(engine.open(phase.BUILD_PHASE, {}, placement=Below(event)))
+            engine.close(engine.open(phase.BUILD_PHASE, {}, placement=Placement(event)))
             engine.close(event)
 
     whole = ("root", "torch_tensorrt.compile", "step", "tensorrt.build_phase")

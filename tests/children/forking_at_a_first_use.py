@@ -78,7 +78,7 @@ CASES = {
     "thread": ("torchspan.propagation._context", start_a_thread),
     "callback": ("torchspan._base.source_places", fail_in_a_callback),
     "batch": ("torchspan.batching", batch),
-    "batch's engine": ("torchspan.engine.running", batch),
+    "batch's engine": ("torchspan.engine", batch),
     "byte": ("", share_a_byte),
 }
 

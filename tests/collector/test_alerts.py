@@ -26,7 +26,7 @@ from support.hostile_endpoints import closed_port
 from support.needs import program
 from support.receiver import Receiver
 from torchspan import phase, semconv
-from torchspan.engine.running import RUNNING
+from torchspan.engine import RUNNING
 
 promtool = pytest.mark.needs("promtool")
 

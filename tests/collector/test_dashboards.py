@@ -70,8 +70,6 @@ def test_torch_compile_has_a_panel_for_each_question_about_frames():
         "Recompilations over time",
         "Graph breaks",
         "Graph breaks over time",
-        "Calls of compiled frames",
-        "Calls that ran eagerly",
         "Duration of frames",
         "Duration of backward graphs",
         "Duration by phase",

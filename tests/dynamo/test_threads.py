@@ -17,8 +17,8 @@ from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
 from dynamo.expected import P, frame, graph
 from support import compiled
+from support.stacks import innermost_frame
 from support.tree import S, assert_times_nest, assert_trees, outline
-from torchspan._base.frames import current_frames
 from torchspan.adapters.dynamo import compile_lock
 from torchspan.sdk import TorchspanIdGenerator
 
@@ -41,8 +41,8 @@ def until(is_so):
 
 def waits_for_the_lock(thread):
     """Whether the thread is in the function that waits for Dynamo's lock."""
-    found = current_frames().get(thread.ident)
-    return found is not None and found.f_code.co_name == "_wait" and found.f_globals is vars(compile_lock)
+    frame = innermost_frame(thread)
+    return frame is not None and frame.f_code.co_name == "_wait" and frame.f_globals is vars(compile_lock)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 
 from support.engines import extend
 from torchspan import phase
-from torchspan.engine import Below, Callback, Engine, Pipeline
+from torchspan.engine import Callback, Engine, Pipeline, Placement
 from torchspan.subscribers.registry import Registry
 
 
@@ -82,7 +82,7 @@ def test_an_event_is_current_until_it_ends(engine):
 
 def test_a_child_given_its_parent_is_nobodys_current_event(engine):
     build = engine.open(phase.BUILD_ENGINE, {})
-    reported = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
+    reported = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Placement(build))
     assert reported.name == "tensorrt.build_phase Timing tactics"
     assert engine.current is build
     engine.close(reported)

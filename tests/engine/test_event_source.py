@@ -7,7 +7,7 @@ import pytest
 
 from support.engines import extend
 from torchspan import phase
-from torchspan.engine import STACKED, Callback, Engine, EventStack, ThreadStacks
+from torchspan.engine import CURRENT, Callback, Engine, EventStack, ThreadStacks
 
 
 class Source:
@@ -132,7 +132,7 @@ def test_times_are_the_sources_moved_into_the_parent_and_not_beyond_now(engine, 
     extend(
         engine, Callback("times", lambda event: event, lambda event, _: times.append((event.start_ns, event.end_ns)))
     )
-    outer = engine.open(phase.COMPILE, {}, placement=STACKED)
+    outer = engine.open(phase.COMPILE, {}, placement=CURRENT)
     source.begin("frame", at_ns=outer.start_ns + 1)
     source.end("frame", at_ns=outer.start_ns + 2)
     source.begin("too early", at_ns=outer.start_ns - 10**9)

@@ -8,9 +8,8 @@ import threading
 import pytest
 
 from torchspan._base.sampling_rules import SamplingRules
-from torchspan.engine import Pick, RateLimits, RunSampling, Verdict, rate_limits
-from torchspan.engine.run_sampling import AllRoots, NoRoots, ShareOfRoots, TargetRate
-from torchspan.subscribers import sampling as draws
+from torchspan.engine import Pick, RateLimits, RunSampling, Surroundings, Verdict, rate_limits
+from torchspan.engine.run_sampling import ShareOfRoots, TargetRate
 
 
 class Thing:
@@ -53,16 +52,18 @@ def sampling(clock):
 
 
 def picked(roots, runs):
-    """How many of so many runs are picked, as a hot path asks."""
-    found, passes = [], roots.passes
-    for number in range(runs):
-        for _ in passes:
-            break
-        else:
-            if roots.picks():
-                found.append(number)
-            passes = roots.passes
-    return found
+    """The numbers of the runs that are picked."""
+    return [number for number in range(runs) if roots.draw() >= roots.due]
+
+
+def outside(sampling, runner):
+    """Why a run that nothing surrounds is an event, if it is one."""
+    return sampling.decide(runner, Surroundings.OUTSIDE).pick
+
+
+def picked_outside(sampling, runner):
+    """The same for a run that a rule has picked."""
+    return sampling.decide(runner, Surroundings.OUTSIDE, is_picked=True).pick
 
 
 # --- which runs are picked ----------------------------------------------------------------------------------------
@@ -70,16 +71,15 @@ def picked(roots, runs):
 
 def test_without_a_provider_no_run_is_picked_and_failures_are_not_events(clock):
     sampling = RunSampling(RateLimits(), SamplingRules(execute=1), clock=clock)
-    assert isinstance(sampling.roots, NoRoots)
-    assert (sampling.keeps_failed, sampling.failed(Thing()), sampling.is_active) == (False, None, False)
+    assert (sampling.roots, sampling.keeps_failed, sampling.failed(Thing())) == (None, False, None)
 
 
 @pytest.mark.parametrize(
     ("rules", "kind"),
     [
-        (SamplingRules(), NoRoots),
+        (SamplingRules(), type(None)),
         (SamplingRules(execute=0.5), ShareOfRoots),
-        (SamplingRules(execute=1), AllRoots),
+        (SamplingRules(execute=1), ShareOfRoots),
         (SamplingRules(execute_target=10), TargetRate),
         (SamplingRules(execute=1, execute_target=10), TargetRate),
     ],
@@ -88,34 +88,27 @@ def test_the_rules_of_torchspans_sampler_say_how_runs_are_picked(sampling, rules
     assert type(sampling(rules).roots) is kind
 
 
-@pytest.mark.parametrize(
-    ("asked", "kind"),
-    [(SamplingRules(), NoRoots), (SamplingRules(execute=0.01), AllRoots), (SamplingRules(execute_target=5), AllRoots)],
-)
-def test_under_another_sampler_nothing_is_drawn_and_that_one_decides_alone(sampling, asked, kind):
+def test_under_another_sampler_nothing_is_offered_to_it_unless_a_setting_asks_for_it(sampling):
+    assert (sampling(None).roots, sampling(None).keeps_failed) == (None, False)
+
+
+@pytest.mark.parametrize("asked", [SamplingRules(execute=0.01), SamplingRules(execute_target=5)])
+def test_under_another_sampler_each_run_is_offered_to_it_and_that_one_decides_alone(sampling, asked):
     made = sampling(None, asked)
-    assert type(made.roots) is kind
-    assert made.root(Thing()) == Pick(None)
+    assert len(picked(made.roots, 1000)) == 1000
+    assert outside(made, Thing()) == Pick(None)
     assert not made.keeps_failed
 
 
 def test_the_rate_limits_hold_under_another_sampler_as_well(sampling):
     made, thing = sampling(None, SamplingRules(execute=0.01)), Thing()
-    assert sum(made.root(thing) is not None for _ in range(100)) == 10
+    assert sum(picked_outside(made, thing) is not None for _ in range(100)) == 10
 
 
 def test_a_share_of_the_runs_is_picked_and_each_as_likely():
-    draws.seed(13)
-    found = picked(ShareOfRoots(0.1), 100_000)
-    assert abs(len(found) - 10_000) < 6 * (100_000 * 0.1 * 0.9) ** 0.5
-    assert abs(sum(number % 2 for number in found) - len(found) / 2) < 6 * (len(found) / 4) ** 0.5
-
-
-def test_asked_one_by_one_the_share_is_the_same():
-    draws.seed(13)
-    roots = ShareOfRoots(0.1)
-    found = sum(roots.picks() for _ in range(100_000))
-    assert abs(found - 10_000) < 6 * (100_000 * 0.1 * 0.9) ** 0.5
+    numbers = picked(ShareOfRoots(0.1), 100_000)
+    assert abs(len(numbers) - 10_000) < 6 * (100_000 * 0.1 * 0.9) ** 0.5
+    assert abs(sum(number % 2 for number in numbers) - len(numbers) / 2) < 6 * (len(numbers) / 4) ** 0.5
 
 
 def test_threads_pick_different_runs_and_together_the_share():
@@ -135,7 +128,7 @@ def test_threads_pick_different_runs_and_together_the_share():
 
 def test_forked_processes_pick_other_runs_than_their_parent(sampling):
     made = sampling(SamplingRules(execute=0.01))
-    made.roots.picks()
+    outside(made, Thing())
     outputs = []
     for _ in range(2):
         reader, writer = os.pipe()
@@ -156,7 +149,7 @@ def test_watchers_are_called_when_the_rules_change(sampling):
     made.use(SamplingRules())
     made.use(SamplingRules(execute=1))
     made.use(None)
-    assert calls == [AllRoots, NoRoots]
+    assert calls == [ShareOfRoots, type(None)]
 
 
 # --- probabilities ------------------------------------------------------------------------------------------------
@@ -164,18 +157,18 @@ def test_watchers_are_called_when_the_rules_change(sampling):
 
 def test_the_probability_is_known_until_a_rate_limit_decides(sampling, clock):
     made, thing = sampling(SamplingRules(execute=0.25)), Thing()
-    assert [made.root(thing) for _ in range(10)] == [Pick(0.25)] * 10
-    assert made.root(thing) is None
+    assert [picked_outside(made, thing) for _ in range(10)] == [Pick(0.25)] * 10
+    assert picked_outside(made, thing) is None
     clock.now_s += 1.5  # in the second after that
-    assert made.root(thing) == Pick(None)
+    assert picked_outside(made, thing) == Pick(None)
     clock.now_s += 1
-    assert made.root(thing) == Pick(0.25)
+    assert picked_outside(made, thing) == Pick(0.25)
 
 
 def test_of_a_run_that_a_target_allows_no_probability_is_known(sampling, clock):
     made = sampling(SamplingRules(execute_target=10))
     clock.now_s += 1
-    assert made.root(Thing()) == Pick(None)
+    assert picked_outside(made, Thing()) == Pick(None)
 
 
 @pytest.mark.parametrize(("per_second", "in_ten_seconds"), [(3, 30), (0.5, 5), (1, 10), (100, 1000)])
@@ -183,10 +176,10 @@ def test_a_limit_holds_for_each_engine(sampling, clock, per_second, in_ten_secon
     made = sampling(SamplingRules(execute=1, execute_per_second=per_second))
     one, other, found = Thing(), Thing(), 0
     for _ in range(2000):
-        found += made.root(one) is not None
+        found += picked_outside(made, one) is not None
         clock.now_s += 0.005
     assert abs(found - in_ten_seconds) <= 1
-    assert made.root(other) is not None
+    assert picked_outside(made, other) is not None
 
 
 def test_failed_runs_are_events_ten_a_second_of_one_engine(sampling, clock):
@@ -205,7 +198,7 @@ def test_with_a_target_as_many_runs_are_picked_or_all_where_there_are_fewer(samp
     found, start_s = 0, clock.now_s
     for number in range(round(load * seconds)):
         clock.now_s = start_s + number / load
-        found += made.roots.picks() and made.root(Thing) is not None
+        found += outside(made, Thing) is not None
     assert found == pytest.approx(min(10, load) * seconds, rel=0.1)
 
 
@@ -215,7 +208,7 @@ def test_any_target_is_met(sampling, clock, target):
     found = 0
     for number in range(round(40 * target)):
         clock.now_s = start_s + number / target / 2
-        found += made.root(Thing) is not None
+        found += picked_outside(made, Thing) is not None
     assert found == pytest.approx(20 * target, rel=0.1)
 
 
@@ -225,7 +218,7 @@ def test_the_target_follows_a_load_that_changes(sampling, clock):
         start_s, found = clock.now_s, 0
         for number in range(load * 20):
             clock.now_s = start_s + number / load
-            found += made.root(Thing) is not None
+            found += picked_outside(made, Thing) is not None
         clock.now_s = start_s + 20
         counts.append(found)
     assert counts == pytest.approx([200, 20, 100, 200], rel=0.1)
@@ -234,7 +227,7 @@ def test_the_target_follows_a_load_that_changes(sampling, clock):
 def test_after_a_pause_a_second_of_runs_is_owed_and_no_more(sampling, clock):
     made = sampling(SamplingRules(execute_target=10))
     clock.now_s += 3600
-    assert 9 <= sum(made.root(Thing) is not None for _ in range(1000)) <= 12
+    assert 9 <= sum(picked_outside(made, Thing) is not None for _ in range(1000)) <= 12
 
 
 def test_runs_are_picked_at_random_moments_and_not_the_first_of_each_burst(sampling, clock):
@@ -242,7 +235,7 @@ def test_runs_are_picked_at_random_moments_and_not_the_first_of_each_burst(sampl
     for second in range(100):
         for number in range(100):
             clock.now_s = start_s + second + number / 100
-            if made.root(Thing) is not None:
+            if picked_outside(made, Thing) is not None:
                 places.append(number)
     assert len(set(places)) > 80
 
@@ -253,18 +246,17 @@ def test_runs_inside_a_span_count_for_the_target(sampling, clock):
         clock.now_s = start_s + number / 100
         thing, parent = Thing(), Request()
         parent.trace = number
-        found.append(made.root(thing) is not None)
-        found.append(made.decide(thing, parent, is_first=False).verdict is Verdict.RECORD)
+        found.append(picked_outside(made, thing) is not None)
+        found.append(made.decide(thing, parent).verdict is Verdict.RECORD)
     assert sum(found) == pytest.approx(50, rel=0.1)
 
 
 def test_a_run_that_the_target_does_not_allow_is_counted_until_the_next_is_due(sampling, clock):
     made = sampling(SamplingRules(execute_target=1))
     clock.now_s += 1
-    assert made.decide(Thing(), Request(), is_first=False).verdict is Verdict.RECORD
-    decision = made.decide(Thing(), Request(), is_first=False)
-    assert (decision.verdict, decision.until_s) == (Verdict.COUNT, made.target.due_s)
-    assert made.decide(Thing(), Request(), is_first=True).verdict is Verdict.FIRST
+    assert made.decide(Thing(), Request()).verdict is Verdict.RECORD
+    decision = made.decide(Thing(), Request())
+    assert (decision.verdict, decision.until_s) == (Verdict.COUNT, made.target.due)
 
 
 def test_a_trace_that_has_events_again_and_again_gets_no_new_quota():

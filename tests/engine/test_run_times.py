@@ -27,12 +27,12 @@ def test_what_is_held_is_taken_once_in_the_order_of_the_runs(times):
     assert list(times.take()) == []
 
 
-def test_watchers_learn_the_state_at_once_and_each_change(times):
+def test_watchers_learn_each_change(times):
     reported = []
-    times.watch(reported.append)
+    times.watch(lambda: reported.append(times.wanted))
     times.want(lambda: None)
     times.want(None)
-    assert reported == [False, True, False]
+    assert reported == [True, False]
 
 
 def test_the_run_that_finds_as_many_as_may_be_held_has_the_collector_called(times):
@@ -50,32 +50,6 @@ def test_a_collector_may_ask_to_be_called_earlier(times):
     for number in range(250):
         times.add(number)
     assert (taken, len(list(times.take()))) == ([100, 100], 50)
-
-
-def hold(times, duration_s):
-    """As a hot path does."""
-    for append in times.passes:
-        append(duration_s)
-        return
-    times.add(duration_s)
-
-
-def test_a_hot_path_has_the_collector_called_at_the_same_run(times):
-    taken = []
-    times.want(lambda: taken.append(len(times.take())), batch=100)
-    for number in range(250):
-        hold(times, number)
-    assert (taken, times.take()) == ([100, 100], list(range(200, 250)))
-
-
-def test_a_hot_path_that_shares_with_a_reader_holds_no_more_than_a_batch(times):
-    taken = []
-    times.want(lambda: taken.append(len(times.take())), batch=100)
-    for number in range(230):
-        hold(times, number)
-        if number == 150:
-            assert times.take() == list(range(100, 151))
-    assert (taken, times.take()) == ([100], list(range(151, 230)))
 
 
 def test_when_nothing_takes_them_away_a_bounded_number_is_held(times, caplog):

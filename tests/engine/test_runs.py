@@ -4,7 +4,21 @@ import math
 
 import pytest
 
-from torchspan.engine import FreshObjects, LimitedCalls, RateLimits, RunSampling, Verdict
+from torchspan import phase
+from torchspan.engine import (
+    BegunCall,
+    Decision,
+    Decisions,
+    Engine,
+    FreshObjects,
+    LimitedCalls,
+    RateLimits,
+    RunSampling,
+    RunTally,
+    Surroundings,
+    Verdict,
+)
+from torchspan.engine.runs import FOR_ITSELF
 
 
 class Thing:
@@ -24,7 +38,7 @@ def test_the_first_run_of_an_object_since_it_was_made_is_known():
     fresh, one, other = FreshObjects(), Thing(), Thing()
     fresh.add(one)
     assert [fresh.take(one), fresh.take(one), fresh.take(other)] == [True, False, False]
-    assert not fresh.held
+    assert not fresh.waiting
 
 
 def test_an_object_that_never_runs_is_forgotten():
@@ -32,7 +46,7 @@ def test_an_object_that_never_runs_is_forgotten():
     fresh.add(thing)
     del thing
     gc.collect()
-    assert not fresh.held
+    assert not fresh.waiting
 
 
 def test_an_object_without_weak_references_is_known_as_well():
@@ -89,31 +103,75 @@ def test_a_new_object_at_the_address_of_a_dead_one_starts_from_zero(clock):
 # --- policies -----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_run_is_recorded_also_without_a_parent_and_beyond_all_limits(clock):
-    policy, thing = RunSampling(RateLimits()), Thing()
-    assert policy.decide(thing, None, is_first=True).verdict is Verdict.FIRST
+class Probe:
+    """Reports surroundings that a test chooses."""
+
+    def __init__(self, around):
+        self.context = dict
+        self.around = around
+
+    def look(self, _context):
+        return self.around
+
+
+class Parent(Request):
+    """Counts calls by phase."""
+
+    tallies = {phase.EXECUTE: "tally of runs"}
+
+    def tally(self, of_phase):
+        return self.tallies[of_phase]
+
+
+def decisions(around, policy=None, fresh=None):
+    return Decisions(Probe(around), policy or RunSampling(RateLimits()), phase.EXECUTE, fresh)
+
+
+@pytest.mark.parametrize("around", [Surroundings.OUTSIDE, Surroundings.UNRECORDED, Parent()])
+def test_the_first_run_is_recorded_wherever_it_is_and_beyond_all_limits(clock, around):
+    fresh, thing = FreshObjects(), Thing()
+    decided = decisions(around, fresh=fresh)
     for _ in range(60):
-        policy.decide(thing, Request, is_first=False)
-    assert policy.decide(thing, Request, is_first=True).verdict is Verdict.FIRST
+        decided.decide(thing)
+    fresh.add(thing)
+    assert decided.decide(thing) == Decision(Verdict.RECORD, pick=FOR_ITSELF, is_first=True)
+    assert decided.decide(thing).is_first is False
 
 
-def test_runs_below_a_span_are_recorded_within_the_limits_and_counted_beyond(clock):
-    policy, thing = RunSampling(RateLimits()), Thing()
-    assert [policy.decide(thing, Request, is_first=False).verdict for _ in range(11)] == [Verdict.RECORD] * 10 + [
-        Verdict.COUNT
-    ]
-    assert policy.decide(thing, Request, is_first=False).until_s == 101.0
+def test_a_suppressed_first_run_is_still_to_come():
+    fresh, thing = FreshObjects(), Thing()
+    fresh.add(thing)
+    assert decisions(Surroundings.SUPPRESSED, fresh=fresh).decide(thing) == Decision(Verdict.SUPPRESS)
+    assert decisions(Surroundings.OUTSIDE, fresh=fresh).decide(thing).is_first is True
 
 
-def test_a_run_without_a_parent_passes_and_uses_up_no_limit(clock):
+def test_runs_below_a_span_are_recorded_within_the_limits_and_counted_there_beyond(clock):
+    decided, thing = decisions(Parent()), Thing()
+    assert [decided.decide(thing).verdict for _ in range(10)] == [Verdict.RECORD] * 10
+    assert decided.decide(thing) == Decision(Verdict.COUNT, 101.0, "tally of runs")
+
+
+@pytest.mark.parametrize("around", [Surroundings.OUTSIDE, Surroundings.UNRECORDED])
+def test_a_run_without_a_recording_span_passes_and_uses_up_no_limit(clock, around):
     limits, thing = RateLimits(), Thing()
-    policy = RunSampling(limits)
-    assert {policy.decide(thing, None, is_first=False).verdict for _ in range(20)} == {Verdict.PASS}
+    decided = decisions(around, RunSampling(limits))
+    assert {decided.decide(thing).verdict for _ in range(20)} == {Verdict.PASS}
     assert allowed(limits, thing, "trace", 20) == 10
 
 
 def test_calls_of_observed_functions_are_recorded_without_a_parent_too_within_the_limits(clock):
     policy, thing = LimitedCalls(RateLimits()), Thing()
-    verdicts = [policy.decide(thing, None, is_first=False).verdict for _ in range(11)]
-    assert verdicts == [Verdict.RECORD] * 10 + [Verdict.PASS]
-    assert policy.decide(thing, Request, is_first=False).verdict is Verdict.COUNT
+    outside, below = decisions(Surroundings.OUTSIDE, policy), decisions(Parent(), policy)
+    assert [outside.decide(thing).verdict for _ in range(11)] == [Verdict.RECORD] * 10 + [Verdict.PASS]
+    assert below.decide(thing) == Decision(Verdict.COUNT, 101.0, "tally of runs")
+
+
+# --- a call that has begun ----------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_call_counts_it_and_closes_its_event():
+    engine, written = Engine(), []
+    event = engine.open(phase.RUN_GRAPH, {})
+    tally = RunTally(lambda count, _total_s, _longest_s: written.append(count))
+    BegunCall(event, tally, 0.0).end(engine, None)
+    assert (written, event.is_open) == ([1], False)

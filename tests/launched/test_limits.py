@@ -14,7 +14,7 @@ from support.engines import extend
 from torchspan import phase
 from torchspan._launched.provider import OwnTracers
 from torchspan._launched.settings import RunSettings
-from torchspan.engine import Below, Engine, RateLimits, RunSampling, Verdict
+from torchspan.engine import Engine, Placement, RateLimits, RunSampling, Verdict
 from torchspan.writer import SpanParents, SpanWriter
 
 RUN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -82,7 +82,7 @@ def test_torchspans_own_roots_count_for_themselves(engine, exporter):
     for _ in range(5):
         compilation = engine.open(phase.COMPILE, {})
         for _ in range(3):
-            engine.close(engine.open(phase.CONVERT, {}, placement=Below(compilation)))
+            engine.close(engine.open(phase.CONVERT, {}, placement=Placement(compilation)))
         engine.close(compilation)
     assert Counter(span.name for span in exporter.get_finished_spans()) == {
         "torch_tensorrt.compile": 5,
@@ -118,7 +118,7 @@ def test_which_runs_are_spans_does_not_depend_on_the_runs_span(users):
             around = parents.look(parents.context())
             # Each has a second of its own, so that the limit of a trace alone counts.
             engines = [type("Engine", (), {})() for _ in range(60)]
-            verdicts = [policy.decide(engine, around, is_first=False).verdict for engine in engines]
+            verdicts = [policy.decide(engine, around).verdict for engine in engines]
             recorded.append(verdicts.count(Verdict.RECORD))
     parents.close()
     assert recorded == [50, 50, 50]

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import torchspan.observers  # noqa: F401 - with it the bridge comes
 from torchspan import phase, semconv
-from torchspan.engine.running import RUNNING
+from torchspan.engine import RUNNING
 
 
 def _engine():

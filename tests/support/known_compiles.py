@@ -30,10 +30,6 @@ and one that raises. failing: a compilation that raises for such an operator, be
 torch.compile does without Torch-TensorRT, below such a SERVER span: graph breaks, a recompilation for a size, a recompile limit, a backward
 graph, a function without a graph, a backend that fails, caught and not.
 """
-CALLS_THAT_FIT, CALLS_THAT_DO_NOT_FIT, EAGER_CALLS = 1, 4, 1
-"""Of frames that had been compiled, in the step `frames`: the third call with sizes; its second, and three of four with numbers; the
-last of those, which comes after the recompile limit.
-"""
 IN_PROCESSES = (("good",), ("cached",), ("fallback",), ("failing", "frames"))
 """The same steps for processes that end after one or two."""
 INDUCTOR = "inductor"

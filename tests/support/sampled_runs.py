@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hot path as the bridge puts it together, on a provider with any sampler, over a function of a test's."""
 
-import dataclasses
-
 from opentelemetry.sdk.trace import TracerProvider
 
+from support.ports import make_ports
 from torchspan import phase
-from torchspan.adapters import Ports, Provenance
+from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
 from torchspan.engine import Engine, Pipeline, RateLimits, RunSampling
@@ -43,9 +42,7 @@ class SampledRuns:
         self.writer = SpanWriter(self.provider, parents=self.parents, holds=self.sampling.use)
         self.engine.pipeline = Pipeline([self.writer.callback])
         self.provenance = Provenance()
-        ports = dataclasses.replace(
-            Ports.closed(), parents=self.parents, run_policy=self.sampling, sampling=self.sampling
-        )
+        ports = make_ports(parents=self.parents, sampling=self.sampling)
         factory = WrapperFactory(self.engine, self.provenance)
         self.run = wrap_run(factory, ports, probe.target, probe.action, original)
         self.writer.look_for_provider()

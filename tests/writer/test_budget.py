@@ -16,7 +16,7 @@ from support.tree import named
 from torchspan import phase, semconv
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.engine import CURRENT, ActiveWork, Below, Engine, Occurrence
+from torchspan.engine import CURRENT, ActiveWork, Engine, Occurrence, Placement
 from torchspan.probes import Function, Record
 from torchspan.writer import MetricWriter, SpanWriter
 from torchspan.writer._budget import TRACES, Budget
@@ -132,7 +132,7 @@ def test_what_is_inside_folded_work_counts_at_the_nearest_span_and_no_time_twice
         run(
             engine,
             phase.BUILD_ENGINE,
-            inside=lambda build: run(engine, phase.BUILD_PHASE, target="a", placement=Below(build)),
+            inside=lambda build: run(engine, phase.BUILD_PHASE, target="a", placement=Placement(build)),
         )
 
     run(engine, phase.COMPILE, inside=lambda _: run(engine, phase.CONVERT, inside=conversion))
@@ -172,11 +172,11 @@ def test_a_child_that_shares_no_frame_with_what_was_folded_has_the_nearest_span_
     compilation = engine.open(phase.COMPILE, {})
     build = engine.open(phase.BUILD_ENGINE, {})
     outer = engine.open(
-        phase.BUILD_PHASE, {}, target="outer", placement=Below(build)
+        phase.BUILD_PHASE, {}, target="outer", placement=Placement(build)
     )  # the detail for which there is no room
 
     def on_a_thread_of_tensorrts():
-        engine.close(engine.open(phase.BUILD_ENGINE, {}, placement=Below(outer)))
+        engine.close(engine.open(phase.BUILD_ENGINE, {}, placement=Placement(outer)))
 
     thread = threading.Thread(target=contextvars.Context().run, args=(on_a_thread_of_tensorrts,))
     thread.start()
@@ -330,7 +330,7 @@ def engine_made(engine):
 
     def build(event):
         for number in range(PHASES_OF_A_BUILD):
-            run(engine, phase.BUILD_PHASE, target=f"phase {number}", placement=Below(event))
+            run(engine, phase.BUILD_PHASE, target=f"phase {number}", placement=Placement(event))
 
     def conversion(_event):
         run(engine, phase.CONSTRUCT_NETWORK)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events of the engine as metrics of the real SDK; no library is observed here."""
 
-import dataclasses
 import os
 import subprocess
 import sys
@@ -23,14 +22,15 @@ from support.engines import extend
 from support.fake_time import FakeTime
 from support.metrics import Metrics
 from support.own_failures import consequences
+from support.ports import make_ports
 from torchspan import phase, semconv
-from torchspan.adapters import Ports, Provenance
+from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import wrap_run
-from torchspan.engine import ActiveWork, Engine, RateLimits, RunSampling
+from torchspan.engine import ActiveWork, Engine
 from torchspan.engine.run_times import HELD
 from torchspan.probes import PROBES, Run
-from torchspan.writer import MetricWriter, SpanParents, SpanWriter, enrich_callback
+from torchspan.writer import MetricWriter, SpanWriter, enrich_callback
 from torchspan.writer._instruments import Instruments
 
 
@@ -49,7 +49,7 @@ class Bridge:
         extend(self.engine, self.metrics.callback)
         self.provenance = Provenance()
         factory = WrapperFactory(self.engine, self.provenance)
-        ports = dataclasses.replace(Ports.closed(), parents=SpanParents(), run_policy=RunSampling(RateLimits()))
+        ports = make_ports()
         for name, of in (("operator", phase.EXECUTE), ("context", phase.RUN_CONTEXT)):
             probe = next(each for each in PROBES if isinstance(each.action, Run) and each.action.phase is of)
             setattr(self, name, partial(wrap_run, factory, ports, probe.target, probe.action))

@@ -17,7 +17,7 @@ from support.engines import extend
 from support.fake_time import START_NS, FakeTime
 from support.tree import named
 from torchspan import phase, semconv
-from torchspan.engine import Below, Engine
+from torchspan.engine import Engine, Placement
 from torchspan.sdk import FileSpanExporter
 from torchspan.writer import ProgressWriter, SpanWriter
 
@@ -93,7 +93,7 @@ def test_what_is_not_known_is_not_said(engine, exporter, progress):
 
 def test_a_bounded_target_is_part_of_what_is_running(engine, exporter, progress):
     build = engine.open(phase.BUILD_ENGINE, {})
-    step = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Below(build))
+    step = engine.open(phase.BUILD_PHASE, {}, target="Timing tactics", placement=Placement(build))
     progress.report(build, 0)
     (span,) = exporter.get_finished_spans()
     assert span.attributes["torchspan.progress.running"] == "tensorrt.build_phase Timing tactics"

@@ -10,7 +10,7 @@ from opentelemetry.trace import StatusCode
 
 from support.engines import extend
 from torchspan import phase, semconv
-from torchspan.engine import ActiveWork, Below, Engine, Occurrence
+from torchspan.engine import ActiveWork, Engine, Occurrence, Placement
 from torchspan.writer import CurrentSpanNotes, MetricWriter, ProgressWriter, SpanWriter
 
 CANARY = "jane doe alice@example.com sk-live-4711"
@@ -118,7 +118,7 @@ def test_folded_work_says_no_more_and_what_has_one_name_then_is_counted_together
     extend(engine, SpanWriter(provider, spans_per_trace=1).callback)
     compilation = engine.open(phase.COMPILE, {})
     for target in ("jane doe", "alice@example.com", "f"):
-        engine.close(engine.open(phase.OBSERVED, {}, target=target, placement=Below(compilation)))
+        engine.close(engine.open(phase.OBSERVED, {}, target=target, placement=Placement(compilation)))
     engine.close(compilation)
     (span,) = exporter.get_finished_spans()
     steps = zip(span.attributes["torchspan.steps.names"], span.attributes["torchspan.steps.counts"], strict=True)

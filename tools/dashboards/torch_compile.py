@@ -41,7 +41,7 @@ def made():
         "torchspan-torch-compile",
         "torch.compile",
         "Frames that torch.compile compiled, with any backend: how the compilations ended, why frames were compiled again, why graphs "
-        "broke, whether calls find compiled code, and how long compilations took.",
+        "broke, and how long compilations took.",
         services(f"{_FRAMES.name}_count"),
         percentile(),
         at_least(),
@@ -49,7 +49,6 @@ def made():
         rows={
             "Outcome": _outcomes(),
             "Recompilations and graph breaks": _reasons(),
-            "Calls": _calls(),
             "Duration": _durations(),
             "Caches": _caches(),
             "Traces": _traces(),
@@ -124,31 +123,6 @@ def _reasons():
         Source.TORCHSPAN,
         Query(_BREAKS.counted(INTERVAL, by=[semconv.GRAPH_BREAK_CLASS]), reason),
         width=16,
-    )
-
-
-def _calls():
-    yield bars(
-        "Calls of compiled frames",
-        "Calls of compiled frames in each interval, by whether compiled code fitted: `hit`, or `miss`, after which the frame is compiled "
-        "again or runs eagerly.",
-        Source.TORCHSPAN,
-        Query(
-            measured(semconv.METRIC_GUARD_CHECKS).counted(INTERVAL, by=[semconv.GUARD_CHECK_RESULT]),
-            _legend(semconv.GUARD_CHECK_RESULT),
-        ),
-        colors={"hit": "green", "miss": "orange"},
-        width=18,
-    )
-    yield figure(
-        "Calls that ran eagerly",
-        "Calls of compiled frames that no compiled code fitted and for which none was compiled: after a recompile limit, or "
-        "under the stance `eager_on_recompile`.",
-        Source.TORCHSPAN,
-        COUNT,
-        Query(measured(semconv.METRIC_EAGER_CALLS).counted(RANGE), "eager calls"),
-        alarming=1,
-        width=6,
     )
 
 

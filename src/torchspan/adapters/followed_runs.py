@@ -34,7 +34,7 @@ class FollowedModule:
     def has(self, runner: Any) -> bool:
         """Whether `runner` is the module or one below it, or an attribute of one of these."""
         if self._engines is None:
-            self._engines = frozenset(map(id, held_by(self._module())))
+            self._engines = frozenset(map(id, contents_of(self._module())))
         return id(runner) in self._engines
 
 
@@ -68,12 +68,12 @@ class FollowedRuns:
         """See `torchspan.engine.Companion`."""
 
 
-def held_by(module: Any) -> Iterator[Any]:
+def contents_of(module: Any) -> Iterator[Any]:
     """`module`, the modules below it, and the attributes of each, which include the engines."""
     below = [] if module is None else [module]
-    for each in below:
-        held = instance_dict(each)
+    for inner in below:
+        attributes = instance_dict(inner)
         if len(below) < MODULES_LIMIT:
-            below += [inner for inner in held.get("_modules", {}).values() if inner is not None]
-        yield each
-        yield from held.values()
+            below += [child for child in attributes.get("_modules", {}).values() if child is not None]
+        yield inner
+        yield from attributes.values()

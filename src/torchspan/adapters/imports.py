@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from torchspan import _dynamo_safety, semconv
 from torchspan._base.imports import FirstImports, Import, run_body
-from torchspan.engine import DETACHED, Below, Engine, Event
+from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
 
 _LIVING: weakref.WeakSet[Imports] = weakref.WeakSet()
@@ -102,7 +102,7 @@ class Imports:
         event = self._engine.open(
             IMPORT,
             {semconv.IMPORT_MODULE: ended.name},
-            placement=DETACHED if around is None else Below(around),
+            placement=Placement(around),
             at_ns=ended.start_ns,
         )
         if event is None:

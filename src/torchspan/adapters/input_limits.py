@@ -15,10 +15,10 @@ from typing import Any
 
 from torchspan import semconv
 from torchspan._base.forks import renewed
-from torchspan.adapters._machinery.engine_ids import EngineIds
 from torchspan.adapters._machinery.notes import Notes
 from torchspan.adapters._machinery.ports import Ports
-from torchspan.adapters.followed_runs import held_by
+from torchspan.adapters._machinery.provenance import EngineIds
+from torchspan.adapters.followed_runs import contents_of
 from torchspan.adapters.module_inputs import Compilation, Followed, Measurement
 from torchspan.engine import Engine
 from torchspan.inputs.port import (
@@ -103,7 +103,7 @@ class LimitFollowers:
 
 def _engine_facts(module: Any, ids: EngineIds) -> dict[str, str]:
     """The id of the module's engine; empty if the module has several engines, or one whose id is not known."""
-    found = {found for each in held_by(module) if (found := ids.get(each)) is not None}
+    found = {identity for part in contents_of(module) if (identity := ids.get(part)) is not None}
     return {semconv.ENGINE_ID: found.pop()} if len(found) == 1 else {}
 
 

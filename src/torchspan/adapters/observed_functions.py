@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchspan import semconv
 from torchspan._base.errors import FAILED
@@ -15,13 +15,13 @@ from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import (
     CURRENT,
     DETACHED,
+    BegunCall,
+    Decisions,
     Engine,
     Event,
     Observed,
     Occurrence,
     Placement,
-    RunTally,
-    Surroundings,
     Undo,
     Verdict,
 )
@@ -39,14 +39,6 @@ POINTS_LIMIT = 20
 _KEPT: Key[dict[str, dict[str, Any]]] = Key("observers")
 
 
-class Begun(NamedTuple):
-    """A call that has begun. event: its event. tally: counts a call without an event, which began at `start_s`."""
-
-    event: Event | None
-    tally: RunTally | None = None
-    start_s: float = 0.0
-
-
 class Observations:
     """Decides whether a call of an observed function is an event or is counted, and records observers that fire.
 
@@ -57,39 +49,26 @@ class Observations:
     def __init__(self, engine: Engine, ports: Ports) -> None:
         self._engine = engine
         self._ports = ports
+        self._decisions = Decisions(ports.parents, ports.call_policy, OBSERVED)
         self._names: set[str] = set()
 
     # --- calls ------------------------------------------------------------------------------------------------
-    def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> Begun | None:
+    def begin(self, name: str, module: str, call: Observed, *, placement: Placement = CURRENT) -> BegunCall | None:
         """Begin a call. name, module: of the function. placement: the position of its event."""
         engine = self._engine
         if not engine.active or engine.registry.busy.now:
             return None
         if not _is_rare(engine.current):
-            surroundings = self._ports.parents.look(self._ports.parents.context())
-            if surroundings is Surroundings.SUPPRESSED:
-                return None
-            parent = None if isinstance(surroundings, Surroundings) else surroundings
-            verdict = self._ports.call_policy.decide(call.function, parent, is_first=False).verdict
-            if verdict is Verdict.PASS:
-                return None
-            if verdict is Verdict.COUNT and parent is not None:
-                return Begun(None, parent.tally(OBSERVED), time.perf_counter())
+            decision = self._decisions.decide(call.function)
+            if decision.verdict is not Verdict.RECORD:
+                tally = decision.tally
+                return None if tally is None else BegunCall(None, tally, time.perf_counter())
         name = semconv.identifier(name)
         facts: dict[str, Any] = {semconv.CODE_FUNCTION: f"{semconv.identifier(module)}.{name}"}
         if type(code := attribute(call.function, "__code__")) is CodeType:
             engine.wraps_with(code)  # its frame in a traceback shows that the exception passed the call
         event = engine.open(OBSERVED, facts, target=self._bounded(name), placement=placement, observed=call)
-        return None if event is None else Begun(event)
-
-    def finish(self, begun: Begun | None, error: BaseException | None, result: Any = None) -> None:
-        """End the call that `begin` began."""
-        if begun is None:
-            return
-        if begun.event is not None:
-            self._engine.close(begun.event, error, result)
-        elif begun.tally is not None:
-            begun.tally.add(time.perf_counter() - begun.start_s)
+        return None if event is None else BegunCall(event)
 
     def _bounded(self, name: str) -> str | None:
         if name not in self._names and len(self._names) < NAMES_LIMIT and len(name) <= IDENTIFIER_LIMIT:
@@ -140,17 +119,15 @@ class CallRecorder:
 
     def end(self, call: Any, begun: Any) -> None:
         """End the call."""
-        if begun is not FAILED:
+        if begun is not None and begun is not FAILED:
             observed = call.observed
-            self.engine.guard.finish(
-                self._CALLS, self._observations.finish, begun, observed.exception, observed.return_value
-            )
+            self.engine.guard.finish(self._CALLS, begun.end, self.engine, observed.exception, observed.return_value)
 
     def fired(self, observer: Any) -> None:
         """Record that an observer fired."""
         self.engine.guard.begin(self._POINTS, self._mark, observer)
 
-    def _begin(self, call: Any) -> Begun | None:
+    def _begin(self, call: Any) -> BegunCall | None:
         site = call.site
         return self._observations.begin(
             site.name, site.module, call.observed, placement=DETACHED if call.resumes else CURRENT

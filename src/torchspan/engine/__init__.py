@@ -3,21 +3,33 @@
 
 from torchspan.engine.active import ActiveWork
 from torchspan.engine.deferral import Deferral
-from torchspan.engine.dispatch import Audience, Engine, Undo
-from torchspan.engine.event import Anchor, Attributes, Event, Observed, Occurrence, Steps
+from torchspan.engine.dispatch import RUNNING, Audience, Engine, Undo
+from torchspan.engine.event import (
+    CURRENT,
+    DETACHED,
+    Anchor,
+    Attributes,
+    Event,
+    Observed,
+    Occurrence,
+    Placement,
+    Steps,
+)
 from torchspan.engine.pipeline import Callback, Pipeline
-from torchspan.engine.placement import CURRENT, DETACHED, STACKED, Below, Placement
 from torchspan.engine.rate_limits import RateLimits
-from torchspan.engine.run_sampling import Pick, RunSampling
+from torchspan.engine.run_sampling import RunSampling
 from torchspan.engine.run_tally import RunTally
-from torchspan.engine.run_times import RunTimes
-from torchspan.engine.run_totals import RunTotals
+from torchspan.engine.run_times import RunTimes, RunTotals
 from torchspan.engine.runs import (
+    BegunCall,
     Companion,
+    Decision,
+    Decisions,
     FreshObjects,
     LimitedCalls,
     Parent,
     ParentProbe,
+    Pick,
     RecordedRun,
     RunPolicy,
     Surroundings,
@@ -28,14 +40,16 @@ from torchspan.engine.stack import EventStack, ThreadStacks
 __all__ = [
     "CURRENT",
     "DETACHED",
-    "STACKED",
+    "RUNNING",
     "ActiveWork",
     "Anchor",
     "Attributes",
     "Audience",
-    "Below",
+    "BegunCall",
     "Callback",
     "Companion",
+    "Decision",
+    "Decisions",
     "Deferral",
     "Engine",
     "Event",

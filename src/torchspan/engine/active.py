@@ -10,7 +10,7 @@ from torchspan.engine.event import Event
 from torchspan.engine.pipeline import Callback
 from torchspan.phase import PHASES, Phase
 
-LONG = tuple(each for each in PHASES if each.is_long)
+LONG = tuple(phase for phase in PHASES if phase.is_long)
 """Phases that may take minutes."""
 
 

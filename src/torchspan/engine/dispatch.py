@@ -14,11 +14,9 @@ from torchspan._base.by_identity import ByIdentity
 from torchspan._base.errors import FAILED, Guard
 from torchspan._base.reading import traceback_of
 from torchspan.engine.deferral import Deferral, Waiting
-from torchspan.engine.event import Attributes, Event, Observed
+from torchspan.engine.event import CURRENT, DETACHED, Attributes, Event, EventState, Observed, Placement, Subscriber
 from torchspan.engine.pipeline import Members, Pipeline
-from torchspan.engine.placement import CURRENT, DETACHED, Below, Placement
 from torchspan.engine.run_times import RunTimes
-from torchspan.engine.state import State, Subscriber
 from torchspan.phase import BUILD_PHASE, PHASES, RUNS, Phase
 from torchspan.subscribers.record_function import RecordFunction
 from torchspan.subscribers.registry import Registry
@@ -67,7 +65,7 @@ class Engine:
         """The cheapest test. None means that no event is open here; any other value, that one may be (`current`)."""
         self._busy = self.registry.busy
         self._codes: ByIdentity[bool] = ByIdentity()
-        self.at_stop(self.registry.add_source([each for each in PHASES if each is not BUILD_PHASE]))
+        self.at_stop(self.registry.add_source([phase for phase in PHASES if phase is not BUILD_PHASE]))
 
     @property
     def pipeline(self) -> Pipeline:
@@ -150,13 +148,13 @@ class Engine:
             return None
         if self._before_next and audience is not Audience.SUBSCRIBERS:
             self._run_before_next()
-        made = self.guard.call(
+        opened = self.guard.call(
             OPENING, self._make, phase, attributes, target, placement, audience, observed, links, at_ns, pick
         )
-        if made is None:
+        if opened is None:
             return None
-        event, callbacks, observers = made
-        state: State = event.state
+        event, callbacks, observers = opened
+        state: EventState = event.state
         try:
             self._busy.now = True
             if not state.for_subscribers and not self._pipeline.is_suppressed():
@@ -201,7 +199,7 @@ class Engine:
     ) -> tuple[Event, Sequence[Subscriber], Sequence[Subscriber]] | None:
         """An event with the user callbacks and observers that want it."""
         registry, interest = self.registry, self.registry.interest(phase)
-        parent = placement.parent if isinstance(placement, Below) else self.innermost_open()
+        parent = self.innermost_open() if placement.parent is None else placement.parent
         tree, opens_tree = registry.tree(None if parent is None else parent.state.tree)
         callbacks, observers = registry.picked(interest, tree), registry.observers(interest)
         for_subscribers = audience is Audience.SUBSCRIBERS
@@ -222,7 +220,7 @@ class Engine:
             at_ns=at_ns,
             pick=pick,
         )
-        event.state = State(tree, opens_tree=opens_tree, for_subscribers=for_subscribers)
+        event.state = EventState(tree, opens_tree=opens_tree, for_subscribers=for_subscribers)
         event.root.running = event
         if opens_tree and placement.is_current:
             CURRENT_TREE.set(tree)
@@ -247,7 +245,7 @@ class Engine:
         Raises:
             Exception: An exception of a user's callback that its policy rethrows, after everything else has run.
         """
-        state: State = event.state
+        state: EventState = event.state
         if self._before_next and not state.for_subscribers:
             self.settle()
         is_here = bool(self.guard.finish("closing an event", self._settle, event, error, result, at_ns) is True)
@@ -269,7 +267,7 @@ class Engine:
 
     def _settle(self, event: Event, error: BaseException | None, result: Any, at_ns: int | None) -> bool:
         """Record the end. Returns whether the event was current here."""
-        state: State = event.state
+        state: EventState = event.state
         event.is_open = False
         now_ns = event.anchor.now_ns()
         event.end_ns = now_ns if at_ns is None else max(event.start_ns, min(at_ns, now_ns))
@@ -302,14 +300,14 @@ class Engine:
         When the event is closed, it leaves its context and its times are fixed. The pipeline's ends run when the deferral completes
         it, at the latest at `flush`. So facts that arrive after the end (a time measured on a device) are part of it.
         """
-        state: State = event.state
+        state: EventState = event.state
         if state.deferral is None:
             state.deferral = Deferral(self, event)
         return state.deferral
 
     def complete(self, event: Event, facts: Attributes) -> None:
         """Complete a deferred event, with `facts` added. Does nothing if it has been completed."""
-        state: State = event.state
+        state: EventState = event.state
         if event.is_open:
             state.deferral = None
             event.additions.update(facts)
@@ -353,14 +351,14 @@ class Engine:
         return count
 
 
-def _begin(state: State, subscribers: Iterable[Subscriber], subject: Any) -> None:
+def _begin(state: EventState, subscribers: Iterable[Subscriber], subject: Any) -> None:
     for subscriber in subscribers:
         context = subscriber.begin(subject)
         if context is not FAILED:
             state.subscribers.append((subscriber, subject, context))
 
 
-def _finish(state: State) -> None:
+def _finish(state: EventState) -> None:
     while state.subscribers:
         subscriber, subject, context = state.subscribers.pop()
         try:
@@ -368,3 +366,24 @@ def _finish(state: State) -> None:
         except BaseException:  # of the program: the other ends run before it passes
             _finish(state)
             raise
+
+
+class Running:
+    """The running engine of this process, for functions that the program itself calls.
+
+    engine: the one that the bridge has made. None before that, and after its end.
+    """
+
+    engine: Engine | None = None
+
+    def start(self, engine: Engine) -> None:
+        """Make `engine` the running one, until it stops."""
+        self.engine = engine
+        engine.at_stop(self._forget)
+
+    def _forget(self) -> None:
+        self.engine = None
+
+
+RUNNING = Running()
+"""There is one bridge in a process."""

@@ -7,13 +7,34 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from torchspan._base.scratch import Scratch
-from torchspan.engine.placement import CURRENT, Placement
 from torchspan.phase import Phase
 
+if TYPE_CHECKING:
+    from torchspan.engine.deferral import Deferral
+    from torchspan.engine.pipeline import Member
+    from torchspan.subscribers.record_function import RecordFunction
+    from torchspan.subscribers.sampling import Tree
+
 Attributes = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where an event lies.
+
+    - parent: the event that it lies below, wherever that was opened. None: below the current event.
+    - is_current: whether it is the current event until it is closed in the same thread. Work that is left and entered again, as the body
+      of a generator is, and work that a source reports from any thread, is never current.
+    """
+
+    parent: Event | None = None
+    is_current: bool = False
+
+
+CURRENT, DETACHED = Placement(is_current=True), Placement()
 
 
 class Anchor:
@@ -76,6 +97,10 @@ class Steps:
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
+
+
+NOTES_LIMIT = 20
+"""Maximum number of occurrences of one name on one span: frequent ones do not displace the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +196,7 @@ class Event:
         self.handle: Any = None
         """Identifies this event outside the process (a span context). The span writer sets it."""
         self.state: Any = None
-        """What the engine keeps for the event. See `torchspan.engine.state`."""
+        """What the engine keeps for the event: an `EventState`."""
 
     @property
     def name(self) -> str:
@@ -198,3 +223,41 @@ class Event:
         while event is not None and event.phase not in phases:
             event = event.parent
         return event
+
+
+# --- what the engine keeps --------------------------------------------------------------------------------------------
+class Subscriber(Protocol):
+    """Runs around events alongside the pipeline: a user's pair of callbacks, or the official observers of a phase."""
+
+    def begin(self, subject: Any) -> Any:
+        """The event has started. Returns `FAILED` for an event whose end is not to be reported."""
+
+    def finish(self, subject: Any, context: Any) -> None:
+        """The event has ended. `context` is what `begin` returned."""
+
+
+class EventState:
+    """What the engine keeps for an open event, apart from what the event shows to callbacks.
+
+    - members: pipeline members whose start ran, each with what it returned.
+    - subscribers: the same, with the subject that each received.
+    - record: how user callbacks see the event.
+    - tree, opens_tree: where sampling is decided once for all events inside.
+    - for_subscribers: the pipeline does not receive the event, and for nesting it does not exist.
+    - child_error: identity of the last exception that ended an event inside.
+    - deferral: completes the event after it has been closed.
+    """
+
+    __slots__ = (
+        "child_error", "deferral", "for_subscribers", "members", "opens_tree", "record", "subscribers", "tree",
+    )  # fmt: skip
+
+    def __init__(self, tree: Tree | None, *, opens_tree: bool, for_subscribers: bool) -> None:
+        self.members: list[tuple[Member, Any]] = []
+        self.subscribers: list[tuple[Subscriber, Any, Any]] = []
+        self.record: RecordFunction | None = None
+        self.tree = tree
+        self.opens_tree = opens_tree
+        self.for_subscribers = for_subscribers
+        self.child_error: int | None = None
+        self.deferral: Deferral | None = None

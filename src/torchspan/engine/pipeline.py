@@ -42,7 +42,7 @@ class Pipeline:
     ) -> None:
         self.callbacks = tuple(callbacks)
         self.is_suppressed = is_suppressed
-        names = [each.name for each in self.callbacks]
+        names = [callback.name for callback in self.callbacks]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ValueError(f"a pipeline cannot have two callbacks of one name: {', '.join(twice)}")
@@ -74,9 +74,9 @@ class Members(dict[Phase, tuple[Member, ...]]):
 
     def __init__(self, pipeline: Pipeline, guard: Guard) -> None:
         super().__init__()
-        self._all = tuple(Member(each, guard) for each in pipeline.callbacks)
+        self._all = tuple(Member(callback, guard) for callback in pipeline.callbacks)
 
     def __missing__(self, phase: Phase) -> tuple[Member, ...]:
-        members = tuple(each for each in self._all if not each.callback.phases or phase in each.callback.phases)
+        members = tuple(member for member in self._all if not member.callback.phases or phase in member.callback.phases)
         self[phase] = members
         return members

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
-from collections.abc import Callable, Iterator
-from itertools import repeat
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from torchspan._base.errors import Guard
+from torchspan.engine.event import Event
+from torchspan.engine.pipeline import Callback
+from torchspan.phase import EXECUTE, RUNS
+from torchspan.subscribers.sampling import renew_after_fork
 
 RunTime = tuple[float, type[BaseException]]
 """Seconds, and the class of the exception that ended the run."""
@@ -23,40 +24,33 @@ HELD = 8192
 """Durations that are held before the collector is called, unless it asks to be called earlier."""
 
 
-class Totals(Protocol):
-    """Adds up durations, whether or not there is a collector."""
-
-    def add(self, count: int, seconds: float) -> None:
-        """Add runs that have ended."""
-
-    def start_process(self) -> None:
-        """In a forked child: begin at zero."""
-
-
 class RunTimes:
     """Durations of runs, held until a collector takes them. Nothing is measured while there is neither a collector nor a total.
 
     Adding takes no lock: appending to a list is one step of the interpreter. If threads take durations out at the same time, one of
     them gets the durations. A forked child starts with none, because they are its parent's.
 
-    A hot path takes one item of `passes`, a function that holds a duration. When none is left, it calls `add`.
-
-    held: durations in seconds. failed: the runs that failed. due: when that many are held, `add` calls the collector.
-    wanted: whether durations are measured. is_collected: whether there is a collector.
+    - durations_s: durations in seconds.
+    - failed: the runs that failed.
+    - wanted: whether durations are measured.
     """
 
     def __init__(self, guard: Guard) -> None:
-        self.held: list[float] = []
-        self.failed: list[RunTime] = []
-        self.passes: Iterator[Callable[[float], None]] = iter(())
-        self.due = HELD
         self.wanted = False
         self._guard = guard
+        self._due = HELD
         self._collect: Collect | None = None
-        self._totals: Totals | None = None
-        self._watchers: list[Callable[[bool], None]] = []
+        self._is_totalled = False
+        self._watchers: list[Callable[[], None]] = []
+        self.renew()
+        renew_after_fork(self)
+
+    def renew(self) -> None:
+        """Begin without durations, as a forked child does. The thread that held the lock is the parent's."""
+        self.durations_s: list[float] = []
+        self.failed: list[RunTime] = []
+        self._taken, self._taken_s = 0, 0.0
         self._taking = threading.Lock()
-        _ALL.add(self)
 
     def want(self, collect: Collect | None, *, batch: int = HELD) -> None:
         """Measure durations from now on. None: there is no collector any more.
@@ -64,18 +58,21 @@ class RunTimes:
         collect: takes durations. Called by a run that finds at least `batch` of them held, or `HELD` if that is less.
         """
         self._collect = collect
-        self.due = min(batch, HELD)
-        self.passes = iter(())
+        self._due = min(batch, HELD)
         self._look_again()
         if collect is None:
             self.take()
             self.take_failed()
-            self.forget()
 
-    def measure_for(self, totals: Totals) -> None:
-        """Measure durations from now on. All that are taken out, with or without a collector, are added to `totals`."""
-        self._totals = totals
+    def total(self) -> None:
+        """Measure durations from now on, with or without a collector, for `totals`."""
+        self._is_totalled = True
         self._look_again()
+
+    def totals(self) -> tuple[int, float]:
+        """The number of all runs so far, and their seconds."""
+        seconds = [*self.durations_s, *(seconds for seconds, _ in self.failed)]
+        return self._taken + len(seconds), self._taken_s + sum(seconds)
 
     @property
     def is_collected(self) -> bool:
@@ -83,24 +80,20 @@ class RunTimes:
         return self._collect is not None
 
     def _look_again(self) -> None:
-        self.wanted = self._collect is not None or self._totals is not None
+        self.wanted = self._collect is not None or self._is_totalled
         for watcher in self._watchers:
-            watcher(self.wanted)
+            watcher()
 
-    def watch(self, watcher: Callable[[bool], None]) -> None:
-        """Call `watcher` now, and at each change, with whether durations are wanted."""
+    def watch(self, watcher: Callable[[], None]) -> None:
+        """Call `watcher` whenever durations begin or cease to be wanted."""
         self._watchers.append(watcher)
-        watcher(self.wanted)
 
     def add(self, duration_s: float, error: type[BaseException] | None = None) -> None:
         """Hold one run's duration in seconds and, if one ended it, the class of the exception."""
-        if error is None:
-            self.held.append(duration_s)
-        else:
-            self.failed.append((duration_s, error))
-        if len(self.held) >= self.due or len(self.failed) >= self.due:
+        runs: list[Any] = self.durations_s if error is None else self.failed
+        runs.append(duration_s if error is None else (duration_s, error))
+        if len(runs) >= self._due:
             self.collect()
-        self.passes = repeat(self.held.append, max(self.due - len(self.held) - 1, 0))
 
     def collect(self) -> None:
         """Have the collector take what is held."""
@@ -109,52 +102,59 @@ class RunTimes:
         else:
             self.take()
             self.take_failed()
-        for each in (self.held, self.failed):  # in case the collector fails
-            del each[: max(len(each) - 2 * HELD, 0)]
+        for runs in (self.durations_s, self.failed):  # in case the collector fails
+            del runs[: max(len(runs) - 2 * HELD, 0)]
 
     def take(self, at_most: int | None = None) -> list[float]:
         """Take out durations of runs that did not fail, oldest first, in seconds."""
-        found = self._taken(self.held, at_most)
-        if self._totals is not None and found:
-            self._totals.add(len(found), sum(found))
-        return found
+        return self._take(self.durations_s, at_most, float)
 
     def take_failed(self, at_most: int | None = None) -> list[RunTime]:
         """Take out the runs that failed, oldest first."""
-        found = self._taken(self.failed, at_most)
-        if self._totals is not None and found:
-            self._totals.add(len(found), sum(seconds for seconds, _ in found))
-        return found
+        return self._take(self.failed, at_most, lambda run: run[0])
 
-    def forget(self) -> None:
-        """Discard all that is held."""
-        self.held.clear()
-        self.failed.clear()
-
-    def _taken(self, held: list[T], at_most: int | None) -> list[T]:
+    def _take(self, runs: list[T], at_most: int | None, seconds_of: Callable[[T], float]) -> list[T]:
         if not self._taking.acquire(blocking=False):
             return []
         try:
-            found = held[:at_most]
-            del held[: len(found)]
-            return found
+            taken = runs[:at_most]
+            del runs[: len(taken)]
+            self._taken += len(taken)
+            self._taken_s += sum(map(seconds_of, taken))
+            return taken
         finally:
             self._taking.release()
 
-    def _forget_in_child(self) -> None:
-        self._taking = threading.Lock()  # the thread that held it is the parent's
-        if self._totals is not None:
-            self._totals.start_process()
-        self.forget()
 
+class RunTotals:
+    """All runs of this process since this object was made: those that are events, and those that a `RunTimes` holds.
 
-_ALL: weakref.WeakSet[RunTimes] = weakref.WeakSet()
+    A callback of the pipeline adds the events. A forked child starts at zero.
 
+    times: the `RunTimes` of each phase of runs.
+    """
 
-def _forget_in_child() -> None:
-    for each in list(_ALL):
-        each._forget_in_child()
+    def __init__(self, times: Iterable[RunTimes]) -> None:
+        self._times = tuple(times)
+        self.callback = Callback("totalling runs", lambda _event: None, self._end, frozenset(RUNS))
+        for durations in self._times:
+            durations.total()
+        self.renew()
+        renew_after_fork(self)
 
+    def renew(self) -> None:
+        """Begin at zero, as a forked child does."""
+        self._lock = threading.Lock()
+        self._events, self._events_s = 0, 0.0
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_in_child)
+    def now(self) -> tuple[int, float]:
+        """The number of runs, and their seconds summed over threads."""
+        counts, seconds = zip(*(durations.totals() for durations in self._times), strict=True)
+        return self._events + sum(counts), self._events_s + sum(seconds)
+
+    def _end(self, event: Event, _context: None) -> None:
+        is_inside = event.parent is not None and event.parent.phase is EXECUTE
+        if event.end_ns is not None and not is_inside:
+            with self._lock:
+                self._events += 1
+                self._events_s += (event.end_ns - event.start_ns) / 1e9

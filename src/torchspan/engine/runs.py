@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to one run of frequent work, mostly of an engine: the decision, and its two extension points.
+"""What happens to one call of frequent work: the decision, which engine runs, graph runs and observed functions share.
 
-A `RunPolicy` decides. A `Companion` works alongside the runs that are recorded. A `ParentProbe` reports what surrounds a run. The
-writer supplies it, because the parents are spans.
+`Decisions` makes it, from what surrounds the call (`ParentProbe`) and a policy (`RunPolicy`). A `Companion` works alongside the runs
+that are recorded. The writer supplies the `ParentProbe`, because the parents are spans.
 """
 
 from __future__ import annotations
@@ -11,19 +11,24 @@ import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torchspan.engine.event import Event
 from torchspan.engine.rate_limits import UNREFERABLE_LIMIT, RateLimits
 from torchspan.engine.run_tally import RunTally
 from torchspan.phase import Phase
 
+if TYPE_CHECKING:
+    from torchspan.engine.dispatch import Engine
+
 
 # --- what surrounds a run ---------------------------------------------------------------------------------------------
 class Surroundings(Enum):
     """What surrounds a run below which nothing is recorded."""
 
-    QUIET = "nothing is recorded here"
+    OUTSIDE = "nothing, not even a span that does not record"
+    UNRECORDED = "a span that does not record"
     SUPPRESSED = "nothing may be recorded, counted or measured here"
 
 
@@ -38,6 +43,9 @@ class Parent(Protocol):
         """The counter of the runs of `phase` below this span that are not events. The same object for the same span."""
 
 
+Around = Parent | Surroundings
+
+
 class ParentProbe(Protocol):
     """Reports what surrounds a run.
 
@@ -47,43 +55,96 @@ class ParentProbe(Protocol):
 
     context: Callable[[], Any]
 
-    def look(self, context: Any) -> Parent | Surroundings:
-        """What surrounds a run in this context."""
-
-    def is_outside(self, context: Any) -> bool:
-        """Whether nothing at all surrounds a run in this context, not even a span that is not recorded."""
+    def look(self, context: Any) -> Around:
+        """What surrounds a run in this context, which is the current one."""
 
 
 # --- what is decided --------------------------------------------------------------------------------------------------
+class Pick(NamedTuple):
+    """A run that is an event whatever surrounds it.
+
+    probability: the one with which it was picked. None if it is not known.
+    """
+
+    probability: float | None = None
+
+
+FOR_ITSELF = Pick()
+"""The pick of a first run, and of a failed one."""
+
+
 class Verdict(Enum):
     """What happens to a run."""
 
     PASS = "pass"  # noqa: S105 - no password
     """No event, no count."""
+    UNPICKED = "unpicked"
+    """The same, but another run in the same context may be picked."""
+    SUPPRESS = "suppress"
+    """No event, no count, no measurement."""
     COUNT = "count"
     """It is counted on the span around it."""
     RECORD = "record"
     """It is an event."""
-    FIRST = "first"
-    """It is an event, the first run of its object."""
 
 
 class Decision(NamedTuple):
-    """A verdict. until_s: for COUNT, the `time.perf_counter` until which it applies to runs of the same object below the same span."""
+    """A verdict.
+
+    - until_s: for COUNT, the `time.perf_counter` until which it applies to runs of the same object below the same span.
+    - tally: for COUNT, what counts the run.
+    - pick: for RECORD, why the run is recorded whatever surrounds it. None: its surroundings decide.
+    - is_first: for RECORD, whether it is the first run of its object.
+    """
 
     verdict: Verdict
     until_s: float = 0.0
+    tally: RunTally | None = None
+    pick: Pick | None = None
+    is_first: bool = False
+
+
+PASS = Decision(Verdict.PASS)
 
 
 class RunPolicy(Protocol):
-    """Decides about runs."""
+    """Decides about runs that are neither suppressed nor the first of their objects."""
 
-    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:
-        """What happens to a run of `runner` below `parent`, the recording span around it if there is one."""
+    def decide(self, runner: Any, around: Around, *, is_picked: bool) -> Decision:
+        """What happens to a run of `runner` in these surroundings. is_picked: the caller has drawn for it, and it is picked."""
+
+
+class Decisions:
+    """The decision about a call of `phase`.
+
+    - parents: finds the surroundings.
+    - policy: decides about what is neither suppressed nor a first run.
+    - fresh: objects whose next run is their first, which is always recorded. None: calls have no first ones.
+    """
+
+    def __init__(
+        self, parents: ParentProbe, policy: RunPolicy, phase: Phase, fresh: FreshObjects | None = None
+    ) -> None:
+        self._parents = parents
+        self._policy = policy
+        self._phase = phase
+        self._fresh = fresh or FreshObjects()
+
+    def decide(self, runner: Any, *, is_picked: bool = False) -> Decision:
+        """What happens to a run of `runner` in the current context. is_picked: see `RunPolicy`."""
+        around = self._parents.look(self._parents.context())
+        if around is Surroundings.SUPPRESSED:
+            return Decision(Verdict.SUPPRESS)
+        if self._fresh.take(runner):
+            return Decision(Verdict.RECORD, pick=FOR_ITSELF, is_first=True)
+        decision = self._policy.decide(runner, around, is_picked=is_picked)
+        if decision.verdict is not Verdict.COUNT or isinstance(around, Surroundings):
+            return decision
+        return Decision(Verdict.COUNT, decision.until_s, around.tally(self._phase))
 
 
 class LimitedCalls:
-    """The default policy for calls of observed functions. Calls within `limits` are recorded, below a recording span or not.
+    """The policy for calls of observed functions. Calls within `limits` are recorded, below a recording span or not.
 
     A call beyond the limits is counted on the span around it. Without such a span it passes.
     """
@@ -91,12 +152,32 @@ class LimitedCalls:
     def __init__(self, limits: RateLimits) -> None:
         self._limits = limits
 
-    def decide(self, runner: Any, parent: Parent | None, *, is_first: bool) -> Decision:  # noqa: ARG002 - see `RunPolicy`
+    def decide(self, runner: Any, around: Around, *, is_picked: bool = False) -> Decision:  # noqa: ARG002 - see `RunPolicy`
         """See `RunPolicy`."""
-        until_s = self._limits.refused_until(runner, None if parent is None else parent.trace)
+        trace = None if isinstance(around, Surroundings) else around.trace
+        until_s = self._limits.refused_until(runner, trace)
         if until_s is None:
             return Decision(Verdict.RECORD)
-        return Decision(Verdict.PASS) if parent is None else Decision(Verdict.COUNT, until_s)
+        return PASS if trace is None else Decision(Verdict.COUNT, until_s)
+
+
+class BegunCall(NamedTuple):
+    """A call that has begun.
+
+    - event: its event, if it has one.
+    - tally: counts the call, which began at `start_s`.
+    """
+
+    event: Event | None
+    tally: RunTally | None = None
+    start_s: float = 0.0
+
+    def end(self, engine: Engine, error: BaseException | None, result: Any = None) -> None:
+        """End the call."""
+        if self.tally is not None and self.tally.add(perf_counter() - self.start_s):
+            self.tally.sum_up()
+        if self.event is not None:
+            engine.close(self.event, error, result)
 
 
 # --- what goes alongside a recorded run ------------------------------------------------------------------------------------
@@ -125,28 +206,21 @@ class Companion(Protocol):
 class FreshObjects:
     """Objects that have not run since they were made. It keeps none of them alive.
 
-    held: the objects by address. It is mostly empty, and a hot path only tests whether it is.
+    waiting: the objects by address. It is mostly empty, and a hot path only tests whether it is.
     """
 
     def __init__(self) -> None:
-        self.held: dict[int, Any] = {}
-        self._watchers: list[Callable[[], None]] = []
+        self.waiting: dict[int, Any] = {}
 
-    def watch(self, watcher: Callable[[], None]) -> None:
-        """Call `watcher` when an object has been made: what was known of earlier runs is outdated."""
-        self._watchers.append(watcher)
-
-    def add(self, made: Any) -> None:
-        """`made` has just been made. Its next run is its first."""
-        key = id(made)
+    def add(self, runner: Any) -> None:
+        """`runner` has just been made. Its next run is its first."""
+        key = id(runner)
         try:
-            self.held[key] = weakref.ref(made, lambda _gone: self.held.pop(key, None))
+            self.waiting[key] = weakref.ref(runner, lambda _gone: self.waiting.pop(key, None))
         except TypeError:  # no weak references: if it never runs, a later object at its address may be mistaken for it
-            if len(self.held) < UNREFERABLE_LIMIT:
-                self.held[key] = None
-        for each in self._watchers:
-            each()
+            if len(self.waiting) < UNREFERABLE_LIMIT:
+                self.waiting[key] = None
 
     def take(self, runner: Any) -> bool:
         """Whether this is the first run of `runner` since it was made. The next call returns False."""
-        return self.held.pop(id(runner), self) is not self  # one step: two threads may run it at once
+        return self.waiting.pop(id(runner), self) is not self  # one step: two threads may run it at once

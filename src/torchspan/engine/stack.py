@@ -8,12 +8,11 @@ from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from torchspan.engine.dispatch import Engine
-from torchspan.engine.event import Attributes, Event, Observed
-from torchspan.engine.placement import STACKED, Below, Placement
+from torchspan.engine.event import CURRENT, Attributes, Event, Observed, Placement
 from torchspan.phase import Phase
 
 
-class _Entry(NamedTuple):
+class _OpenKey(NamedTuple):
     """A beginning whose end has not come. event: None if none was opened. The end still belongs to this entry."""
 
     key: Hashable
@@ -30,7 +29,7 @@ class EventStack:
     def __init__(self, engine: Engine, below: Event | None = None) -> None:
         self._engine = engine
         self._below = below
-        self._entries: list[_Entry] = []
+        self._open: list[_OpenKey] = []
         self._lock = threading.RLock()
 
     def begin(
@@ -59,18 +58,18 @@ class EventStack:
                 at_ns=at_ns,
                 placement=self._placement(parent_key),
             )
-            self._entries.append(_Entry(key, event))
+            self._open.append(_OpenKey(key, event))
             return event
 
     def _placement(self, parent_key: Hashable) -> Placement:
         if self._below is None:
-            return STACKED
-        return Below(self.top(parent_key) or self._below)
+            return CURRENT
+        return Placement(self.top(parent_key) or self._below)
 
     def top(self, key: Hashable) -> Event | None:
         """The event that was opened last under `key` and is still open."""
         with self._lock:
-            return next((each.event for each in reversed(self._entries) if each.key == key), None)
+            return next((begun.event for begun in reversed(self._open) if begun.key == key), None)
 
     def end(
         self,
@@ -85,29 +84,29 @@ class EventStack:
         Events inside it whose end did not come are closed first, and are incomplete. Returns the event.
         """
         with self._lock:
-            found = next((each for each in reversed(self._entries) if each.key == key), None)
-            if found is None:
+            ended = next((begun for begun in reversed(self._open) if begun.key == key), None)
+            if ended is None:
                 return None
-            if found.event is not None:
-                for each in [each for each in reversed(self._entries) if _is_inside(each.event, found.event)]:
-                    self._close_incomplete(each)
-                found.event.additions.update(facts or {})
-            self._entries.remove(found)
-            if found.event is not None:
-                self._engine.close(found.event, error, at_ns=at_ns)
-            return found.event
+            if ended.event is not None:
+                for begun in [begun for begun in reversed(self._open) if _is_inside(begun.event, ended.event)]:
+                    self._close_incomplete(begun)
+                ended.event.additions.update(facts or {})
+            self._open.remove(ended)
+            if ended.event is not None:
+                self._engine.close(ended.event, error, at_ns=at_ns)
+            return ended.event
 
     def close(self) -> None:
         """Close the events that are still open, innermost first. These events are incomplete."""
         with self._lock:
-            while self._entries:
-                self._close_incomplete(self._entries[-1])
+            while self._open:
+                self._close_incomplete(self._open[-1])
 
-    def _close_incomplete(self, entry: _Entry) -> None:
-        self._entries.remove(entry)
-        if entry.event is not None:
-            entry.event.is_incomplete = True
-            self._engine.close(entry.event)
+    def _close_incomplete(self, begun: _OpenKey) -> None:
+        self._open.remove(begun)
+        if begun.event is not None:
+            begun.event.is_incomplete = True
+            self._engine.close(begun.event)
 
 
 class ThreadStacks:

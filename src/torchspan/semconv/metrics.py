@@ -91,22 +91,6 @@ METRIC_RECOMPILE_LIMITS = Metric(
     torch.RECOMPILE_LIMIT,
     measure=Count(of=(phase.COMPILE_FRAME,), key=torch.RECOMPILE_LIMIT),
 )
-METRIC_GUARD_CHECKS = Metric(
-    "torch.compile.guard_checks",
-    "{call}",
-    "Number of calls of compiled frames, by whether code that was compiled earlier fits the call. The call that first "
-    "compiles a frame does not count.",
-    torch.GUARD_CHECK_RESULT,
-    measure=Total(),
-)
-METRIC_EAGER_CALLS = Metric(
-    "torch.compile.eager_calls",
-    "{call}",
-    "Number of calls of compiled frames that no compiled code fitted and for which none was compiled. These calls ran "
-    "eagerly, after a recompile limit or under the stance `eager_on_recompile`. A call that `fail_on_recompile` "
-    "refused counts as well.",
-    measure=Total(),
-)
 _COMPILATIONS = (phase.COMPILE_FRAME, phase.COMPILE_BACKWARD)
 METRIC_AOTAUTOGRAD_CACHE = Metric(
     "torch.compile.aotautograd_cache.lookups",

@@ -305,13 +305,6 @@ RECOMPILE_LIMIT = Attribute(
     event=RECOMPILE_LIMIT_EVENT,
     kind=Enumeration("recompile_limit", "accumulated_recompile_limit"),
 )
-GUARD_CHECK_RESULT = Attribute(
-    "torch.compile.guard_check.result",
-    "string",
-    "Whether code that was compiled earlier fits the call: `hit` or `miss`.",
-    metric=True,
-    kind=Enumeration("hit", "miss"),
-)
 
 RUN_GRAPH_FOLDED, RUN_GRAPH_FOLDED_SUM, RUN_GRAPH_FOLDED_MAX = folded(
     phase.RUN_GRAPH,

@@ -58,11 +58,6 @@ def seed(value: int) -> None:
     _State.generators.random = random.Random(value)  # noqa: S311
 
 
-def uniform() -> float:
-    """At least 0 and less than 1, from the calling thread's generator."""
-    return _State.generators.random.random()
-
-
 def tries_until_hit(probability: float) -> int:
     """The number of events until the next hit, at least 1, in the calling thread."""
     uniform = 1.0 - _State.generators.random.random()  # more than 0, at most 1

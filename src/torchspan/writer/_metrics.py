@@ -50,9 +50,7 @@ class MetricWriter:
     active: the compilations and builds that are running.
     dropped: reason (`semconv.DroppedReason`) -> function that returns the number of spans not started so far.
     emitted: name of a phase -> function that returns the number of its spans that were sampled and have ended so far.
-    totals: further metrics, with their attributes and a function that returns the number so far.
     gathered: returns the measurements that other parts of torchspan have gathered since the last call.
-    when_read: called with whether metrics are collected, whenever that changes.
     default: returns the provider to use if none is passed.
     """
 
@@ -64,9 +62,7 @@ class MetricWriter:
         active: ActiveWork,
         dropped: Mapping[str, Callable[[], int]],
         emitted: Mapping[str, Callable[[], int]] = _NOTHING,
-        totals: Iterable[Counted] = (),
         gathered: Callable[[], Iterable[Gathered]] = tuple,
-        when_read: Callable[[bool], None] | None = None,
         default: Callable[[], MeterProvider] | None = None,
     ) -> None:
         self._engine = engine
@@ -89,9 +85,8 @@ class MetricWriter:
         self._counters += [
             (semconv.METRIC_SPAN_EMITTED, {semconv.PHASE: name}, count) for name, count in emitted.items()
         ]
-        self._counters += [*totals, (semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
+        self._counters += [(semconv.METRIC_CALLBACK_FAILURES, {}, lambda: _failures(engine))]
         self._gathered = gathered
-        self._is_read, self._when_read = False, when_read
         self._counted = [count() for _, _, count in self._counters]  # user callbacks may have failed earlier
         self.callback = Callback("recording metrics", self._start, self._end)
         engine.guard.call("making instruments", self._look_for_provider)
@@ -102,7 +97,6 @@ class MetricWriter:
         self._closed = True
         for times in self._engine.run_times.values():
             times.want(None)
-        self._is_now_read(False)
         if self._instruments is not None:
             self._instruments.detach(self)
 
@@ -141,20 +135,13 @@ class MetricWriter:
         for metric, times in self._runs:
             if is_read != times.is_collected and not self._closed:
                 times.want(partial(self._collect_runs_of, metric, times, AT_ONCE) if is_read else None)
-        if is_read != self._is_read and not self._closed:
-            self._is_now_read(is_read)
-        return instruments if is_read else None
+        return instruments
 
     def _is_read_by_none(self, provider: MeterProvider) -> bool:
         """Whether it is known that nothing is collected: a provider of the API alone, or no exporter by the variable."""
         if type(provider).__module__.startswith("opentelemetry.metrics"):
             return True
         return self._fixed is None and os.environ.get("OTEL_METRICS_EXPORTER", "").strip() == "none"
-
-    def _is_now_read(self, is_read: bool) -> None:
-        self._is_read = is_read
-        if self._when_read is not None:
-            self._engine.guard.finish("counting while metrics are read", self._when_read, is_read)
 
     def _change_to(self, instruments: Instruments | None) -> None:
         if self._instruments is not None:

@@ -13,10 +13,8 @@ from opentelemetry.trace import Span
 
 from torchspan import semconv
 from torchspan.engine import Attributes
+from torchspan.engine.event import NOTES_LIMIT
 from torchspan.writer._parents import is_suppressed
-
-NOTES_LIMIT = 20
-"""Events of one name of torchspan's on one span of the user: a frequent one does not displace the others."""
 
 
 class CurrentSpanNotes:

@@ -52,18 +52,15 @@ class SpanParents:
         self._known: weakref.WeakKeyDictionary[Span, RecordingSpan] = weakref.WeakKeyDictionary()
 
     def look(self, context: Any) -> Parent | Surroundings:
-        """See `torchspan.engine.runs.ParentProbe`."""
+        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended surrounds nothing."""
         if is_suppressed():
             return Surroundings.SUPPRESSED
         span = trace.get_current_span(context)
-        return self.of(span) if span.is_recording() else Surroundings.QUIET
-
-    def is_outside(self, context: Any) -> bool:
-        """See `torchspan.engine.runs.ParentProbe`. A span of this process that has ended does not count."""
-        span = trace.get_current_span(context)
-        if not span.get_span_context().is_valid:
-            return True
-        return getattr(span, "end_time", None) is not None
+        if span.is_recording():
+            return self.of(span)
+        has_ended = getattr(span, "end_time", None) is not None
+        is_outside = has_ended or not span.get_span_context().is_valid
+        return Surroundings.OUTSIDE if is_outside else Surroundings.UNRECORDED
 
     def of(self, span: Span) -> RecordingSpan:
         """The object kept for a recording span: the same one while the span lives."""

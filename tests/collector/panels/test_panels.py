@@ -449,13 +449,6 @@ EXPECTED = {
     ),
     ("torch-compile", "Graph breaks", "A"): Figures.graph_breaks,
     ("torch-compile", "Graph breaks over time", "A"): Figures.graph_breaks,
-    ("torch-compile", "Calls of compiled frames", "A"): lambda _known: Exactly(
-        {
-            labels(torch_compile_guard_check_result="hit"): known_compiles.CALLS_THAT_FIT,
-            labels(torch_compile_guard_check_result="miss"): known_compiles.CALLS_THAT_DO_NOT_FIT,
-        }
-    ),
-    ("torch-compile", "Calls that ran eagerly", "A"): lambda _known: Exactly({labels(): known_compiles.EAGER_CALLS}),
     ("torch-compile", "Duration of frames", "A"): lambda known: known.frame_quantile(0.5),
     ("torch-compile", "Duration of frames", "B"): lambda known: known.frame_quantile(0.95),
     ("torch-compile", "Duration of frames", "C"): lambda known: known.frame_quantile(0.99),

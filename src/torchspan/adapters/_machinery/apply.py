@@ -112,7 +112,7 @@ def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, w
             patches.replace_attribute(resolved.holder, resolved.name, wrap)
         case Function():
             of_torch = target.module.partition(".")[0] == "torch"
-            found = functions.of_torch if of_torch else functions.of_library
-            found.append((resolved.original, wrap(in_use(resolved.original))))
+            pairs = functions.of_torch if of_torch else functions.of_library
+            pairs.append((resolved.original, wrap(in_use(resolved.original))))
         case _:
             raise TypeError(f"{target} cannot be replaced: it is a {type(target).__name__}")

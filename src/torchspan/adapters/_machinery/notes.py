@@ -8,9 +8,7 @@ from typing import Any
 
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.engine import Engine, Occurrence
-
-NOTES_LIMIT = 20
-"""Maximum number of events of one name on one span of torchspan."""
+from torchspan.engine.event import NOTES_LIMIT
 
 
 class Notes:
@@ -29,5 +27,5 @@ class Notes:
         event = self._engine.innermost_open()
         if event is None:
             self._annotate(name, emitted, more)
-        elif sum(each.name == name for each in event.occurrences) < NOTES_LIMIT:
+        elif sum(occurrence.name == name for occurrence in event.occurrences) < NOTES_LIMIT:
             event.occurrences.append(Occurrence(name, event.anchor.now_ns(), {**emitted, **more}))

@@ -12,10 +12,10 @@ import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 from torchspan import semconv
-from torchspan.adapters._machinery.caller import is_called_by
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import Phase
@@ -306,3 +306,15 @@ def _share(action: Record, event: Event) -> None:
         for key in shares.scratch:
             if key in event.scratch:
                 outer.scratch[key] = event.scratch[key]
+
+
+def outside(frame: FrameType) -> FrameType:
+    """The first frame, from `frame` outwards, whose code is not torchspan's."""
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("torchspan."):
+        frame = frame.f_back
+    return frame
+
+
+def is_called_by(libraries: tuple[str, ...], frame: FrameType) -> bool:
+    """Whether the code of `frame`, the caller, belongs to one of `libraries`."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in libraries

@@ -20,7 +20,6 @@ from torchspan.adapters._machinery.apply import apply_probes
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.resolve import ResolvedProbe, resolve, version_of
 from torchspan.adapters.dynamo import recorded, user_context
-from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.frames import Frames
 from torchspan.adapters.dynamo.workers import Workers
 from torchspan.adapters.imports import Imports
@@ -32,17 +31,16 @@ from torchspan.probes.dynamo import PROBES, WORKERS
 LIBRARY = "torch._dynamo"
 
 
-def install(
-    engine: Engine, ports: Ports, calls: CompiledCalls, imports: Imports, recorded_phases: Iterable[Phase] = ()
-) -> Undo:
+def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Iterable[Phase] = ()) -> Undo:
     """Hook into Dynamo, which has been imported, and into modules of Inductor once they are imported. Returns the undo.
 
-    calls: counts calls of compiled frames. imports: reports imports in phases of Dynamo. recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
+    - imports: reports imports in phases of Dynamo.
+    - recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(each, LIBRARY) for each in PROBES]
     reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
-    frames = Frames(engine, reported, calls)
+    frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
     templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
@@ -50,8 +48,6 @@ def install(
     if RUN_DISABLED in phases:
         engine.guard.call("hooking into torch.compiler.disable", recorded.watch_disabled, patches)
     undo += [recorded.record(engine, ports, phase) for phase in phases]
-    counting = engine.guard.call("counting calls of compiled frames", calls.hook)
-    undo += [] if counting is None else [counting]
     engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
     workers = Workers(engine, frames)
     undo += [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
@@ -155,4 +151,4 @@ def tap(engine: Engine, handle: Callable[[Call], None], target: Target, original
     return observed
 
 
-__all__ = ["LIBRARY", "PROBES", "CompiledCalls", "install", "resolve_probes", "tap"]
+__all__ = ["LIBRARY", "PROBES", "install", "resolve_probes", "tap"]

@@ -19,13 +19,11 @@ class Compiling(NamedTuple):
     """The frame that is being compiled.
 
     code: None if this version of PyTorch does not expose it. receiver: the class of its first argument. is_whole: whether a graph break is an error (`fullgraph=True`).
-    has_entries: whether the code had been compiled before, so that a check of guards has failed.
     """
 
     code: CodeType | None = None
     receiver: type | None = None
     is_whole: bool = False
-    has_entries: bool = False
 
 
 def compiling() -> Compiling:
@@ -38,7 +36,6 @@ def compiling() -> Compiling:
                 code if type(code) is CodeType else None,
                 _receiver(given.get("locals")),
                 is_whole=given.get("one_graph") is True,
-                has_entries=given.get("cache_entry") is not None,
             )
     return Compiling()
 

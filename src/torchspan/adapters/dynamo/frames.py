@@ -13,10 +13,9 @@ from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
 from torchspan.adapters.dynamo import compiling, recorded
-from torchspan.adapters.dynamo.calls import CompiledCalls
 from torchspan.adapters.dynamo.compile_lock import Waits
 from torchspan.adapters.dynamo.compiling import Compiling
-from torchspan.engine import Audience, Below, Engine, Event, Observed, Occurrence, Steps, ThreadStacks
+from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import Call
 from torchspan.probes.describe import compilation, declarations, frames, graph_breaks, recompiles
@@ -171,12 +170,11 @@ class Frames:
     them. Most other phases are short. They get their events, with their own times, once they have turned out to be long. User
     callbacks and observers receive each phase when it begins.
 
-    reported: the function through which Dynamo reports. calls: counts calls of compiled frames.
+    reported: the function through which Dynamo reports.
     """
 
-    def __init__(self, engine: Engine, reported: Any, calls: CompiledCalls) -> None:
+    def __init__(self, engine: Engine, reported: Any) -> None:
         self._engine = engine
-        self._calls = calls
         self._reported = reported
         self._stacks = ThreadStacks(engine)
         self._thread = _Thread()
@@ -274,7 +272,6 @@ class Frames:
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
         found, context = compiling.compiling(), compiling.context()
-        self._calls.compiles(has_entries=found.has_entries)
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
@@ -396,7 +393,7 @@ class Frames:
             around = self._materialized(index - 1) if is_nested else found.within
             if around is not None:
                 found.event = self._open(
-                    found.name, audience=Audience.PIPELINE, placement=Below(around), at_ns=found.start_ns
+                    found.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=found.start_ns
                 )
         return found.event
 

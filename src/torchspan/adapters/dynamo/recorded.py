@@ -11,73 +11,46 @@ import functools
 import time
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.patching import Patches
 from torchspan.adapters._machinery.ports import Ports
-from torchspan.engine import Audience, Engine, Event, Observed, RunTally, Surroundings, Verdict
+from torchspan.engine import Audience, BegunCall, Decisions, Engine, Observed, Verdict
 from torchspan.phase import RUN_DISABLED, RUN_GRAPH, Phase
 from torchspan.probes.describe import frames
 
 Facts = dict[str, Any]
 
 
-class _Begun(NamedTuple):
-    """A call that has begun. event: its event. tally: counts a call without an event, which began at `start_s`."""
-
-    event: Event | None
-    tally: RunTally | None = None
-    start_s: float = 0.0
-
-
 class _Recorder:
-    """Decides whether a call is an event or is counted."""
+    """Begins calls of one phase."""
 
     def __init__(self, engine: Engine, ports: Ports, phase: Phase) -> None:
-        self._engine = engine
-        self._ports = ports
+        self.engine = engine
         self._phase = phase
+        self._decisions = Decisions(ports.parents, ports.sampling, phase)
         self._interest = engine.registry.interest(phase)
 
-    def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> _Begun | None:
-        """Begin a call."""
-        engine, parents = self._engine, self._ports.parents
+    def begin(self, call: Observed, facts: Facts, links: tuple[Any, ...]) -> BegunCall | None:
+        """Begin a call, if it is an event or is counted."""
+        engine, event = self.engine, None
         if not engine.active or _dynamo_safety.is_symbolic(call.args):
             return None
-        context = parents.context()
-        surroundings, pick = parents.look(context), None
-        if surroundings is Surroundings.SUPPRESSED:
+        decision = self._decisions.decide(call.function)
+        if decision.verdict is Verdict.SUPPRESS:
             return None
-        if isinstance(surroundings, Surroundings):
-            sampling = self._ports.sampling
-            if sampling.roots.picks() and parents.is_outside(context):
-                pick = sampling.root(call.function)
-            if pick is None:
-                return self._unrecorded(call, facts, None)
-        else:
-            verdict = self._ports.run_policy.decide(call.function, surroundings, is_first=False).verdict
-            if verdict is not Verdict.RECORD:
-                return self._unrecorded(call, facts, surroundings.tally(self._phase))
-        event = engine.open(self._phase, facts, links=links, observed=call, pick=pick)
-        return None if event is None else _Begun(event)
-
-    def _unrecorded(self, call: Observed, facts: Facts, tally: RunTally | None) -> _Begun | None:
-        event = None
-        if self._interest.countdown is not None:
-            event = self._engine.open(self._phase, facts, observed=call, audience=Audience.SUBSCRIBERS)
-        return None if event is None and tally is None else _Begun(event, tally, time.perf_counter())
-
-    def end(self, begun: _Begun, error: BaseException | None, result: Any = None) -> None:
-        """End a call."""
-        if begun.tally is not None:
-            begun.tally.add(time.perf_counter() - begun.start_s)
-        if begun.event is not None:
-            self._engine.close(begun.event, error, result)
+        if decision.verdict is Verdict.RECORD:
+            event = engine.open(self._phase, facts, links=links, observed=call, pick=decision.pick)
+        elif self._interest.countdown is not None:
+            event = engine.open(self._phase, facts, observed=call, audience=Audience.SUBSCRIBERS)
+        if event is None and decision.tally is None:
+            return None
+        return BegunCall(event, decision.tally, time.perf_counter())
 
 
-_RECORDERS: dict[Phase, tuple[Engine, _Recorder]] = {}
+_RECORDERS: dict[Phase, _Recorder] = {}
 """The current recorders. Wrappers look them up here, because a graph or a function outlives a bridge."""
 
 
@@ -86,19 +59,19 @@ def _recording(phase: Phase, function: Callable[..., Any], facts: Facts, links: 
     name = f"recording {phase.name}"
 
     def recorded(*args: Any, **kwargs: Any) -> Any:
-        found = _RECORDERS.get(phase)
-        if found is None:
+        recorder = _RECORDERS.get(phase)
+        if recorder is None:
             return function(*args, **kwargs)
-        engine, recorder = found
+        engine = recorder.engine
         begun = engine.guard.call(name, recorder.begin, Observed(function, args, kwargs), facts, links)
         if begun is None:
             return function(*args, **kwargs)
         try:
             result = function(*args, **kwargs)
         except BaseException as error:
-            engine.guard.finish(name, recorder.end, begun, error)
+            engine.guard.finish(name, begun.end, engine, error)
             raise
-        engine.guard.finish(name, recorder.end, begun, None, result)
+        engine.guard.finish(name, begun.end, engine, None, result)
         return result
 
     return recorded
@@ -106,10 +79,10 @@ def _recording(phase: Phase, function: Callable[..., Any], facts: Facts, links: 
 
 def record(engine: Engine, ports: Ports, phase: Phase) -> Callable[[], None]:
     """Record the calls of `phase` from now on. Returns the undo."""
-    _RECORDERS[phase] = engine, _Recorder(engine, ports, phase)
+    recorder = _RECORDERS[phase] = _Recorder(engine, ports, phase)
 
     def undo() -> None:
-        if phase in _RECORDERS and _RECORDERS[phase][0] is engine:
+        if _RECORDERS.get(phase) is recorder:
             del _RECORDERS[phase]
 
     return undo
@@ -158,8 +131,8 @@ def watch_disabled(patches: Patches) -> None:
             return disabled
 
         # Dynamo also calls it between graphs, where it would compile these functions.
-        for each in (disabling, _is_programs, _recording):
-            skip(reading.attribute(each, "__code__"))
+        for function in (disabling, _is_programs, _recording):
+            skip(reading.attribute(function, "__code__"))
         return disabling
 
     patches.replace_attribute(context, "__call__", wrap)

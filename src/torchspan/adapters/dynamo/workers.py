@@ -13,7 +13,7 @@ from typing import Any
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan.adapters.dynamo.frames import Frames
-from torchspan.engine import Below, Engine, Event, Observed
+from torchspan.engine import Engine, Event, Observed, Placement
 from torchspan.phase import COMPILE_WORKER
 from torchspan.probes import Record, Target
 
@@ -84,7 +84,7 @@ class Workers:
 
     def _begin(self, kind: str, around: Event, task: Any) -> Event | None:
         event = self._engine.open(
-            COMPILE_WORKER, {semconv.WORKER_KIND: kind}, placement=Below(around), observed=Observed(task, (), {})
+            COMPILE_WORKER, {semconv.WORKER_KIND: kind}, placement=Placement(around), observed=Observed(task, (), {})
         )
         if event is not None and kind == "thread":
             self._frames.enter(event)

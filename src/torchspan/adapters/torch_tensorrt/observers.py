@@ -12,8 +12,8 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan.adapters._machinery.wrap import WrapperFactory
-from torchspan.adapters.observed_functions import Begun, Observations
-from torchspan.engine import Observed
+from torchspan.adapters.observed_functions import Observations
+from torchspan.engine import BegunCall, Observed
 from torchspan.probes import Target
 
 CALLING = "observed_func"
@@ -24,7 +24,7 @@ class _Calls(threading.local):
     """The calls that have begun in a thread, innermost last, each with the frame of its caller."""
 
     def __init__(self) -> None:
-        self.open: list[tuple[FrameType, Begun | None]] = []
+        self.open: list[tuple[FrameType, BegunCall | None]] = []
 
 
 def tap_observe(factory: WrapperFactory, observations: Observations, target: Target, original: Any) -> Any:
@@ -50,11 +50,14 @@ def tap_observe(factory: WrapperFactory, observations: Observations, target: Tar
         _forget_those_gone(frame)
         if calls.open and calls.open[-1][0] is frame:
             _, begun = calls.open.pop()
-            observations.finish(begun, _error_of(frame), context.return_value)
+            if begun is not None:
+                begun.end(engine, _error_of(frame), context.return_value)
 
     def _forget_those_gone(frame: FrameType) -> None:
         while calls.open and not _lies_in(frame, calls.open[-1][0]):
-            observations.finish(calls.open.pop()[1], None)
+            _, begun = calls.open.pop()
+            if begun is not None:
+                begun.end(engine, None)
 
     @functools.wraps(original)
     def observed_observe(self: Any, *args: Any, **kwargs: Any) -> Any:

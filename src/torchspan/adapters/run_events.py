@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The events of engine runs. `torchspan.adapters.engine_runs` decides which runs have one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from torchspan import semconv
+from torchspan._base.by_identity import ByIdentity
+from torchspan._base.errors import FAILED
+from torchspan.adapters._machinery.ports import Ports
+from torchspan.adapters._machinery.wrap import WrapperFactory
+from torchspan.engine import Anchor, Audience, Decision, Event, Observed, Pick, RecordedRun
+from torchspan.probes import Call, Record, Run, Target
+
+
+class RunCall(NamedTuple):
+    """A call of the observed function, which is a run.
+
+    - runner: the object that runs.
+    - inputs: its inputs, empty if they are not arguments.
+    - args, kwargs: the arguments of the call.
+    """
+
+    runner: Any
+    inputs: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class RunEvents:
+    """Makes runs of one observed function as events."""
+
+    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Run, function: Any) -> None:
+        self._factory = factory
+        self._engine = factory.engine
+        self._ports = ports
+        self._target = target
+        self._action = action
+        self._record = Record(action.phase, end=action.end)
+        self._function = function
+        self._shapes = ByIdentity[list[str]]()
+        """Engine -> the input shapes of its last recorded run."""
+
+    def run(self, call: RunCall, decision: Decision) -> Any:
+        """Make a run that is an event."""
+        event = self._open(call, is_first=decision.is_first, pick=decision.pick)
+        if event is None:
+            return self._function(*call.args, **call.kwargs)
+        has_companions = bool(self._ports.companions)
+        run = self._accompanied(RecordedRun(event, call.runner, call.inputs)) if has_companions else self._function
+        return self._run_in(event, run, call)
+
+    def run_for_callbacks(self, run: Callable[[], Any], call: RunCall) -> Any:
+        """Make a run by `run`, with an event for user callbacks alone if one of them wants the run."""
+        event = self._open(call, audience=Audience.SUBSCRIBERS)
+        return run() if event is None else self._run_in(event, lambda *_args, **_kwargs: run(), call)
+
+    def add_failed(self, call: RunCall, duration_s: float, error: BaseException) -> bool:
+        """Record a run that has failed. Returns whether it became an event."""
+        pick = self._ports.sampling.failed(call.runner)
+        if pick is None:
+            return False
+        at_ns = Anchor().now_ns() - round(duration_s * 1e9)
+        event = self._open(call, audience=Audience.PIPELINE, pick=pick, at_ns=at_ns)
+        if event is not None:
+            self._engine.close(event, error)
+        return event is not None
+
+    def _run_in(self, event: Event, run: Callable[..., Any], call: RunCall) -> Any:
+        return self._factory.run(self._target, self._record, run, Call(None, call.args, call.kwargs), event)
+
+    def _accompanied(self, recorded: RecordedRun) -> Callable[..., Any]:
+        guard, companions = self._engine.guard, self._ports.companions
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            begun = [
+                (companion, guard.begin(f"companion {companion!r}", companion.begin, recorded))
+                for companion in companions
+            ]
+            try:
+                return self._function(*args, **kwargs)
+            finally:
+                for companion, token in reversed(begun):
+                    if token is not FAILED:
+                        guard.finish(f"companion {companion!r}", companion.end, token, recorded)
+
+        return run
+
+    def _open(self, call: RunCall, *, is_first: bool = False, pick: Pick | None = None, **how: Any) -> Event | None:
+        facts = self._engine.guard.call("opening the event of a run", self._facts, call, is_first) or {}
+        origin = self._factory.provenance.origin(call.runner)
+        return self._engine.open(
+            self._action.phase,
+            facts,
+            links=() if origin is None else (origin,),
+            observed=Observed(self._function, call.args, call.kwargs),
+            pick=pick,
+            **how,
+        )
+
+    def _facts(self, call: RunCall, is_first: bool) -> dict[str, Any]:
+        facts, describe = self._factory.fixed_facts(self._action.phase), self._action.describe
+        described = self._engine.guard.call("describing a run", describe, call.runner, call.inputs, is_first)
+        facts.update(described or {})
+        identity = self._factory.provenance.ids.get(call.runner)
+        if identity is not None:
+            facts[semconv.ENGINE_ID] = identity
+        shapes, before = facts.get(semconv.INPUT_SHAPES), self._shapes.get(call.runner)
+        if shapes is not None and shapes != before:
+            self._shapes[call.runner] = shapes
+            if before is not None:
+                facts[semconv.EXECUTE_SHAPES_CHANGED] = True
+        return facts
