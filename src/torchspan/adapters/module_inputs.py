@@ -280,8 +280,8 @@ class _Sizes:
     def add(self, sizes: list[_Size]) -> None:
         """Add these sizes."""
         with self._lock:
-            for each in sizes:
-                dimension = each[0]
+            for size in sizes:
+                dimension = size[0]
                 if dimension not in self._dimensions:
                     if len(self._dimensions) >= DIMENSIONS_LIMIT:
                         continue
@@ -291,8 +291,8 @@ class _Sizes:
                         semconv.CALL_PATH: path,
                         semconv.CALL_AXIS: axis,
                     }
-                if each in self._held or len(self._held) < SIZES_LIMIT:
-                    self._held[each] += 1
+                if size in self._held or len(self._held) < SIZES_LIMIT:
+                    self._held[size] += 1
 
     def taken(self) -> Iterator[Measurement]:
         """What is held; it is not held any more."""

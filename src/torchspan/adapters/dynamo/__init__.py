@@ -39,7 +39,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
     rows = [_resolved(each, LIBRARY) for each in PROBES]
-    reported = next((each.original for each in rows if each.probe.action == Tap("dynamo:reported")), None)
+    reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
     templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function

@@ -62,7 +62,7 @@ def raised() -> BaseException | None:
     entry = None if error is None else traceback_of(error)
     if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
         return None
-    return error if any(each is entry.tb_frame for each in _outwards()) else None
+    return error if any(outward is entry.tb_frame for outward in _outwards()) else None
 
 
 def context() -> Any:

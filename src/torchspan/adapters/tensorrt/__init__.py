@@ -88,7 +88,7 @@ def _hook(
     late: bool,
 ) -> None:
     probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
-    runs = [each for each in probes if isinstance(each.probe.action, Run)]
+    runs = [probe for probe in probes if isinstance(probe.probe.action, Run)]
     factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
     loggers = LoggerFollower(factory, ports.redact, patches)
     hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))
@@ -102,7 +102,7 @@ def _hook(
         taps={"parser:made": partial(tap_parser, factory)},
         run=partial(wrap_run, factory, ports),
     )
-    apply_probes(engine, patches, [each for each in probes if each not in runs], wrappers)
+    apply_probes(engine, patches, [probe for probe in probes if probe not in runs], wrappers)
     if build_phases:
         engine.at_stop(engine.registry.add_source((BUILD_PHASE,)))
     if late:

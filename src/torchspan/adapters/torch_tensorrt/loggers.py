@@ -41,14 +41,14 @@ class LogMarker:
             self._look()
 
     def _look(self) -> None:
-        for each in _loggers():
-            if self._filter not in each.filters:
-                each.addFilter(self._filter)
+        for logger in _loggers():
+            if self._filter not in logger.filters:
+                logger.addFilter(self._filter)
 
     def _remove(self) -> None:
         self._is_installed = False
-        for each in _loggers():
-            each.removeFilter(self._filter)
+        for logger in _loggers():
+            logger.removeFilter(self._filter)
 
 
 class _Marking(logging.Filter):

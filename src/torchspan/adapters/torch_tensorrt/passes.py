@@ -34,7 +34,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
         if passes is None or not is_of_library(type(manager)):  # copying any other manager would run the program's code
             return None
         observed = copy.copy(manager)
-        observed.passes = [_wrap_pass(factory, target, action, audience, each) for each in passes]
+        observed.passes = [_wrap_pass(factory, target, action, audience, pass_) for pass_ in passes]
         return observed
 
     def remember(manager: Any, observed: Any) -> None:
