@@ -35,20 +35,11 @@ def commands(name, *, everything):
     pytest = ("pytest", "-n", str(workers()), "--dist", "loadfile", "--no-loadscope-reorder")
     return {
         "format": [(*PYTHON, "ruff", "format", "--check")],
-        "lint": [(*PYTHON, "ruff", "check")],
+        "lint": [(*PYTHON, "ruff", "check"), (sys.executable, "tools/size.py", "--check")],
         "types": [(*PYTHON, "mypy", "--strict", "src")],
         "docs": [
             (sys.executable, "tools/check_language.py"),
-            (sys.executable, "tools/generate_semantic_conventions.py", "--check"),
-            (sys.executable, "tools/generate_privacy_page.py", "--check"),
-            (sys.executable, "tools/generate_settings_page.py", "--check"),
-            (sys.executable, "tools/generate_metrics_page.py", "--check"),
-            (sys.executable, "tools/generate_cli_page.py", "--check"),
-            (sys.executable, "tools/generate_phase_page.py", "--check"),
-            (sys.executable, "tools/generate_compatibility_page.py", "--check"),
-            (sys.executable, "tools/generate_dashboards.py", "--check"),
-            (sys.executable, "tools/generate_kubernetes.py", "--check"),
-            (sys.executable, "tools/generate_architecture.py", "--check"),
+            (sys.executable, "tools/generate.py", "--check"),
         ],
         "tests": [
             (*PYTHON, "coverage", "erase"),

@@ -117,7 +117,7 @@ def test_programs_are_built_alongside_the_checks_and_a_build_that_fails_is_a_che
         return SimpleNamespace(returncode=0)
 
     monkeypatch.setattr(check.subprocess, "run", checked)
-    assert check.main(["--build-backends", "lint"]) == status
+    assert check.main(["--build-backends", "format"]) == status
     assert during == [True]
     assert not locked()
     assert f"{outcome:<6}  backends" in capsys.readouterr().out
