@@ -160,8 +160,8 @@ def test_classes_of_spans():
     try:
         for number in range(CLASSES):
             ends.watch(type(f"Span{number}", (), {**recording, "end": lambda self: None})(), print)
-        assert len(span_ends._State.holders) <= span_ends.CLASSES_LIMIT
-        assert len(span_ends._State.classes) <= span_ends.CLASSES_LIMIT
+        assert len(span_ends._EndsState.holders) <= span_ends.CLASSES_LIMIT
+        assert len(span_ends._EndsState.classes) <= span_ends.CLASSES_LIMIT
     finally:
         ends.close()
 

@@ -21,7 +21,7 @@ from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._launched.process import RunProcess
-from torchspan._launched.report import Counts, RunReport
+from torchspan._launched.report import RunCounts, RunReport
 from torchspan._launched.spans import traceparent
 from torchspan._settings import Settings
 from torchspan.adapters import (
@@ -304,7 +304,7 @@ class Bridge:
         report.rows = len(resolved)
         report.resolved = sum(each.status == "resolved" for each in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
-        report.count(Counts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
+        report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)
 
 

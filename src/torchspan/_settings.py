@@ -18,18 +18,18 @@ from typing import Any, Literal, NamedTuple, get_type_hints
 
 from torchspan import environment_variables as env
 from torchspan._base.kinds import (
+    AnyText,
     Bytes,
     Choice,
-    Folder,
-    Followed,
+    FolderPath,
+    FollowedClasses,
     FunctionPath,
-    Kind,
     Number,
     Permissions,
     Ranks,
     Seconds,
+    SettingKind,
     Switch,
-    Text,
     Whole,
 )
 from torchspan._base.logs import Log
@@ -112,7 +112,7 @@ class Setting:
         self,
         name: str,
         variable: str,
-        kind: Kind,
+        kind: SettingKind,
         default: Any,
         doc: str,
         option: str | None = None,
@@ -130,8 +130,8 @@ class Variable:
 
     __slots__ = ("default", "doc", "kind", "variable")
 
-    def __init__(self, variable: str, doc: str, default: str = "", kind: Kind | None = None) -> None:
-        self.variable, self.doc, self.default, self.kind = variable, doc, default, kind or Text()
+    def __init__(self, variable: str, doc: str, default: str = "", kind: SettingKind | None = None) -> None:
+        self.variable, self.doc, self.default, self.kind = variable, doc, default, kind or AnyText()
 
 
 class Source(enum.Enum):
@@ -230,7 +230,7 @@ SETTINGS = (
     Setting(
         "engine_dir",
         env.TORCHSPAN_ENGINE_DIR,
-        Folder(),
+        FolderPath(),
         None,
         "The folder that stores engines that were built without a GPU, so that other processes can run them.",
         option="--engine-dir",
@@ -304,7 +304,7 @@ SETTINGS = (
     Setting(
         "inputs",
         env.TORCHSPAN_INPUTS,
-        Followed(),
+        FollowedClasses(),
         "off",
         "The modules whose calls are counted by the shapes of their arguments. `compiled`: the modules that Torch-TensorRT "
         "compiles, or that the program loads, after instrumentation. `module:Class`: the objects of a class that are created after "
@@ -489,7 +489,7 @@ def _resolved(
     return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
 
 
-def _refusal(refused: list[str], in_use: str, kind: Kind) -> str | None:
+def _refusal(refused: list[str], in_use: str, kind: SettingKind) -> str | None:
     return f"Invalid {' and '.join(refused)}, using {in_use} (expected {kind.expected})" if refused else None
 
 

@@ -30,7 +30,7 @@ def _names_are_restored():
     before = bound()
     yield
     callbacks.clear_callbacks()
-    for each in threads._State.carriers:
+    for each in threads._CarrierState.carriers:
         threads.remove(each)
     assert bound() == before
     assert threads._WAITING == {}
@@ -236,7 +236,7 @@ def submitted(monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(ThreadPoolExecutor, "submit", submit)
         yield functions
-        for each in threads._State.carriers:
+        for each in threads._CarrierState.carriers:
             threads.remove(each)
 
 

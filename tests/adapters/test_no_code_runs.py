@@ -27,7 +27,7 @@ from torchspan.adapters.torch_tensorrt.engines import tap_engine
 from torchspan.adapters.torch_tensorrt.passes import wrap_pass_manager
 from torchspan.adapters.torch_tensorrt.recompiling import wrap_recompilation
 from torchspan.engine import Callback, Engine, Observed
-from torchspan.probes import PROBES, Lock, Record, Run, Tap, Watch
+from torchspan.probes import PROBES, Lock, Record, Runs, Tap, Watch
 from torchspan.subscribers.registry import Registry
 
 ROWS = [each for each in PROBES if not isinstance(each.action, Watch) and not isinstance(each.target, Lock)]
@@ -144,5 +144,5 @@ def test_observed_calls_and_points_ask_nothing(engine):
 
 
 def test_rows_of_runs_are_among_them():
-    assert any(isinstance(each.action, Run) for each in ROWS)
+    assert any(isinstance(each.action, Runs) for each in ROWS)
     assert all(dataclasses.is_dataclass(each.action) for each in ROWS)

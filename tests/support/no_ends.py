@@ -6,5 +6,5 @@ from torchspan._base import span_ends
 
 def close_what_is_left():
     """Close what watches ends, so that `end` is the span class's own again."""
-    for each in list(span_ends._State.users):
+    for each in list(span_ends._EndsState.users):
         each.close()

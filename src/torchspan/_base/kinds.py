@@ -9,7 +9,7 @@ import os
 from typing import Any, get_args
 
 
-class Kind:
+class SettingKind:
     """The values that a setting may have.
 
     expected: these values in words, for messages and tables.
@@ -30,7 +30,7 @@ class Kind:
         return self.read(value.strip()) if isinstance(value, str) else self.parse(value)
 
 
-class Choice(Kind):
+class Choice(SettingKind):
     """One of a few words.
 
     literal: the `Literal` type that lists them.
@@ -53,7 +53,7 @@ class Choice(Kind):
         return str(super().read_option(value))
 
 
-class Switch(Kind):
+class Switch(SettingKind):
     """On or off: a bool in code, a word in a variable."""
 
     expected = "one of 0, 1, false, true"
@@ -69,7 +69,7 @@ class Switch(Kind):
         return on
 
 
-class Seconds(Kind):
+class Seconds(SettingKind):
     """A duration between two bounds, or 0."""
 
     def __init__(self, shortest: float, longest: float) -> None:
@@ -88,7 +88,7 @@ class Seconds(Kind):
         raise ValueError(self.expected)
 
 
-class Number(Kind):
+class Number(SettingKind):
     """A number that is not negative.
 
     expected: the values in words. largest: the largest of them. zero: whether 0 is one.
@@ -110,7 +110,7 @@ class Number(Kind):
         raise ValueError(self.expected)
 
 
-class FunctionPath(Kind):
+class FunctionPath(SettingKind):
     """The path of a function: its module, and its name in the module."""
 
     expected = "module:function, of a module that the program imports"
@@ -128,7 +128,7 @@ class FunctionPath(Kind):
         return self.parse(text)
 
 
-class Folder(Kind):
+class FolderPath(SettingKind):
     """A path, made absolute, so that processes with another working folder mean the same one."""
 
     expected = "the path of a folder"
@@ -150,7 +150,7 @@ class Folder(Kind):
         return self.parse(text)
 
 
-class Ranks(Kind):
+class Ranks(SettingKind):
     """Some ranks of a job, or all of its processes."""
 
     expected = "all, or ranks such as 0, 0-7 or 0,4-6"
@@ -174,7 +174,7 @@ FOLLOW_NONE, FOLLOW_COMPILED = "off", "compiled"
 """Words of `Followed`."""
 
 
-class Followed(Kind):
+class FollowedClasses(SettingKind):
     """The modules whose calls are followed: none, those that Torch-TensorRT compiled, and the objects of classes."""
 
     expected = "off, or compiled and module:Class, separated by commas, of modules that the program imports"
@@ -201,7 +201,7 @@ class Followed(Kind):
         return bool(colon) and module != "__main__" and all(map(str.isidentifier, parts))
 
 
-class Whole(Kind):
+class Whole(SettingKind):
     """A whole number from 1 on."""
 
     _MOST = 1_000_000_000
@@ -216,7 +216,7 @@ class Whole(Kind):
         raise ValueError(self.expected)
 
 
-class Permissions(Kind):
+class Permissions(SettingKind):
     """The permissions of a file, in octal digits."""
 
     expected = "a file's permissions in octal digits, such as 640"
@@ -231,7 +231,7 @@ class Permissions(Kind):
         raise ValueError(self.expected)
 
 
-class Bytes(Kind):
+class Bytes(SettingKind):
     """A positive number of bytes."""
 
     expected = "a positive number of bytes"
@@ -247,7 +247,7 @@ class Bytes(Kind):
         raise ValueError(self.expected)
 
 
-class Text(Kind):
+class AnyText(SettingKind):
     """Any text."""
 
     expected = "a text"

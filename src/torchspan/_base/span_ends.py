@@ -59,12 +59,12 @@ class SpanEnds:
         """Call nothing from now on. `end` is restored when the last `SpanEnds` that watched is closed."""
         self._boundary.close()
         with _LOCK:
-            _State.users.discard(self)
-            if not _State.users:
+            _EndsState.users.discard(self)
+            if not _EndsState.users:
                 _WATCHED.clear()
-                _State.classes.clear()
-                _State.holders.clear()
-                _State.patches.undo()
+                _EndsState.classes.clear()
+                _EndsState.holders.clear()
+                _EndsState.patches.undo()
 
     def call(self, callback: Callback, span: Any) -> None:
         """Call `callback(span)`, whatever it raises. Does nothing after `close`."""
@@ -86,7 +86,7 @@ _WATCHED: dict[int, _Watched] = {}
 """The spans that are watched, by their ids, because the class of a span may define any hash and equality."""
 
 
-class _State:
+class _EndsState:
     """One for the process. Changed only under the lock."""
 
     users: set[SpanEnds] = set()  # noqa: RUF012 - one for the process
@@ -99,18 +99,18 @@ class _State:
 
 def _replace_end(kind: type, user: SpanEnds) -> None:
     """Replace `end` on `kind`, or on the class from which `kind` inherits it, unless that has been done."""
-    if kind in _State.classes and user in _State.users:
+    if kind in _EndsState.classes and user in _EndsState.users:
         return
     with _LOCK:
-        _State.users.add(user)
+        _EndsState.users.add(user)
         holder = next(each for each in kind.__mro__ if "end" in vars(each))
-        if holder not in _State.holders:
-            if len(_State.holders) >= CLASSES_LIMIT:
+        if holder not in _EndsState.holders:
+            if len(_EndsState.holders) >= CLASSES_LIMIT:
                 raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")
-            _State.patches.replace_shared(holder, "end", _ending)
-            _State.holders.add(holder)
-        if len(_State.classes) < CLASSES_LIMIT:
-            _State.classes.add(kind)
+            _EndsState.patches.replace_shared(holder, "end", _ending)
+            _EndsState.holders.add(holder)
+        if len(_EndsState.classes) < CLASSES_LIMIT:
+            _EndsState.classes.add(kind)
 
 
 def _ending(original: Function) -> Function:

@@ -61,24 +61,24 @@ Values = Iterable[tuple[ContextCarrier, Any]]
 
 def add(carrier: ContextCarrier) -> None:
     """Propagate the value of `carrier` from now on. A second call does nothing."""
-    if carrier in _State.carriers:
+    if carrier in _CarrierState.carriers:
         return
     with _LOCK:
-        if carrier not in _State.carriers:
-            _State.carriers = (*_State.carriers, carrier)
-        if _State.replacements is None:
-            _State.replacements = _Replacements()
+        if carrier not in _CarrierState.carriers:
+            _CarrierState.carriers = (*_CarrierState.carriers, carrier)
+        if _CarrierState.replacements is None:
+            _CarrierState.replacements = _Replacements()
 
 
 def remove(carrier: ContextCarrier) -> None:
     """Stop propagating this carrier's value. Values that are under way still arrive. A second call does nothing."""
-    if carrier not in _State.carriers:
+    if carrier not in _CarrierState.carriers:
         return
     with _LOCK:
-        _State.carriers = tuple(each for each in _State.carriers if each is not carrier)
-        if _State.replacements is not None and not _State.carriers:
-            _State.replacements.undo()
-            _State.replacements = None
+        _CarrierState.carriers = tuple(each for each in _CarrierState.carriers if each is not carrier)
+        if _CarrierState.replacements is not None and not _CarrierState.carriers:
+            _CarrierState.replacements.undo()
+            _CarrierState.replacements = None
 
 
 class Inside:
@@ -226,7 +226,7 @@ _FOR_THREAD, _FOR_ITEM = methodcaller("for_thread"), methodcaller("for_item")
 def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
     """The values of the carriers here. None if no carrier has one, which is nearly always."""
     values: list[tuple[ContextCarrier, Any]] | None = None
-    for carrier in _State.carriers:
+    for carrier in _CarrierState.carriers:
         value = carrier.attempt(ask, carrier)
         if value is not None:
             values = [*(values or ()), (carrier, value)]
@@ -234,7 +234,7 @@ def _values(ask: Callable[[ContextCarrier], Any]) -> Values | None:
 
 
 def _outside() -> Values:
-    return [(carrier, carrier.outside) for carrier in _State.carriers]
+    return [(carrier, carrier.outside) for carrier in _CarrierState.carriers]
 
 
 _WAITING: dict[int, Values] = {}
@@ -277,7 +277,7 @@ class _Replacements:
             self._undo.pop()()
 
 
-class _State:
+class _CarrierState:
     """One for the process. Changed only under the lock."""
 
     carriers: tuple[ContextCarrier, ...] = ()

@@ -43,7 +43,7 @@ NOT_APPLIED = "the OTEL_* variables cannot be applied"
 NOT_LOADED = "OpenTelemetry failed to load the instrumentations"
 
 
-class Counts(NamedTuple):
+class RunCounts(NamedTuple):
     """The counts of spans and runs. The fields are those of `RunReport`."""
 
     spans: int = 0
@@ -96,7 +96,7 @@ class RunReport:
     paused: dict[str, int] = field(default_factory=dict)
     folder: Folder | None = field(default=None, repr=False, compare=False)
     complete: Callable[[RunReport], None] | None = None
-    _earlier: Counts = field(default=Counts(), init=False, repr=False, compare=False)
+    _earlier: RunCounts = field(default=RunCounts(), init=False, repr=False, compare=False)
     _earlier_paused: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
 
     def write_until_exit(self, end: Callable[[], object]) -> Callable[[], None]:
@@ -116,7 +116,7 @@ class RunReport:
             os.register_at_fork(after_in_child=self._write_in_child)
         return lambda: atexit.unregister(at_exit)
 
-    def count(self, now: Counts) -> None:
+    def count(self, now: RunCounts) -> None:
         """Report what has been counted since `counted_elsewhere`, in addition to what was counted before."""
         self.spans, self.unsampled = self._earlier.spans + now.spans, self._earlier.unsampled + now.unsampled
         self.runs, self.runs_s = self._earlier.runs + now.runs, self._earlier.runs_s + now.runs_s
@@ -134,17 +134,17 @@ class RunReport:
     def counted_elsewhere(self) -> None:
         """The counts begin at zero from now on, because torchspan is instrumented again."""
         self._earlier_paused = Counter(self.paused)
-        self._earlier = Counts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
+        self._earlier = RunCounts(self.spans, self.unsampled, self.runs, self.runs_s, self.left_out)
 
     def _write_in_child(self) -> None:
         """The counts of a fork begin at zero, but the bridge's count of spans continues in it."""
         self._complete()
-        self._earlier = Counts(
+        self._earlier = RunCounts(
             self._earlier.spans - self.spans,
             self._earlier.unsampled - self.unsampled,
             left_out=self._earlier.left_out - self.left_out,
         )
-        self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = Counts()
+        self.spans, self.unsampled, self.runs, self.runs_s, self.left_out = RunCounts()
         self._earlier_paused.subtract(self.paused)
         self.undelivered, self.paused, self.file_errors = {}, {}, []
         self.ended, self.has_unsampled, self.is_final = 0, False, False

@@ -31,7 +31,7 @@ class RunSpanContext(SpanContext):
         return tracer_provider() is None and super().is_valid
 
 
-class RunSpan(Span):
+class OwnSpan(Span):
     """A span of `run`'s own provider, or of another process of the run: `span` with ids that become invalid.
 
     Attributes that the API does not have are those of `span`.

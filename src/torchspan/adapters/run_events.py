@@ -12,7 +12,7 @@ from torchspan._base.errors import FAILED
 from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.engine import Anchor, Audience, Decision, Event, Observed, Pick, RecordedRun
-from torchspan.probes import Call, Record, Run, Target
+from torchspan.probes import Call, Record, Runs, Target
 
 
 class RunCall(NamedTuple):
@@ -32,7 +32,7 @@ class RunCall(NamedTuple):
 class RunEvents:
     """Makes runs of one observed function as events."""
 
-    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Run, function: Any) -> None:
+    def __init__(self, factory: WrapperFactory, ports: Ports, target: Target, action: Runs, function: Any) -> None:
         self._factory = factory
         self._engine = factory.engine
         self._ports = ports

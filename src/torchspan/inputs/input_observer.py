@@ -20,8 +20,8 @@ from torchspan.inputs.inferred.exports import ExportedModel, export
 from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
 from torchspan.inputs.observed.attachments import attach
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import Call, Observations, Snapshot
-from torchspan.inputs.observed.origins import Elsewhere, Live, Source, method_signature
+from torchspan.inputs.observed.observations import ObservedCall, ObservedCalls, Snapshot
+from torchspan.inputs.observed.origins import CallSource, Elsewhere, Live, method_signature
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
 from torchspan.inputs.profiled.compiler_inputs import made_inputs
@@ -78,7 +78,7 @@ class InputObserver:
         self.value_if_missing: dict[str | int, Any] = dict(value_if_missing or {})
         self._keep = keep_tensors
         self._lock = renewed(self, "_lock", threading.Lock)
-        self._observed: Source | None = None
+        self._observed: CallSource | None = None
         self._removed: frozenset[str] = frozenset()
         self._unknown: frozenset[str] = frozenset()
         """What `remove_inputs` was given, and the signature cannot take."""
@@ -164,7 +164,7 @@ class InputObserver:
             TypeError, ValueError: An argument that is named does not exist.
         """
         if self._observed is None:
-            return [*findings.of_counts(Observations().snapshot().counts)]
+            return [*findings.of_counts(ObservedCalls().snapshot().counts)]
         snapshot = self._observed.snapshot()
         removed = self._removed | self._unknown
         found = [
@@ -246,7 +246,7 @@ class InputObserver:
         observed, snapshot, alignment = self._alignment()
         inference = Inference(alignment)
         values: Mapping[Path, Any] = {}
-        call: Call | None = None
+        call: ObservedCall | None = None
         if index_or_args_or_kwargs is None:
             trees = inference.usual_example()
         elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
@@ -448,7 +448,7 @@ class InputObserver:
         if isinstance(width, bool) or not isinstance(width, int):
             raise TypeError(f"width must be a number of columns (int), not {width!r}")
         if self._observed is None:
-            return reports.report("No method", Observations().snapshot(), None, self.findings(), width)
+            return reports.report("No method", ObservedCalls().snapshot(), None, self.findings(), width)
         snapshot = self._observed.snapshot()
         alignment = self._aligned(self._observed, snapshot) if snapshot.shapes else None
         return reports.report(self._observed.name, snapshot, alignment, self.findings(), width)
@@ -584,10 +584,10 @@ class InputObserver:
             raise RuntimeError(
                 "No call was kept. Create the observer with InputObserver(keep_tensors=N) to keep N calls."
             )
-        check = discrepancies.Check(observed.signature, atol, rtol, skip_none=skip_none)
+        check = discrepancies.CallCheck(observed.signature, atol, rtol, skip_none=skip_none)
         return [{"index": index, **check.run(compiled, call)} for index, call in enumerate(kept)]
 
-    def _checked(self) -> Source:
+    def _checked(self) -> CallSource:
         if self._observed is None:
             raise NothingObservedError("No call was observed. Call the model inside `with observer(model):`.")
         return self._observed
@@ -599,12 +599,12 @@ class InputObserver:
             raise TypeError(f"profile must be what infer_profile() returns, not {profile!r}")
         return profile
 
-    def _alignment(self) -> tuple[Source, Snapshot, Alignment]:
+    def _alignment(self) -> tuple[CallSource, Snapshot, Alignment]:
         observed = self._checked()
         snapshot = observed.snapshot()
         return observed, snapshot, self._aligned(observed, snapshot)
 
-    def _aligned(self, observed: Source, snapshot: Snapshot) -> Alignment:
+    def _aligned(self, observed: CallSource, snapshot: Snapshot) -> Alignment:
         return Alignment(snapshot, observed.signature, observed.absent_values, self._removed)
 
 
@@ -642,7 +642,7 @@ def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> 
     return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
 
 
-def _call_at(snapshot: Snapshot, index: int) -> Call:
+def _call_at(snapshot: Snapshot, index: int) -> ObservedCall:
     number = len(snapshot.calls)
     if not -number <= index < number:
         more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
@@ -652,7 +652,7 @@ def _call_at(snapshot: Snapshot, index: int) -> Call:
     return snapshot.calls[index]
 
 
-def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, Any]]:
+def _given(signature: CallSignature, given: object) -> tuple[ObservedCall, dict[Path, Any]]:
     """The call that a user wrote out."""
     if isinstance(given, tuple):
         args, kwargs = given, {}
@@ -666,7 +666,7 @@ def _given(signature: CallSignature, given: object) -> tuple[Call, dict[Path, An
         known = ", ".join(signature.names)
         raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
     values: dict[Path, Any] = {}
-    return Call(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+    return ObservedCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
 
 
 def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:

@@ -32,13 +32,13 @@ class Method(Target):
     __slots__ = ()
 
 
-class Member(Target):
+class InnerName(Target):
     """`module:inner.name`: a name of another module `inner`, replaced only as `module` sees it."""
 
     __slots__ = ()
 
 
-class Operator(Target):
+class CustomOperator(Target):
     """`torch.ops:namespace.name`: a custom operator, whose Python entry is replaced (torch._ops)."""
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class Lock(Target):
     __slots__ = ()
 
 
-class Constant(Target):
+class WatchedObject(Target):
     """`module:name`: an object that is not called. It can only be watched."""
 
     __slots__ = ()

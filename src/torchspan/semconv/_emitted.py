@@ -22,7 +22,7 @@ Reduce = Callable[[Any], Any]
 """Returns the part of a value that may leave the process; None if nothing may."""
 
 
-class Gate:
+class EmissionGate:
     """Reduces attributes and names of events to what may leave the process, by the rows of a table."""
 
     def __init__(self, rows: Iterable[Attribute]) -> None:

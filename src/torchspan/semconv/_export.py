@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 from torchspan.semconv._operators import Operator
-from torchspan.semconv._places import Place
+from torchspan.semconv._places import PlaceText
 from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, Text
 
 _DIMENSION = r"inputs(?:\[\d{1,4}\]){1,4}\.shape\[\d{1,4}\]"
@@ -108,7 +108,7 @@ class ExportFailure(Kind):
         cause, place = self._split(text)
         return text == UNKNOWN or (
             (cause == self.CONDITION or any(each.accepts(cause) for each in self._CAUSES))
-            and (place is None or (Place().accepts(place["file"]) and Identifier().accepts(place["function"])))
+            and (place is None or (PlaceText().accepts(place["file"]) and Identifier().accepts(place["function"])))
         )
 
     def reduced(self, text: str) -> str:
@@ -119,7 +119,7 @@ class ExportFailure(Kind):
             return UNKNOWN
         if place is None:
             return found
-        file, function = Place().reduced(place["file"]), Identifier().reduced(place["function"])
+        file, function = PlaceText().reduced(place["file"]), Identifier().reduced(place["function"])
         return f"{found}, at {file}:{place['line']} in {function}"
 
     def _cause(self, text: str) -> str | None:

@@ -149,7 +149,7 @@ def _reduced(text: str) -> str:
     return f"tensor '{source}' {redacted}"
 
 
-class Guard(Kind):
+class GuardText(Kind):
     """A failed guard, as Dynamo writes it."""
 
     title = "guard"

@@ -86,7 +86,7 @@ class _Entries(Kind):
         raise NotImplementedError
 
 
-class Arguments(_Entries):
+class OperatorArguments(_Entries):
     """Arguments of an operator: the names in its schema, with data types."""
 
     title = "arguments"

@@ -14,7 +14,7 @@ from torchspan.semconv.measures import (
     Metric,
     Rows,
     RunDuration,
-    Running,
+    RunningWork,
     Size,
     Total,
 )
@@ -179,7 +179,7 @@ METRIC_BUILD_ACTIVE = Metric(
     "torch_tensorrt.build.active",
     "{build}",
     "Number of compilations, and of engine builds outside a compilation, that are running.",
-    measure=Running(),
+    measure=RunningWork(),
 )
 METRIC_BUILD_LONGEST = Metric(
     "torch_tensorrt.build.longest",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._sizes import ArgumentPath, DataType, Shape
+from torchspan.semconv._sizes import ArgumentPath, DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Enumeration, Identifier, ProgramsSpanName, RandomId, SpanName, Version
 from torchspan.semconv.input_limits import DRIFT_EVENT, OUTSIDE_EVENT
@@ -128,7 +128,7 @@ CALL_SHAPES = Attribute(
     "string[]",
     "Shape of each tensor in `torchspan.input.paths`.",
     event=CALL_EVENT,
-    kind=Shape(),
+    kind=ShapeText(),
 )
 CALL_DTYPES = Attribute(
     "torchspan.input.dtypes",

@@ -131,7 +131,7 @@ _ALL: weakref.WeakSet[Instruments] = weakref.WeakSet()
 """Weak references: a provider keeps its instruments alive through their callback, and they are freed with it."""
 
 
-class _Locks:
+class _InstrumentsLock:
     """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
@@ -139,7 +139,7 @@ class _Locks:
 
 def instruments_of(provider: MeterProvider) -> Instruments:
     """The instruments of `provider`, made at the first call."""
-    with _Locks.one:
+    with _InstrumentsLock.one:
         instruments = next((instruments for instruments in _ALL if instruments.provider is provider), None)
         if instruments is None:
             instruments = Instruments(provider)
@@ -153,7 +153,7 @@ _FORKED = ErrorBoundary(
 
 
 def _start_process() -> None:
-    _Locks.one = threading.Lock()
+    _InstrumentsLock.one = threading.Lock()
     for instruments in list(_ALL):
         _FORKED.attempt(instruments.start_process)
 

@@ -21,14 +21,14 @@ from torchspan.phase import Folded, Phase
 from torchspan.writer._budget import limited_by
 
 
-class _Locks:
+class _ParentsLock:
     """One lock per process. A forked child gets a new one, because the thread that held it may not exist there."""
 
     one = threading.Lock()
 
 
 def _renew() -> None:
-    _Locks.one = threading.Lock()
+    _ParentsLock.one = threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -66,7 +66,7 @@ class SpanParents:
         """The object kept for a recording span: the same one while the span lives."""
         known = self._known.get(span)
         if known is None:
-            with _Locks.one:
+            with _ParentsLock.one:
                 known = self._known.get(span)
                 if known is None:
                     known = self._known[span] = RecordingSpan(span)

@@ -16,14 +16,14 @@ from torchspan.adapters._machinery.wrap import WrapperFactory, ignoring
 from torchspan.engine import Engine
 from torchspan.probes import (
     Annotate,
+    CustomOperator,
     Function,
+    InnerName,
     Lock,
-    Member,
     Method,
-    Operator,
     Probe,
     Record,
-    Run,
+    Runs,
     Step,
     Tally,
     Tap,
@@ -37,7 +37,7 @@ Wrap = Callable[[Probe, Any], Any]
 """Takes a probe and the original. Returns the replacement."""
 
 
-def _no_run(target: Target, _action: Run, _original: Any) -> Any:
+def _no_run(target: Target, _action: Runs, _original: Any) -> Any:
     raise TypeError(f"{target} runs an engine, and its adapter has no wrapper for that: pass `run` to Wrappers")
 
 
@@ -52,7 +52,7 @@ class Wrappers:
     factory: WrapperFactory
     around: Mapping[str, Callable[[Target, Record, Any], Any]] = field(default_factory=dict)
     taps: Mapping[str, Callable[[Target, Any], Any]] = field(default_factory=dict)
-    run: Callable[[Target, Run, Any], Any] = _no_run
+    run: Callable[[Target, Runs, Any], Any] = _no_run
 
     def __call__(self, probe: Probe, original: Any) -> Any:
         """The replacement for `original`."""
@@ -69,7 +69,7 @@ class Wrappers:
                 return self.factory.tally(target, action, original)
             case Tap():
                 return self.taps[action.handler](target, original)
-            case Run():
+            case Runs():
                 return self.run(target, action, original)
             case Watch():
                 return original
@@ -101,11 +101,11 @@ def _replace(patches: Patches, functions: _Functions, resolved: ResolvedProbe, w
     """Replace the target, unless it is a function: a function is added to `functions` instead."""
     target = resolved.probe.target
     match target:
-        case Operator():
+        case CustomOperator():
             # The packet and its overload each have the entry. Loaded programs call the overload.
             for holder in (resolved.holder, resolved.holder.default):
                 patches.replace_attribute(holder, resolved.name, wrap)
-        case Member():
+        case InnerName():
             inner, name = target.path
             patches.replace_in_module(sys.modules[target.module], inner, name, wrap)
         case Method() | Lock():

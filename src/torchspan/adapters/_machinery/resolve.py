@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from torchspan.probes import Operator, Probe
+from torchspan.probes import CustomOperator, Probe
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def version_of(module: Any) -> str | None:
 def _find(probe: Probe, holder: Any) -> tuple[Any, str, Any]:
     if holder is None:
         raise LookupError(probe.target.module)
-    if isinstance(probe.target, Operator):  # __getattr__ makes namespaces and operators on access
+    if isinstance(probe.target, CustomOperator):  # __getattr__ makes namespaces and operators on access
         return _find_operator(holder, probe)
     for name in probe.target.path[:-1]:
         holder = _attribute(holder, name)

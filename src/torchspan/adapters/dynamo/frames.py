@@ -37,7 +37,7 @@ _CACHES = {_BACKEND: semconv.AOTAUTOGRAD_CACHE, "inductor_compile": semconv.INDU
 """Phases whose end reports the result of a cache lookup, and the attribute for the result."""
 
 
-class _Open:
+class _OpenWork:
     """A begin report whose end has not been reported. steps: short phases inside."""
 
     __slots__ = ("event", "name", "steps")
@@ -48,7 +48,7 @@ class _Open:
         self.steps = Steps()
 
 
-class _OpenPhase(_Open):
+class _OpenPhase(_OpenWork):
     """A phase that may turn out to be short. It has no event until one inside needs it, or until the phase ends.
 
     within: the event that was current when the phase began: a library's event, if a backend calls PyTorch's compilers.
@@ -64,19 +64,19 @@ class _OpenPhase(_Open):
         self.heard = heard
 
 
-class _OpenBackend(_Open):
+class _OpenBackend(_OpenWork):
     """The backend's phase."""
 
     __slots__ = ()
 
 
-class _OpenWorker(_Open):
+class _OpenWorker(_OpenWork):
     """Work that another thread's compilation has left to this thread."""
 
     __slots__ = ()
 
 
-class _OpenCompilation(_Open):
+class _OpenCompilation(_OpenWork):
     """A backward graph or a frame. facts: gathered until its end."""
 
     __slots__ = ("facts",)
@@ -144,7 +144,7 @@ class _OpenFrame(_OpenCompilation):
             self.event.occurrences.append(Occurrence(name, self.event.anchor.now_ns(), facts))
 
 
-class _Unobserved(_Open):
+class _Unobserved(_OpenWork):
     """Work that began while nothing is observed, for example inside a callback. Nothing inside it is observed either."""
 
     __slots__ = ()
@@ -153,14 +153,14 @@ class _Unobserved(_Open):
         super().__init__(name, None)
 
 
-_Innermost = TypeVar("_Innermost", bound=_Open)
+_Innermost = TypeVar("_Innermost", bound=_OpenWork)
 
 
-class _Thread(threading.local):
+class _FramesOfThread(threading.local):
     """The open work of a thread, innermost last."""
 
     def __init__(self) -> None:
-        self.open: list[_Open] = []
+        self.open: list[_OpenWork] = []
 
 
 class Frames:
@@ -177,7 +177,7 @@ class Frames:
         self._engine = engine
         self._reported = reported
         self._stacks = ThreadStacks(engine)
-        self._thread = _Thread()
+        self._thread = _FramesOfThread()
         self.waits = Waits(engine, lambda: self._thread.open)
         self._interest = engine.registry.interest(COMPILE_PHASE)
         self._forward: ByIdentity[Any] = ByIdentity()
@@ -270,7 +270,7 @@ class Frames:
         else:
             open_.append(self._begin_phase(name, observed))
 
-    def _begin_frame(self, compile_id: str, observed: Observed) -> _Open:
+    def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
         found, context = compiling.compiling(), compiling.context()
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
@@ -281,7 +281,7 @@ class Frames:
         self.waits.began(event)
         return _OpenFrame(event, found)
 
-    def _begin_backward(self, compile_id: str, observed: Observed) -> _Open:
+    def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
         context = compiling.context()
         forward = None if context is None else self._forward.get(context)
         event = self._begin_current(
@@ -293,7 +293,7 @@ class Frames:
         )
         return _Unobserved(BACKWARD) if event is None else _OpenCompilation(BACKWARD, event)
 
-    def _begin_backend(self, observed: Observed) -> _Open:
+    def _begin_backend(self, observed: Observed) -> _OpenWork:
         event = self._begin_current(
             _BACKEND, COMPILE_PHASE, {semconv.COMPILE_PHASE_NAME: _BACKEND}, target=_BACKEND, observed=observed
         )
@@ -306,7 +306,7 @@ class Frames:
             stack.end(name)  # its end is not expected there
         return event
 
-    def _begin_phase(self, name: str, observed: Observed) -> _Open:
+    def _begin_phase(self, name: str, observed: Observed) -> _OpenWork:
         self._materialize_long()
         heard = None
         if self._interest.countdown is not None:
@@ -364,12 +364,12 @@ class Frames:
         )
         self._close(frame, frame.end(ending), error if ending.reaches_the_program else None)
 
-    def _close(self, ended: _Open, facts: Mapping[str, Any], error: BaseException | None) -> None:
+    def _close(self, ended: _OpenWork, facts: Mapping[str, Any], error: BaseException | None) -> None:
         if ended.event is not None:
             ended.event.steps.merge(ended.steps)
         self._stacks.here().end(ended.name, facts, error=error)
 
-    def _abandon(self, left: _Open) -> None:
+    def _abandon(self, left: _OpenWork) -> None:
         """Close a phase whose surroundings have ended before its own end. Events on the engine's stack are closed there."""
         if isinstance(left, _OpenPhase):
             for event in (left.heard, left.event):
@@ -419,7 +419,7 @@ class Frames:
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
         return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)
 
-    def _innermost_event(self, *kinds: type[_Open]) -> Event | None:
+    def _innermost_event(self, *kinds: type[_OpenWork]) -> Event | None:
         return next((each.event for each in reversed(self._thread.open) if isinstance(each, kinds)), None)
 
     def _now_ns(self) -> int:

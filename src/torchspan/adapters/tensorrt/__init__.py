@@ -26,7 +26,7 @@ from torchspan.adapters.tensorrt.loggers import LoggerFollower
 from torchspan.adapters.tensorrt.parser import tap_parser, wrap_parse
 from torchspan.engine import Engine, Undo
 from torchspan.phase import BUILD_PHASE
-from torchspan.probes import Probe, Run
+from torchspan.probes import Probe, Runs
 from torchspan.probes.tensorrt import PROBES
 
 PACKAGES = ("tensorrt", "tensorrt_rtx")
@@ -88,7 +88,7 @@ def _hook(
     late: bool,
 ) -> None:
     probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
-    runs = [probe for probe in probes if isinstance(probe.probe.action, Run)]
+    runs = [probe for probe in probes if isinstance(probe.probe.action, Runs)]
     factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
     loggers = LoggerFollower(factory, ports.redact, patches)
     hook_runs = _Once(lambda: apply_probes(engine, patches, runs, wrappers))

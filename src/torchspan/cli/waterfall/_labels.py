@@ -33,7 +33,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
+class StepRows:
     """Short pieces of work inside a span: name, how often, nanoseconds."""
 
     name: str
@@ -118,7 +118,7 @@ def exit_of(span: Span) -> list[Fact]:
     return [Fact(f"exit {code:.0f}", Style.FALLBACK if code else Style.DIM)]
 
 
-def steps(span: Span) -> list[Steps]:
+def steps(span: Span) -> list[StepRows]:
     """The steps that the span carries as attributes; none where the lists do not fit together."""
     if semconv.STEP_NAMES not in span.attributes:
         return []
@@ -127,7 +127,7 @@ def steps(span: Span) -> list[Steps]:
     durations = numbers(span.attributes, semconv.STEP_DURATIONS)
     if not len(names) == len(counts) == len(durations):
         return []
-    return [Steps(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
+    return [StepRows(name, int(count), s * 1e9) for name, count, s in zip(names, counts, durations, strict=True)]
 
 
 def strings(attributes: Attributes, key: str) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import Call, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import ObservedCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
 from torchspan.inputs.written.portable import PLAIN, is_withheld
@@ -33,7 +33,7 @@ class LeafSummary:
     opaque: dict[type, str] = field(default_factory=dict)
     calls: int = 0
 
-    def add(self, leaf: Leaf, shape: Shape, path: Path) -> None:
+    def add(self, leaf: Leaf, shape: ObservedShape, path: Path) -> None:
         """Add the calls of one shape."""
         self.calls += shape.count
         if isinstance(leaf, TensorShape):
@@ -95,13 +95,13 @@ class Alignment:
     def template_leaves(self) -> list[tuple[Path, Leaf]]:
         return [leaf for name, tree in self.templates.items() for leaf in leaves(tree, (name,))]
 
-    def aligned(self, call: Call) -> list[TensorShape | None]:
+    def aligned(self, call: ObservedCall) -> list[TensorShape | None]:
         """The tensors of a call, one for each of `slots`; None where it has none there."""
         held = dict(call.leaves())
         found = (held.get(path) for path in self.slots())
         return [each if isinstance(each, TensorShape) else None for each in found]
 
-    def usual(self) -> Shape:
+    def usual(self) -> ObservedShape:
         """The shape from which an example is made.
 
         It has the most tensors; among those, the fewest sizes of 0 and 1 in dimensions that vary, which `torch.export` takes
@@ -117,7 +117,7 @@ class Alignment:
             ),
         )
 
-    def small_sizes(self, call: Call) -> int:
+    def small_sizes(self, call: ObservedCall) -> int:
         """How many varying dimensions have the size 0 or 1 in a call."""
         return sum(
             leaf.shape[axis] < 2
@@ -126,7 +126,7 @@ class Alignment:
             for axis in self.summaries[path].varying(len(leaf.shape))
         )
 
-    def donor(self, name: str, call: Call) -> Tree:
+    def donor(self, name: str, call: ObservedCall) -> Tree:
         """A structure for an argument that a call does not have: that of the call which agrees most with it.
 
         A size that always equalled one of another tensor follows the tensor of the call.
@@ -134,7 +134,7 @@ class Alignment:
         template = self.templates[name]
         have = {path: leaf for path, leaf in call.leaves() if isinstance(leaf, TensorShape)}
 
-        def agreement(each: Shape) -> tuple[int, int, int, int]:
+        def agreement(each: ObservedShape) -> tuple[int, int, int, int]:
             same = sum(have.get(path) == leaf for path, leaf in each.first.leaves() if path in have)
             return same, -self.small_sizes(each.first), each.count, -each.first.number
 
@@ -240,17 +240,17 @@ class Alignment:
         return summaries
 
 
-def _tensor_count(shape: Shape, name: str) -> int:
+def _tensor_count(shape: ObservedShape, name: str) -> int:
     tree = shape.first.arguments.get(name)
     return 0 if tree is None else tensor_count(tree)
 
 
-def _without(shapes: list[Shape], removed: frozenset[str]) -> list[Shape]:
+def _without(shapes: list[ObservedShape], removed: frozenset[str]) -> list[ObservedShape]:
     """The shapes of the calls without these arguments: some are the same now."""
-    found: dict[Hashable, Shape] = {}
+    found: dict[Hashable, ObservedShape] = {}
     for shape in shapes:
         call = shape.first.without(removed)
-        merged = found.setdefault(call.key(), Shape(call))
+        merged = found.setdefault(call.key(), ObservedShape(call))
         merged.count += shape.count
         for path, values in shape.constants.items():
             if path[0] not in removed:

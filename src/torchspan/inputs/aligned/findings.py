@@ -10,7 +10,7 @@ from typing import Any
 from torchspan._base.spelling import closest
 from torchspan.inputs.aligned.alignment import Alignment, LeafSummary
 from torchspan.inputs.observed.leaves import Constant, Path, TensorShape, label
-from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, Counts, Snapshot
+from torchspan.inputs.observed.observations import SHAPES_LIMIT, VALUES_LIMIT, CallCounts, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import is_missing
 from torchspan.inputs.written.portable import as_pair
@@ -34,9 +34,9 @@ class Finding:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def of_counts(counts: Counts) -> Iterator[Finding]:
+def of_counts(counts: CallCounts) -> Iterator[Finding]:
     """What is to be said of calls that were not recorded."""
-    if not any(getattr(counts, name) for name in Counts.__slots__):
+    if not any(getattr(counts, name) for name in CallCounts.__slots__):
         yield Finding(
             "no_call",
             "",

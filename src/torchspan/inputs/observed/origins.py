@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from torchspan.inputs.observed.attachments import Attachment
-from torchspan.inputs.observed.observations import Observations, Snapshot
-from torchspan.inputs.observed.recorder import Recorder
+from torchspan.inputs.observed.observations import ObservedCalls, Snapshot
+from torchspan.inputs.observed.recorder import CallRecorder
 from torchspan.inputs.observed.signatures import CallSignature, signature_of
 from torchspan.inputs.observed.trees import Tree
 from torchspan.inputs.written.portable import Portable, name_of, resolved
 
 
-class Source(Protocol):
+class CallSource(Protocol):
     """The calls of one method of one class."""
 
     @property
@@ -62,8 +62,8 @@ class Live:
         self._kind = type(unwrapped(model, method_name))
         self.signature = method_signature(model, method_name)
         self.absent_values = absent_values
-        self.observations = Observations()
-        self.recorder = Recorder(self.signature, self.observations, keep)
+        self.observations = ObservedCalls()
+        self.recorder = CallRecorder(self.signature, self.observations, keep)
         self.attachment: Attachment | None = None
         self.blocks = 0
 

@@ -23,7 +23,7 @@ from torchspan._base import reading
 from torchspan._base.files import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import Call, Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import CallCounts, ObservedCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import DEPTH_LIMIT, Container, Tree, Unknown
 from torchspan.inputs.written import literals
@@ -123,12 +123,12 @@ class _Writer:
             "removed": sorted(given.removed),
             "if_missing": self._trees(given.absent, {}),
             "by_keyword": sorted(snapshot.by_keyword),
-            "counts": {name: getattr(snapshot.counts, name) for name in Counts.__slots__},
+            "counts": {name: getattr(snapshot.counts, name) for name in CallCounts.__slots__},
             "shapes": [self.shape(shape) for shape in snapshot.shapes],
             "ranges": [self._ranges(path, each) for path, each in snapshot.ranges.items()],
         }
 
-    def shape(self, shape: Shape) -> dict[str, Any]:
+    def shape(self, shape: ObservedShape) -> dict[str, Any]:
         first = shape.first
         return {
             "calls": shape.count,
@@ -209,7 +209,7 @@ def _default(name: str, signature: CallSignature, has_values: bool) -> dict[str,
     return {"default": {"type": name_of(type(default)), **value}}
 
 
-def shape_text(given: Portable, shape: Shape) -> str:
+def shape_text(given: Portable, shape: ObservedShape) -> str:
     """A shape as it is written, for an order that is the same everywhere."""
     return json.dumps(_Writer(given).shape(shape), sort_keys=True)
 
@@ -250,7 +250,7 @@ def parsed(content: bytes | str, name: str) -> Document:
             "version of torchspan that wrote it, or write it again with this one."
         )
     try:
-        observations = [_Reader(each).observation() for each in _list(document["observations"])]
+        observations = [_DocumentReader(each).observation() for each in _list(document["observations"])]
         unseen = {_text(key): _text(value) for key, value in _dict(document["unseen"]).items()}
     except _InvalidError as error:
         raise InputFileError(f"{name} is damaged: {error}. Write it again.") from None
@@ -279,7 +279,7 @@ class _InvalidError(Exception):
     """What stands in a document is not what belongs there."""
 
 
-class _Reader:
+class _DocumentReader:
     """Reads one observation."""
 
     def __init__(self, given: Any) -> None:
@@ -296,7 +296,7 @@ class _Reader:
             failed=[],
             ranges=dict(self._ranges(_dict(each)) for each in _list(given["ranges"])),
             by_keyword=self._names(given["by_keyword"]),
-            counts=Counts(**{name: _number(counts[name]) for name in Counts.__slots__}),
+            counts=CallCounts(**{name: _number(counts[name]) for name in CallCounts.__slots__}),
         )
         return Portable(
             _class_name(given["class"]),
@@ -308,11 +308,11 @@ class _Reader:
             self._has_values,
         )
 
-    def _shape(self, given: Mapping[str, Any]) -> Shape:
+    def _shape(self, given: Mapping[str, Any]) -> ObservedShape:
         constants: dict[Path, Counter[Hashable]] = {}
         arguments = self._trees(given["arguments"], constants)
-        call = Call(arguments, frozenset(), _number(given["first"]))
-        return Shape(call, _number(given["calls"], least=1), constants)
+        call = ObservedCall(arguments, frozenset(), _number(given["first"]))
+        return ObservedShape(call, _number(given["calls"], least=1), constants)
 
     def _name(self, given: Any) -> str:
         """The name of an argument."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path
-from torchspan.inputs.observed.observations import Call, Ranges, Shape
+from torchspan.inputs.observed.observations import ObservedCall, ObservedShape, Ranges
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import Container, Tree, Unknown
 from torchspan.inputs.written.portable import Portable, as_pair, foreign, is_mapping, mapped, name_of, standing_for
@@ -135,7 +135,7 @@ def _containers(tree: Tree, at: Path, found: dict[Path, type]) -> None:
             _containers(child, (*at, key), found)
 
 
-def _all_containers(shapes: Iterable[Shape]) -> dict[Path, type]:
+def _all_containers(shapes: Iterable[ObservedShape]) -> dict[Path, type]:
     all_containers: dict[Path, type] = {}
     for shape in shapes:
         for name, tree in shape.first.arguments.items():
@@ -149,7 +149,7 @@ def _ranges(
     return {_path(each, containers, signature): found for each, found in ranges.items()}
 
 
-def _ranks(shapes: Iterable[Shape]) -> dict[Path, dict[Hashable, int]]:
+def _ranks(shapes: Iterable[ObservedShape]) -> dict[Path, dict[Hashable, int]]:
     """The values of each constant with their numbers: 0 for the one that most calls have."""
     totals: dict[Path, Counter[Hashable]] = {}
     for shape in shapes:
@@ -158,7 +158,9 @@ def _ranks(shapes: Iterable[Shape]) -> dict[Path, dict[Hashable, int]]:
     return {path: {each: i for i, (each, _) in enumerate(found.most_common())} for path, found in totals.items()}
 
 
-def _shape(shape: Shape, ranks: Mapping[Path, Mapping[Hashable, int]], signature: CallSignature) -> Shape:
+def _shape(
+    shape: ObservedShape, ranks: Mapping[Path, Mapping[Hashable, int]], signature: CallSignature
+) -> ObservedShape:
     containers = _all_containers([shape])
     constants = {
         _path(path, containers, signature): _counts(values, ranks[path], _default_of(path, signature))
@@ -169,7 +171,7 @@ def _shape(shape: Shape, ranks: Mapping[Path, Mapping[Hashable, int]], signature
         values = {as_pair(each)[1] for each in constants.get((name,), ())}
         if isinstance(tree, Constant) and values == {DEFAULT}:
             arguments[name] = Constant(_standing_for(tree.value, DEFAULT))
-    return Shape(Call(arguments, frozenset(), shape.first.number), shape.count, constants)
+    return ObservedShape(ObservedCall(arguments, frozenset(), shape.first.number), shape.count, constants)
 
 
 def _default_of(path: Path, signature: CallSignature) -> Hashable:

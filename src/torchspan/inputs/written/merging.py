@@ -12,7 +12,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import Counts, Ranges, Shape, Snapshot
+from torchspan.inputs.observed.observations import CallCounts, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.written.documents import parameters, shape_text
 from torchspan.inputs.written.hidden_values import without_values
 from torchspan.inputs.written.portable import Portable, named
@@ -44,8 +44,8 @@ def merged(given: Sequence[Portable]) -> Portable:
             failed=[],
             ranges=_ranges(snapshots),
             by_keyword=frozenset().union(*(snapshot.by_keyword for snapshot in snapshots)),
-            counts=Counts(
-                **{name: sum(getattr(snapshot.counts, name) for snapshot in snapshots) for name in Counts.__slots__}
+            counts=CallCounts(
+                **{name: sum(getattr(snapshot.counts, name) for snapshot in snapshots) for name in CallCounts.__slots__}
             ),
         ),
         absent={name: tree for part in reversed(parts) for name, tree in part.absent.items()},
@@ -75,8 +75,8 @@ def _alike(given: Sequence[Portable]) -> list[Portable]:
     return [named(each) for each in given]
 
 
-def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[Shape]:
-    found: dict[Hashable, Shape] = {}
+def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[ObservedShape]:
+    found: dict[Hashable, ObservedShape] = {}
     order: dict[Hashable, tuple[int, str]] = {}
     for shape in (shape for snapshot in snapshots for shape in snapshot.shapes):
         key = shape.first.key()
@@ -93,8 +93,8 @@ def _shapes(of: Portable, snapshots: Sequence[Snapshot]) -> list[Shape]:
     return [found[key] for key in sorted(found, key=lambda each: order[each])]
 
 
-def _copy(shape: Shape) -> Shape:
-    return Shape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
+def _copy(shape: ObservedShape) -> ObservedShape:
+    return ObservedShape(shape.first, shape.count, {path: Counter(values) for path, values in shape.constants.items()})
 
 
 def _ranges(snapshots: Sequence[Snapshot]) -> dict[Path, Ranges]:

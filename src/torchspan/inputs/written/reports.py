@@ -35,7 +35,7 @@ Row = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ReportRow:
     """What the table says of one leaf. rows: without the argument's name."""
 
     path: Path
@@ -82,7 +82,7 @@ def _merged(findings: Sequence[Finding]) -> dict[tuple[str, str], list[str]]:
     }
 
 
-def _entries(alignment: Alignment) -> Iterator[_Entry]:
+def _entries(alignment: Alignment) -> Iterator[_ReportRow]:
     calls = sum(shape.count for shape in alignment.shapes)
     template = {path: index for index, (path, _) in enumerate(alignment.template_leaves())}
     order = {name: index for index, name in enumerate(alignment.names)}
@@ -93,7 +93,7 @@ def _entries(alignment: Alignment) -> Iterator[_Entry]:
             with_calls = max(calls, summary.calls)
             found = f"{summary.calls:,}" if summary.calls == with_calls else f"{summary.calls:,} of {with_calls:,}"
             first = (rows[0][0], found, *rows[0][2:])
-            yield _Entry(path, (first, *rows[1:]))
+            yield _ReportRow(path, (first, *rows[1:]))
 
 
 def _rows_of_tensors(path: Path, summary: LeafSummary, alignment: Alignment) -> Iterator[Row]:
@@ -157,7 +157,7 @@ def _rows_of_others(summary: LeafSummary) -> Iterator[Row]:
         yield name_of(kind), "", "not recorded", *blank[1:]
 
 
-def _folded(entries: Sequence[_Entry]) -> Iterator[tuple[str, tuple[Row, ...]]]:
+def _folded(entries: Sequence[_ReportRow]) -> Iterator[tuple[str, tuple[Row, ...]]]:
     """Leaves of which the table says the same as one entry: a cache has the same tensors for each layer."""
     alike = Counter(each.like for each in entries)
     said = set()

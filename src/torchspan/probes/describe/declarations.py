@@ -33,7 +33,7 @@ class Declaration(NamedTuple):
     api: str
     function: str | None = None
     reason: str | None = None
-    where: place.Place | None = None
+    where: place.StackPlace | None = None
 
     def facts(self) -> dict[str, Any]:
         """The attributes of the event for it."""

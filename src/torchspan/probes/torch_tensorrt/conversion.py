@@ -6,7 +6,7 @@ from __future__ import annotations
 from torchspan import phase, semconv
 from torchspan.probes._actions import Annotate, Record, Shares, Step, Tally, Tap, Watch
 from torchspan.probes._probe import Probe
-from torchspan.probes._target import Constant, Function, Member, Method
+from torchspan.probes._target import Function, InnerName, Method, WatchedObject
 from torchspan.probes.describe import cache, cache_seen, conversion, failure
 from torchspan.probes.torch_tensorrt._row import row
 
@@ -50,7 +50,7 @@ _CONVERT = (
         why="reading from a cache store, including the user's (unless it overrides `check`)",
     ),
     row(
-        target=Member("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
+        target=InnerName("torch_tensorrt.dynamo._engine_cache:pickle.loads"),
         action=Tally((phase.CACHE_LOOKUP,), cache_seen.count_unpickled, counts_failures=True),
         why="the packed entry as it is read, from any cache: its size, and the fact that it existed, where the library "
         "then reports that there was none",
@@ -114,7 +114,7 @@ _CONVERT = (
         why="converter time by kind of operator; converters come from a registry, not by name",
     ),
     row(
-        target=Constant("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
+        target=WatchedObject("torch_tensorrt.dynamo.conversion._TRTInterpreter:TRT_INTERPRETER_CALL_PRE_OBSERVER"),
         action=Watch(),
         why="the library's only observer; it fires where construct_network starts, and only in the thread that "
         "registered (its callbacks are in a context variable)",

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.probes._actions import Arguments, Creates, Record, Run, Step, Tap, Watch
+from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap, Watch
 from torchspan.probes._probe import Probe
-from torchspan.probes._target import Method, Operator
+from torchspan.probes._target import CustomOperator, Method
 from torchspan.probes.describe import conversion, execution
 from torchspan.probes.torch_tensorrt._row import row
 
@@ -53,8 +53,8 @@ _RUN = (
         why="makes the execution context late, at the first run; one reason why that run is slow",
     ),
     row(
-        target=Operator("torch.ops:tensorrt.execute_engine"),
-        action=Run(
+        target=CustomOperator("torch.ops:tensorrt.execute_engine"),
+        action=Runs(
             phase=phase.EXECUTE,
             describe=execution.execute,
             arguments=Arguments(names=("input_tensors", "engine"), engine=1, inputs=0),
@@ -70,7 +70,7 @@ _RUN = (
     ),
     row(
         target=Method("torch_tensorrt.dynamo.runtime._PythonTorchTensorRTModule:PythonTorchTensorRTModule.forward"),
-        action=Run(phase=phase.EXECUTE, describe=execution.execute),
+        action=Runs(phase=phase.EXECUTE, describe=execution.execute),
         until=(2, 12),
         why="the older Python runtime runs engines itself, without the operator",
     ),
