@@ -46,7 +46,7 @@ class Wrappers:
     """Makes the wrappers of one library's probes, with the factory or with functions of the adapter.
 
     around: the adapter's functions for `Record.around`, by name. taps: its functions for `Tap.handler`, by name. run: its
-    function for `Run`, of a library that runs engines.
+    function for `Runs`, of a library that runs engines.
     """
 
     factory: WrapperFactory

@@ -205,7 +205,7 @@ class ObservedCalls:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What `Observations` had at one moment."""
+    """What `ObservedCalls` had at one moment."""
 
     shapes: list[ObservedShape]
     calls: list[ObservedCall]
