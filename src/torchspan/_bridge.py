@@ -20,9 +20,9 @@ from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
+from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
-from torchspan._launched.report import RunCounts, RunReport
-from torchspan._launched.spans import traceparent
+from torchspan._launched.run_report import RunCounts, RunReport
 from torchspan._settings import Settings
 from torchspan.adapters import (
     Imports,
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from torchspan.adapters._machinery.wrap import Follow
     from torchspan.adapters.followed_runs import FollowedRuns
     from torchspan.adapters.module_inputs import ModuleInputs
-    from torchspan.writer._metrics import Gathered
+    from torchspan.writer._metric_writer import Gathered
 
 logger = Log("torchspan")
 

@@ -516,7 +516,7 @@ def _carry(settings: Settings, provider: Any, origin: Origin, others: Callable[[
     run = current_run()
 
     def exports() -> list[Callable[[], object]]:
-        from torchspan._launched import otel_private
+        from torchspan._launched import private_api as otel_private
 
         flushes = (getattr(each, "force_flush", None) for each in (provider, otel_private.tracer_provider()))
         found = [flush for flush in flushes if flush is not None]

@@ -14,10 +14,10 @@ from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerP
 
 from torchspan._base import forks
 from torchspan._base.pauses import Pause
-from torchspan._launched import otel_private
+from torchspan._launched import private_api as otel_private
 from torchspan._launched.ends import Ends
-from torchspan._launched.report import NO_SDK, NOT_APPLIED, RunReport
-from torchspan._launched.settings import RunSettings
+from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
+from torchspan._launched.run_settings import RunSettings
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider

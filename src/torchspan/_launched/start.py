@@ -13,7 +13,7 @@ from torchspan.environment_variables import TORCHSPAN_RUN
 if TYPE_CHECKING:
     from torchspan._base.folders import Folder
     from torchspan._launched.process import RunProcess
-    from torchspan._launched.settings import RunSettings
+    from torchspan._launched.run_settings import RunSettings
 
 logger = Log("torchspan", names_itself=True)
 
@@ -36,7 +36,7 @@ def current() -> RunProcess | None:
         _Current.is_known = True
         if TORCHSPAN_RUN not in os.environ:
             return None
-        from torchspan._launched.settings import RunSettings
+        from torchspan._launched.run_settings import RunSettings
 
         settings = RunSettings.from_environment()
         if settings is None:
@@ -57,7 +57,7 @@ def current() -> RunProcess | None:
 
 
 def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess) -> None:
-    from torchspan._launched import observed_inputs
+    from torchspan._launched import observing as observed_inputs
 
     try:
         observed_inputs.begin(settings, reports)
@@ -135,7 +135,7 @@ def _without_values(record: logging.LogRecord) -> logging.LogRecord:
 def _load_instrumentations(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
-    from torchspan._launched.report import NOT_LOADED
+    from torchspan._launched.run_report import NOT_LOADED
 
     try:
         _load._load_instrumentors(_distro())  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from torchspan._version import __version__
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import Command, CommandError
 from torchspan.cli.demo import DemoCommand
 from torchspan.cli.doctor import DoctorCommand

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._command import CommandError
 from torchspan.cli._signals import Signals
 

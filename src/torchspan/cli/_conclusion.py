@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from torchspan import phase, semconv
 from torchspan._base.folders import Folder
 from torchspan._launched.crash import read_crashes
-from torchspan._launched.report import RunReport, likely_reason, missing, problems, read_reports
-from torchspan._launched.settings import RunSettings
+from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
+from torchspan._launched.run_settings import RunSettings
 from torchspan.cli import _output
-from torchspan.cli import _streams as streams
+from torchspan.cli import _stderr_lines as streams
 from torchspan.cli._child import Ended
 from torchspan.cli._crash_line import crash_lines
 from torchspan.cli._output import Output
@@ -93,9 +93,9 @@ class Conclusion:
             say(f"{'' if spans else 'nothing was recorded: '}{number}: {cause}")
         without_gpu = self._advice_without_gpu(ended, reports, is_empty=bool(reason))
         if self.settings.inputs:
-            from torchspan.cli import _observed_inputs
+            from torchspan.cli import _inputs_file
 
-            if _observed_inputs.conclude(self.reports, self.output, self.settings.inputs, say):
+            if _inputs_file.conclude(self.reports, self.output, self.settings.inputs, say):
                 reason = ""
         if reason and not lost.number and without_gpu is None:
             what = (

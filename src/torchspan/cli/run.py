@@ -10,16 +10,16 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 
-from torchspan._launched.settings import RunSettings, new_span
+from torchspan._launched.run_settings import RunSettings, new_span
 from torchspan._settings import resolved_variable
 from torchspan.cli import _child
 from torchspan.cli import _output as _output_file
+from torchspan.cli._child_environment import environment
 from torchspan.cli._command import CommandError
 from torchspan.cli._conclusion import Conclusion, say
-from torchspan.cli._environment import environment
 from torchspan.cli._options import add_options, variables
 from torchspan.cli._output import Output
-from torchspan.cli._scratch import remove, scratch_folder
+from torchspan.cli._run_folder import remove, scratch_folder
 from torchspan.environment_variables import TORCHSPAN_FILE, TORCHSPAN_RUN_EXIT_TIMEOUT
 
 _NEEDED = ("opentelemetry.sdk", "opentelemetry.instrumentation")

@@ -20,7 +20,7 @@ from torchspan.inputs.inferred.exports import ExportedModel, export
 from torchspan.inputs.inferred.inference import Inference, made, made_flat, passed
 from torchspan.inputs.observed.attachments import attach
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import ObservedCall, ObservedCalls, Snapshot
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls, Snapshot
 from torchspan.inputs.observed.origins import CallSource, Elsewhere, Live, method_signature
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import LEAVES_LIMIT, Reader, SymbolicCallError, TooManyLeavesError, Tree
@@ -246,7 +246,7 @@ class InputObserver:
         observed, snapshot, alignment = self._alignment()
         inference = Inference(alignment)
         values: Mapping[Path, Any] = {}
-        call: ObservedCall | None = None
+        call: ModuleCall | None = None
         if index_or_args_or_kwargs is None:
             trees = inference.usual_example()
         elif isinstance(index_or_args_or_kwargs, int) and not isinstance(index_or_args_or_kwargs, bool):
@@ -642,7 +642,7 @@ def _absent_values(signature: CallSignature, given: Mapping[str | int, Any]) -> 
     return _read("value_if_missing", {signature.find(key, "value_if_missing"): value for key, value in given.items()})
 
 
-def _call_at(snapshot: Snapshot, index: int) -> ObservedCall:
+def _call_at(snapshot: Snapshot, index: int) -> ModuleCall:
     number = len(snapshot.calls)
     if not -number <= index < number:
         more = f" of {snapshot.counts.completed:,}" if snapshot.counts.completed > number else ""
@@ -652,7 +652,7 @@ def _call_at(snapshot: Snapshot, index: int) -> ObservedCall:
     return snapshot.calls[index]
 
 
-def _given(signature: CallSignature, given: object) -> tuple[ObservedCall, dict[Path, Any]]:
+def _given(signature: CallSignature, given: object) -> tuple[ModuleCall, dict[Path, Any]]:
     """The call that a user wrote out."""
     if isinstance(given, tuple):
         args, kwargs = given, {}
@@ -666,7 +666,7 @@ def _given(signature: CallSignature, given: object) -> tuple[ObservedCall, dict[
         known = ", ".join(signature.names)
         raise ValueError(f"The arguments given to infer_arguments do not fit the signature ({known}).") from None
     values: dict[Path, Any] = {}
-    return ObservedCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
+    return ModuleCall(_read("infer_arguments", bound.arguments, values), bound.by_keyword, -1), values
 
 
 def _read(what: str, arguments: Mapping[str, Any], values: dict[Path, Any] | None = None) -> dict[str, Tree]:

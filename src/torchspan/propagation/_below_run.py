@@ -14,9 +14,9 @@ from opentelemetry import trace
 
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
+from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
-from torchspan._launched.settings import RunSettings
-from torchspan._launched.spans import traceparent
+from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
 from torchspan.propagation._environment import own_environment, with_environment
 

@@ -19,7 +19,7 @@ from opentelemetry.propagators.textmap import Getter, Setter
 from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.reading import is_a
-from torchspan._launched.spans import OwnSpan, is_owned
+from torchspan._launched.own_spans import OwnSpan, is_owned
 
 BAGGAGE = "BAGGAGE"
 

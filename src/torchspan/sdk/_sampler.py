@@ -16,7 +16,7 @@ from torchspan._base.kept import Kept, threshold_text
 from torchspan._base.keys import KEEP, KEPT, PARENT_SAMPLED
 from torchspan._base.logs import Log
 from torchspan._base.sampling_rules import SamplingRules
-from torchspan.sdk._sampling_rules import RulesInUse
+from torchspan.sdk._rule_texts import RulesInUse
 
 OT = "ot"
 """OpenTelemetry's entry in a tracestate: https://opentelemetry.io/docs/specs/otel/trace/tracestate-handling/"""

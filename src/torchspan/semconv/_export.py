@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from torchspan.semconv._operators import Operator
+from torchspan.semconv._operator_kinds import Operator
 from torchspan.semconv._places import PlaceText
 from torchspan.semconv._values import UNKNOWN, Enumeration, Formed, Identifier, Kind, Text
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operators import OnnxOperator
+from torchspan.semconv._operator_kinds import OnnxOperator
 from torchspan.semconv._sizes import DataType, ShapeText
 from torchspan.semconv._table import Attribute, folded
 from torchspan.semconv._values import Digest, Enumeration, Identifier, Phrase, Text, Version

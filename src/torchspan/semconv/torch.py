@@ -6,7 +6,7 @@ from __future__ import annotations
 from torchspan import phase
 from torchspan.semconv._export import DynamicDimension, ExportFailure, Violation
 from torchspan.semconv._guards import GuardText
-from torchspan.semconv._operators import Operator
+from torchspan.semconv._operator_kinds import Operator
 from torchspan.semconv._places import PlaceText
 from torchspan.semconv._sizes import ShapeText
 from torchspan.semconv._table import Attribute, folded

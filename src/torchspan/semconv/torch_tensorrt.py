@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from torchspan import phase
-from torchspan.semconv._operators import Operator, OperatorArguments, Validators
+from torchspan.semconv._operator_kinds import Operator, OperatorArguments, Validators
 from torchspan.semconv._sizes import DataType, SettingValue, ShapeText
 from torchspan.semconv._table import Attribute, AttributeType, folded
 from torchspan.semconv._values import Digest, Enumeration, Identifier, Version

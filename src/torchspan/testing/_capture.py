@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from typing_extensions import Unpack
 
-    from torchspan.testing._settings import InstrumentSettings
+    from torchspan.testing._stand_in_settings import InstrumentSettings
 
 
 class CapturedTrace(Searchable):

@@ -18,8 +18,8 @@ from typing import Any
 import torch
 
 from torchspan.testing import _engines
-from torchspan.testing._errors import NeedsGpuError
 from torchspan.testing._reference import Reference, Shape
+from torchspan.testing._stand_in_errors import NeedsGpuError
 
 _REFITTED = b"torchspan-refitted"
 _refit = threading.local()

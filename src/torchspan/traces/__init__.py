@@ -18,10 +18,10 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 # answers questions by name. `_strings` finds every distinct string of files.
 
 from torchspan.traces._fields import Part
+from torchspan.traces._file_spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
 from torchspan.traces._read import FileContent, Problem, TraceFile, read
-from torchspan.traces._runs import Run, by_run
+from torchspan.traces._run_traces import Run, by_run
 from torchspan.traces._search import Searchable, SpanNotFoundError
-from torchspan.traces._spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
 from torchspan.traces._strings import FileStrings, Place, strings
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 

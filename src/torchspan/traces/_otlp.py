@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from torchspan.traces._spans import Attributes, Event, Link, Span
+from torchspan.traces._file_spans import Attributes, Event, Link, Span
 
 _STATUS_ERROR = (2, "2", "STATUS_CODE_ERROR")
 _KINDS = {

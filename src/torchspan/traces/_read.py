@@ -7,10 +7,10 @@ import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from torchspan.traces._file_spans import Attributes, Span
 from torchspan.traces._input import Source, every_document
 from torchspan.traces._otlp import UnreadableError, raw_spans, span_of
 from torchspan.traces._search import Searchable
-from torchspan.traces._spans import Attributes, Span
 from torchspan.traces._tree import Trace, trees
 
 MOST_PROBLEMS = 100

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from torchspan.traces._spans import Span
+from torchspan.traces._file_spans import Span
 from torchspan.traces._tree import Node, Trace
 
 _NAMES_SHOWN = 20

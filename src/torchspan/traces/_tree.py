@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from torchspan import semconv
-from torchspan.traces._spans import Span, UnfinishedSpan
+from torchspan.traces._file_spans import Span, UnfinishedSpan
 from torchspan.traces._unfinished import lasting, settled
 
 

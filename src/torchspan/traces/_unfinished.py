@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from torchspan import phase, semconv
-from torchspan.traces._spans import Attributes, Running, Span, UnfinishedSpan
+from torchspan.traces._file_spans import Attributes, Running, Span, UnfinishedSpan
 
 _Key = tuple[str, str]
 """Trace id and span id."""

@@ -17,7 +17,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.logs import Log
 from torchspan._version import __version__
 from torchspan.engine import Event, Occurrence
-from torchspan.writer._exceptions import exception_attributes
+from torchspan.writer._exception_attributes import exception_attributes
 
 logger = Log("torchspan")
 

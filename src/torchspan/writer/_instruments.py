@@ -18,10 +18,10 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import renewed
 from torchspan._version import __version__
 from torchspan.semconv import METRICS, Metric
-from torchspan.writer._otel_private import export_measurements, forget_measurements
+from torchspan.writer._private_sdk import export_measurements, forget_measurements
 
 if TYPE_CHECKING:
-    from torchspan.writer._metrics import MetricWriter
+    from torchspan.writer._metric_writer import MetricWriter
 
 VALUES_LIMIT = 50
 """Maximum number of values of a metric attribute whose values the program can choose: mainly classes of exceptions."""

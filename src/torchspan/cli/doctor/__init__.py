@@ -22,14 +22,14 @@ def checks() -> tuple[CheckFunction, ...]:
         _conflicts,
         _endpoints,
         _exporters,
-        _files,
         _hooks,
         _libraries,
         _packages,
         _plugins,
         _send,
+        _setting_rows,
+        _span_files,
         _switches,
-        _values,
     )
 
     return (
@@ -47,11 +47,11 @@ def checks() -> tuple[CheckFunction, ...]:
         _libraries.torch_compile,
         _plugins.sampler,
         _plugins.id_generator,
-        _values.settings,
-        _values.unknown,
+        _setting_rows.settings,
+        _setting_rows.unknown,
         _exporters.loadable,
         _endpoints.reachable,
-        _files.writable,
+        _span_files.writable,
         _switches.timeouts,
         _conflicts.conflicts,
         _send.sent,
@@ -78,7 +78,7 @@ class DoctorCommand:
         )
 
     def run(self, arguments: argparse.Namespace) -> int:
-        from torchspan.cli.doctor import _report as report
+        from torchspan.cli.doctor import _printed as report
 
         context = Context(os.environ, probe=arguments.probe, send=arguments.send)
         found: list[Check] = []

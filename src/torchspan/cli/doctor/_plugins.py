@@ -10,7 +10,7 @@ from typing import Any
 from torchspan.cli.doctor._check import Check, Context, State
 from torchspan.cli.doctor._configuration import LOST
 from torchspan.cli.doctor._packages import plugins
-from torchspan.sdk._sampling_rules import parsed
+from torchspan.sdk._rule_texts import parsed
 
 TORCHSPAN = "torchspan"
 _SAMPLERS = (TORCHSPAN, "parentbased_torchspan")

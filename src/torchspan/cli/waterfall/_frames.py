@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from torchspan import phase, semconv
-from torchspan.cli.waterfall._places import source_line
+from torchspan.cli.waterfall._code_places import source_line
 from torchspan.semconv.torch import BreakClass, FrameOutcome
 from torchspan.traces import Attributes, Span
 

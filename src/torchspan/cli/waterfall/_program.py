@@ -32,14 +32,14 @@ _NOTABLE = 1.01
 _Interval = tuple[int, int]
 
 
-class Runs(Protocol):
+class RunFigures(Protocol):
     """What one process reports of its engine runs: their seconds, summed over its threads."""
 
     @property
     def runs_s(self) -> float: ...
 
 
-def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[Runs], width: int) -> Iterator[Line]:
+def program_line(run: Span, traces: Iterable[Trace], reports: Iterable[RunFigures], width: int) -> Iterator[Line]:
     """`program 6.00 s: imports 2.90, Torch-TensorRT 0.95, torch.compile 0.30, runs 1.20, rest 0.65`, in as many lines as the
     width needs.
 

@@ -12,10 +12,10 @@ from torchspan import semconv
 from torchspan.cli._terminal import Line, Style, broken, cells, pad, shorten
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, lines
-from torchspan.cli.waterfall._answers import answers, news
-from torchspan.cli.waterfall._fold import Fold, Row, folded, rows
+from torchspan.cli.waterfall._folded_rows import Fold, Row, folded, rows
 from torchspan.cli.waterfall._labels import SEPARATOR, Fact
 from torchspan.cli.waterfall._scene import Scene
+from torchspan.cli.waterfall._trace_answers import answers, news
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Run, Span, Trace
 

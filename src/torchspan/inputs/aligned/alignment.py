@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import ObservedCall, ObservedShape, Ranges, Snapshot
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, replaced_leaves, tensor_count
 from torchspan.inputs.written.portable import PLAIN, is_withheld
@@ -95,7 +95,7 @@ class Alignment:
     def template_leaves(self) -> list[tuple[Path, Leaf]]:
         return [leaf for name, tree in self.templates.items() for leaf in leaves(tree, (name,))]
 
-    def aligned(self, call: ObservedCall) -> list[TensorShape | None]:
+    def aligned(self, call: ModuleCall) -> list[TensorShape | None]:
         """The tensors of a call, one for each of `slots`; None where it has none there."""
         held = dict(call.leaves())
         found = (held.get(path) for path in self.slots())
@@ -117,7 +117,7 @@ class Alignment:
             ),
         )
 
-    def small_sizes(self, call: ObservedCall) -> int:
+    def small_sizes(self, call: ModuleCall) -> int:
         """How many varying dimensions have the size 0 or 1 in a call."""
         return sum(
             leaf.shape[axis] < 2
@@ -126,7 +126,7 @@ class Alignment:
             for axis in self.summaries[path].varying(len(leaf.shape))
         )
 
-    def donor(self, name: str, call: ObservedCall) -> Tree:
+    def donor(self, name: str, call: ModuleCall) -> Tree:
         """A structure for an argument that a call does not have: that of the call which agrees most with it.
 
         A size that always equalled one of another tensor follows the tensor of the call.

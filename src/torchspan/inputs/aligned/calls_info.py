@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from torchspan.inputs.observed.leaves import TensorShape
-from torchspan.inputs.observed.observations import ObservedCall
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.trees import Tree, leaves
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class InputObserverInfo:
         return self._completed
 
 
-def _candidate(call: ObservedCall, alignment: Alignment | None, names: list[str]) -> InputCandidate:
+def _candidate(call: ModuleCall, alignment: Alignment | None, names: list[str]) -> InputCandidate:
     arguments = {name: call.arguments[name] for name in names}
     return InputCandidate(
         arguments,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from torchspan.inputs.observed.leaves import Absent, Constant, Leaf, Opaque, Path, TensorShape, label
-from torchspan.inputs.observed.observations import ObservedCall
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.recorder import OUTPUT
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Reader, Tree, leaves, rebuilt
@@ -34,7 +34,7 @@ class CallCheck:
         self._rtol = rtol
         self._skip_none = skip_none
 
-    def run(self, compiled: Any, call: ObservedCall) -> dict[str, Any]:
+    def run(self, compiled: Any, call: ModuleCall) -> dict[str, Any]:
         """The outcome for one kept call, which had returned."""
         if call.outputs is None or call.outputs_kept is None:
             return {"SUCCESS": False, "error": "The outputs of the call were not kept."}
@@ -61,21 +61,21 @@ class CallCheck:
         success = difference <= self._atol and relative <= self._rtol
         return {"SUCCESS": success, "abs": difference, "rel": relative, "duration": duration}
 
-    def _prepared(self, compiled: Any, call: ObservedCall) -> tuple[Any, _Arguments]:
+    def _prepared(self, compiled: Any, call: ModuleCall) -> tuple[Any, _Arguments]:
         """What is called, and with what."""
         export: Any = sys.modules.get("torch.export")
         if export is not None and isinstance(compiled, export.ExportedProgram):
             return compiled.module(), self._as_the_program_takes_them(compiled, call)
         return compiled, self._as_the_call_was(call)
 
-    def _as_the_call_was(self, call: ObservedCall) -> _Arguments:
+    def _as_the_call_was(self, call: ModuleCall) -> _Arguments:
         arguments = _values(call)
         rest = arguments.pop(str(self._signature.var_positional), ())
         positional = [name for name in self._signature.positional if name in arguments and name not in call.by_keyword]
         args = tuple(arguments.pop(name) for name in positional) + tuple(rest)
         return args, {self._signature.keyword_of(name): value for name, value in arguments.items()}
 
-    def _as_the_program_takes_them(self, program: Any, call: ObservedCall) -> _Arguments:
+    def _as_the_program_takes_them(self, program: Any, call: ModuleCall) -> _Arguments:
         args, kwargs = program.example_inputs
         arguments = _values(call)
         rest = tuple(arguments.pop(str(self._signature.var_positional), ()))
@@ -129,7 +129,7 @@ class _LackingError(Exception):
     """The program takes an argument that the call does not have."""
 
 
-def _values(call: ObservedCall) -> dict[str, Any]:
+def _values(call: ModuleCall) -> dict[str, Any]:
     """The arguments of a kept call: copies of its tensors, so that a program may write to them."""
     kept = call.inputs_kept or {}
 

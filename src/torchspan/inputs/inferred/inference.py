@@ -20,7 +20,7 @@ from torchspan.inputs.observed.leaves import (
     TensorShape,
     label,
 )
-from torchspan.inputs.observed.observations import ObservedCall
+from torchspan.inputs.observed.observations import ModuleCall
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Tree, completed, is_missing, leaves, mirrored, rebuilt, replaced_leaves
 from torchspan.inputs.written.portable import is_withheld
@@ -46,7 +46,7 @@ class Inference:
         self._signature = alignment.signature
 
     # --- arguments ---------------------------------------------------------------------------------------------------
-    def example(self, call: ObservedCall) -> dict[str, Tree]:
+    def example(self, call: ModuleCall) -> dict[str, Tree]:
         """The structure of every argument of the example that is made of a call, by name; what it lacks is added."""
         found: dict[str, Tree] = {}
         kept = self._kept_by_position()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from torchspan.inputs.observed.observations import ObservedCall, ObservedCalls
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
 from torchspan.inputs.written.portable import Portable
@@ -40,7 +40,7 @@ def read(observer: Any) -> Portable:
         except TooManyLeavesError:
             observations.skipped("too_large")
         else:
-            observations.ended(ObservedCall(arguments, bound.by_keyword, number))
+            observations.ended(ModuleCall(arguments, bound.by_keyword, number))
     return Portable(_KIND, "forward", signature, observations.snapshot(), {}, frozenset())
 
 

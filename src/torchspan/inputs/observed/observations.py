@@ -30,7 +30,7 @@ VALUES_LIMIT = 32
 
 
 @dataclass(slots=True)
-class ObservedCall:
+class ModuleCall:
     """One call, without its tensors.
 
     arguments: by name. by_keyword: the names of those that came by keyword. number: the how-manieth call that began.
@@ -46,7 +46,7 @@ class ObservedCall:
     inputs_kept: dict[Path, Any] | None = None
     outputs_kept: dict[Path, Any] | None = None
 
-    def without(self, removed: frozenset[str]) -> ObservedCall:
+    def without(self, removed: frozenset[str]) -> ModuleCall:
         """The call without these arguments."""
         if not removed:
             return self
@@ -69,7 +69,7 @@ class ObservedShape:
     first: one of them. count: how many. constants: the values of their constants, by path, with counts.
     """
 
-    first: ObservedCall
+    first: ModuleCall
     count: int = 0
     constants: dict[Path, Counter[Hashable]] = field(default_factory=dict)
 
@@ -119,8 +119,8 @@ class ObservedCalls:
         self._lock = renewed(self, "_lock", threading.Lock)
         self._begun = 0
         self._shapes: dict[Hashable, ObservedShape] = {}
-        self._calls: list[ObservedCall] = []
-        self._failed: list[ObservedCall] = []
+        self._calls: list[ModuleCall] = []
+        self._failed: list[ModuleCall] = []
         self._ranges: dict[Path, Ranges] = {}
         self._by_keyword: set[str] = set()
         self._counts = CallCounts()
@@ -136,7 +136,7 @@ class ObservedCalls:
         with self._lock:
             setattr(self._counts, kind, getattr(self._counts, kind) + 1)
 
-    def ended(self, call: ObservedCall) -> None:
+    def ended(self, call: ModuleCall) -> None:
         """Record a call that returned or raised."""
         if call.failed:
             with self._lock:
@@ -159,7 +159,7 @@ class ObservedCalls:
                 shape.count += 1
                 _count_constants(shape, call)
 
-    def _widen(self, call: ObservedCall) -> None:
+    def _widen(self, call: ModuleCall) -> None:
         self._counts.beyond_limit += 1
         for path, leaf in call.leaves():
             if isinstance(leaf, TensorShape) and (path in self._ranges or len(self._ranges) < PATHS_LIMIT):
@@ -208,14 +208,14 @@ class Snapshot:
     """What `ObservedCalls` had at one moment."""
 
     shapes: list[ObservedShape]
-    calls: list[ObservedCall]
-    failed: list[ObservedCall]
+    calls: list[ModuleCall]
+    failed: list[ModuleCall]
     ranges: dict[Path, Ranges]
     by_keyword: frozenset[str]
     counts: CallCounts
 
 
-def _count_constants(shape: ObservedShape, call: ObservedCall) -> None:
+def _count_constants(shape: ObservedShape, call: ModuleCall) -> None:
     for path, leaf in call.leaves():
         if isinstance(leaf, Constant):
             values = shape.constants.setdefault(path, Counter())

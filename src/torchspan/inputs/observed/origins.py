@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from torchspan.inputs.observed.attachments import Attachment
 from torchspan.inputs.observed.observations import ObservedCalls, Snapshot
-from torchspan.inputs.observed.recorder import CallRecorder
+from torchspan.inputs.observed.recorder import ModuleRecorder
 from torchspan.inputs.observed.signatures import CallSignature, signature_of
 from torchspan.inputs.observed.trees import Tree
 from torchspan.inputs.written.portable import Portable, name_of, resolved
@@ -63,7 +63,7 @@ class Live:
         self.signature = method_signature(model, method_name)
         self.absent_values = absent_values
         self.observations = ObservedCalls()
-        self.recorder = CallRecorder(self.signature, self.observations, keep)
+        self.recorder = ModuleRecorder(self.signature, self.observations, keep)
         self.attachment: Attachment | None = None
         self.blocks = 0
 

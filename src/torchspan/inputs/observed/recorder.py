@@ -11,7 +11,7 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base.boundaries import log_failure
 from torchspan.inputs.observed.leaves import Path
-from torchspan.inputs.observed.observations import ObservedCall, ObservedCalls
+from torchspan.inputs.observed.observations import ModuleCall, ObservedCalls
 from torchspan.inputs.observed.signatures import CallSignature, UnfitCallError
 from torchspan.inputs.observed.trees import Reader, SymbolicCallError, TooManyLeavesError
 
@@ -27,7 +27,7 @@ _OPEN_LIMIT = 1_000
 class _Begun:
     """A call that has begun. call: None where it is not recorded. handled: the exception that was being handled."""
 
-    call: ObservedCall | None
+    call: ModuleCall | None
     handled: int
 
 
@@ -38,7 +38,7 @@ class _RecordingThread(threading.local):
         self.begun: list[_Begun] = []
 
 
-class CallRecorder:
+class ModuleRecorder:
     """Takes down the shapes of each call as it begins, and its outcome as it ends.
 
     keep: of how many calls the tensors are kept. limit: the number of the first call that is not recorded; None: all are.
@@ -87,7 +87,7 @@ class CallRecorder:
         except Exception:
             self._failed()
 
-    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ObservedCall | None:
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ModuleCall | None:
         torch: Any = sys.modules["torch"]
         if torch._C._get_tracing_state() is not None or _dynamo_safety.is_symbolic((*args, *kwargs.values())):
             raise SymbolicCallError
@@ -101,9 +101,9 @@ class CallRecorder:
         with torch._C.DisableTorchFunction():  # modes and classes of the program's see no question about a shape
             reader = Reader(values, reads_caches=self._reads_caches)
             arguments = {name: reader.read(value, (name,)) for name, value in bound.arguments.items()}
-        return ObservedCall(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
+        return ModuleCall(arguments, bound.by_keyword, number, inputs_kept=_copied(torch, values))
 
-    def _read_result(self, call: ObservedCall, result: Any) -> None:
+    def _read_result(self, call: ModuleCall, result: Any) -> None:
         torch: Any = sys.modules["torch"]
         values: dict[Path, Any] | None = None if call.inputs_kept is None else {}
         with torch._C.DisableTorchFunction():

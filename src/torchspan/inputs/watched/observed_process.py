@@ -14,7 +14,7 @@ from torchspan._base.forks import renewed
 from torchspan.inputs.observed.attachments import Attachment, attach
 from torchspan.inputs.observed.observations import ObservedCalls
 from torchspan.inputs.observed.origins import method_signature
-from torchspan.inputs.observed.recorder import CallRecorder
+from torchspan.inputs.observed.recorder import ModuleRecorder
 from torchspan.inputs.observed.watched_classes import WatchedClass
 from torchspan.inputs.written.documents import Document, writes_values
 from torchspan.inputs.written.hidden_values import without_values
@@ -80,7 +80,7 @@ class _Kind:
         self._name = name_of(type(thing))
         self._signature = method_signature(thing, _METHOD)
         self._observations = ObservedCalls()
-        self.recorder = CallRecorder(self._signature, self._observations, keep=0, reads_caches=True)
+        self.recorder = ModuleRecorder(self._signature, self._observations, keep=0, reads_caches=True)
 
     def portable(self) -> Portable:
         return Portable(self._name, _METHOD, self._signature, self._observations.snapshot(), {}, frozenset())

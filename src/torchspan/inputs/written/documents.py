@@ -23,7 +23,7 @@ from torchspan._base import reading
 from torchspan._base.files import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import CallCounts, ObservedCall, ObservedShape, Ranges, Snapshot
+from torchspan.inputs.observed.observations import CallCounts, ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import DEPTH_LIMIT, Container, Tree, Unknown
 from torchspan.inputs.written import literals
@@ -311,7 +311,7 @@ class _DocumentReader:
     def _shape(self, given: Mapping[str, Any]) -> ObservedShape:
         constants: dict[Path, Counter[Hashable]] = {}
         arguments = self._trees(given["arguments"], constants)
-        call = ObservedCall(arguments, frozenset(), _number(given["first"]))
+        call = ModuleCall(arguments, frozenset(), _number(given["first"]))
         return ObservedShape(call, _number(given["calls"], least=1), constants)
 
     def _name(self, given: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan.inputs.observed.leaves import Constant, Leaf, Path
-from torchspan.inputs.observed.observations import ObservedCall, ObservedShape, Ranges
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges
 from torchspan.inputs.observed.signatures import CallSignature, WithheldName
 from torchspan.inputs.observed.trees import Container, Tree, Unknown
 from torchspan.inputs.written.portable import Portable, as_pair, foreign, is_mapping, mapped, name_of, standing_for
@@ -171,7 +171,7 @@ def _shape(
         values = {as_pair(each)[1] for each in constants.get((name,), ())}
         if isinstance(tree, Constant) and values == {DEFAULT}:
             arguments[name] = Constant(_standing_for(tree.value, DEFAULT))
-    return ObservedShape(ObservedCall(arguments, frozenset(), shape.first.number), shape.count, constants)
+    return ObservedShape(ModuleCall(arguments, frozenset(), shape.first.number), shape.count, constants)
 
 
 def _default_of(path: Path, signature: CallSignature) -> Hashable:

@@ -16,7 +16,7 @@ from typing import Any
 
 from torchspan._base import reading
 from torchspan.inputs.observed.leaves import Constant, Leaf, NotWrittenError, Opaque, Path, TensorShape
-from torchspan.inputs.observed.observations import ObservedCall, ObservedShape, Ranges, Snapshot
+from torchspan.inputs.observed.observations import ModuleCall, ObservedShape, Ranges, Snapshot
 from torchspan.inputs.observed.signatures import CallSignature
 from torchspan.inputs.observed.trees import Container, Tree
 
@@ -277,7 +277,7 @@ def _mapped(
         return {name: mapped(tree, (name,), of_leaf, of_container) for name, tree in arguments.items()}
 
     def shape(each: ObservedShape) -> ObservedShape:
-        first = ObservedCall(trees(each.first.arguments), frozenset(), each.first.number)
+        first = ModuleCall(trees(each.first.arguments), frozenset(), each.first.number)
         return ObservedShape(
             first,
             each.count,

@@ -12,8 +12,8 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, Span, SpanContext, TraceFlags
 
-from torchspan._launched.otel_private import tracer_provider
-from torchspan._launched.settings import parse_traceparent
+from torchspan._launched.private_api import tracer_provider
+from torchspan._launched.run_settings import parse_traceparent
 
 
 class RunSpanContext(SpanContext):

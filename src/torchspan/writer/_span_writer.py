@@ -22,13 +22,13 @@ from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.withheld import SpanEvent
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
-from torchspan.writer import _kept
+from torchspan.writer import _kept_spans
 from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
-from torchspan.writer._fold import Folding
+from torchspan.writer._folding import Folding
 from torchspan.writer._log_records import RecordMarker
-from torchspan.writer._metrics import compile_outcome
+from torchspan.writer._metric_writer import compile_outcome
 from torchspan.writer._own_files import OwnFiles
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource
@@ -125,12 +125,12 @@ class SpanWriter:
             "links": links,
             "start_time": event.start_ns,
         }
-        if _kept.rules_of(tracer) is None:
+        if _kept_spans.rules_of(tracer) is None:
             span = tracer.start_span(context=context, **arguments)
             if event.phase.keep and _is_refused(span.get_span_context(), around, tracer):
                 self.refused += 1
         else:
-            span = _kept.start(tracer, event, context, around, arguments)
+            span = _kept_spans.start(tracer, event, context, around, arguments)
         event.handle = span.get_span_context()
         if span.is_recording():
             self.recorded += event.phase is not IMPORT

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from torchspan import phase, semconv
-from torchspan.traces._spans import Span
+from torchspan.traces._file_spans import Span
 from torchspan.traces._tree import Node, Trace
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from torchspan import _launched
-from torchspan._launched.settings import RunSettings
+from torchspan._launched.run_settings import RunSettings
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 SITE = str(Path(_launched.__file__).parent / "site")

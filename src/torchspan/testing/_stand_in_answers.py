@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from torchspan.testing import _streams
+from torchspan.testing import _stand_in_streams
 from torchspan.testing._cuda import (
     FREE_BYTES,
     TOTAL_BYTES,
@@ -30,9 +30,9 @@ CAPABILITY = returns((_PROPERTIES.major, _PROPERTIES.minor))
 PROPERTIES = returns(_PROPERTIES)
 MEMORY = returns((FREE_BYTES, TOTAL_BYTES))
 ON_DEVICE = stands_in(OnDevice)
-STREAM = stands_in(_streams.Stream)
-EVENT = stands_in(_streams.Event)
-STREAM_CONTEXT = stands_in(_streams.StreamContext)
-CURRENT_STREAM = stands_in(_streams.current_stream)
-DEFAULT_STREAM = stands_in(_streams.default_stream)
-SET_STREAM = stands_in(_streams.set_stream)
+STREAM = stands_in(_stand_in_streams.Stream)
+EVENT = stands_in(_stand_in_streams.Event)
+STREAM_CONTEXT = stands_in(_stand_in_streams.StreamContext)
+CURRENT_STREAM = stands_in(_stand_in_streams.current_stream)
+DEFAULT_STREAM = stands_in(_stand_in_streams.default_stream)
+SET_STREAM = stands_in(_stand_in_streams.set_stream)

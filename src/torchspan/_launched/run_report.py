@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from torchspan import _config_file
 from torchspan._base.folders import Folder
-from torchspan._launched.settings import parse_traceparent
+from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"
 DISABLED = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS disables torchspan"

@@ -17,7 +17,7 @@ from typing import Any
 
 from torchspan import _config_file, phase, semconv
 from torchspan._version import __version__
-from torchspan.cli.doctor._answers import of_exception, of_record
+from torchspan.cli.doctor._outcomes import of_exception, of_record
 
 TIMEOUT_S = 3
 """Seconds that each exporter has for its request."""

@@ -14,7 +14,7 @@ from torchspan._base.boundaries import ErrorBoundary
 
 if TYPE_CHECKING:
     from torchspan._base.folders import Folder
-    from torchspan._launched.settings import RunSettings
+    from torchspan._launched.run_settings import RunSettings
 
 SUFFIX = ".inputs"
 """Of the file with what one process observed, in the folder for reports; its stem is the process id."""

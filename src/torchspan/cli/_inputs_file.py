@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from torchspan._base.folders import Folder
-from torchspan._launched.observed_inputs import SUFFIX
+from torchspan._launched.observing import SUFFIX
 from torchspan.cli._output import Output, relative
 from torchspan.inputs.port import Document, InputFileError, documents, merging
 from torchspan.sdk import _path
