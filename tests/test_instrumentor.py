@@ -25,7 +25,8 @@ import torchspan
 import torchspan._bridge  # so that it can be replaced
 from support.own_failures import consequences
 from torchspan import TorchspanInstrumentor, instrumentor
-from torchspan._base.kinds import (
+from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
+from torchspan._settings.kinds import (
     Choice,
     FolderPath,
     FollowedClasses,
@@ -36,7 +37,6 @@ from torchspan._base.kinds import (
     Switch,
     Whole,
 )
-from torchspan._settings import ARGUMENTS, PROVIDERS, SETTINGS, Settings
 from torchspan.adapters import export
 from torchspan.exceptions import ConfigurationError
 

@@ -9,10 +9,11 @@ import pytest
 
 from support.ports import make_ports
 from torchspan import phase
-from torchspan._base import reading, span_ends
+from torchspan._base import reading
 from torchspan._base.patching import Patches
 from torchspan._base.scratch import Scratch
-from torchspan._base.span_ends import SpanEnds
+from torchspan._context import span_ends
+from torchspan._context.span_ends import SpanEnds
 from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.observed_functions import NAMES_LIMIT, POINTS_LIMIT, Observations

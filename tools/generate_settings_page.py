@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from generated_page import cell, write_or_check
-from torchspan._base.kinds import AnyText, Choice, Switch
 from torchspan._settings import SETTINGS, VARIABLES
+from torchspan._settings.kinds import AnyText, Choice, Switch
 
 FILE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "settings.md"
 

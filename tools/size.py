@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "torchspan"
 
 LIMITS = {
     "lines of code": 33_150,
-    "files": 367,
+    "files": 370,
     "lines of the longest function": 60,
     "vague words in 1,000 lines": 73,
     "general words in 1,000 lines": 47,

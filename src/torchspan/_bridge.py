@@ -16,14 +16,14 @@ from opentelemetry.trace import TracerProvider
 from torchspan import _settings, adapters, semconv
 from torchspan._base.boundaries import undo_all
 from torchspan._base.imports import FirstImports
-from torchspan._base.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SamplingRules
 from torchspan._base.templates import redactor
 from torchspan._launched.own_spans import traceparent
 from torchspan._launched.process import RunProcess
 from torchspan._launched.run_report import RunCounts, RunReport
+from torchspan._sampling.rules import SamplingRules
 from torchspan._settings import Settings
+from torchspan._settings.kinds import FOLLOW_COMPILED, FOLLOW_NONE
 from torchspan.adapters import (
     Imports,
     Ports,

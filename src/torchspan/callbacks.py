@@ -25,7 +25,6 @@ from typing import Any
 from torchspan import _dynamo_safety
 from torchspan._base import reading
 from torchspan._base.errors import Guarded
-from torchspan._base.removable import Removable
 from torchspan.subscribers import sampling
 from torchspan.subscribers.checks import check_bool, check_callable, check_handle, check_integer, checked_scopes
 from torchspan.subscribers.entry import Entry
@@ -42,6 +41,7 @@ from torchspan.subscribers.local_state import (
 from torchspan.subscribers.ranges import RecordedRange, record_function
 from torchspan.subscribers.record_function import RecordFunction, current_thread_id
 from torchspan.subscribers.registry import REGISTRY, probability
+from torchspan.subscribers.removable import Removable
 from torchspan.subscribers.sampling import SamplingMode
 from torchspan.subscribers.scope import RecordScope, Scope
 

@@ -19,7 +19,7 @@ from opentelemetry import trace
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor
 
 from torchspan import _settings
-from torchspan._base import forks, sampling_rules
+from torchspan._base import forks
 from torchspan._base.boundaries import undo_all
 from torchspan._base.forks import renewed
 from torchspan._base.import_hooks import when_imported
@@ -27,6 +27,7 @@ from torchspan._base.imports import FirstImports, Import
 from torchspan._base.logs import Log
 from torchspan._launched.start import CONFIGURATION_FILE
 from torchspan._launched.start import current as current_run
+from torchspan._sampling import rules as sampling_rules
 from torchspan._server_span import SERVER_SPANS
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class TorchspanInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # the base
             stop_carrying = _carry(settings, tracer_provider, self._origin, arrivals.exports)
         stop_waiting = _nothing
         if settings.ready_after is not None:
-            from torchspan._base.ready_after import mark_ready_after
+            from torchspan._base.readiness import mark_ready_after
 
             stop_waiting = mark_ready_after(settings.ready_after)
         type(self)._undo = (stop_timing, *waiting, arrivals.close, stop_carrying, stop_waiting, SERVER_SPANS.start())

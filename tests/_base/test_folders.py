@@ -7,7 +7,7 @@ import stat
 
 import pytest
 
-from torchspan._base.folders import NamedFolder, open_folder
+from torchspan._files.folders import NamedFolder, open_folder
 
 pytestmark = pytest.mark.skipif(os.open not in os.supports_dir_fd, reason="the system opens no folders")
 

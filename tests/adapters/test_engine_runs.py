@@ -16,7 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, NonRecordingSpan, SpanContext, set
 from support.engines import extend
 from support.ports import make_ports
 from torchspan import callbacks, phase, semconv
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.adapters import Provenance
 from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.adapters.engine_runs import EngineRuns, RunState, wrap_run

@@ -21,7 +21,7 @@ from support import seeded_runs
 from support.emitted import EMITTED
 from support.sampled_runs import CONTEXT, MODULE, SampledRuns, TrtEngine, echo
 from torchspan import callbacks, observers
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import ActiveWork
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.subscribers.registry import REGISTRY

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from torchspan._base.folders import open_folder
+from torchspan._files.folders import open_folder
 from torchspan._launched.run_report import read_reports
 from torchspan._launched.run_settings import RunSettings
 from torchspan.cli._child_environment import environment

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from torchspan._base.folders import open_folder
+from torchspan._files.folders import open_folder
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 
 PYTHON = "/venv/bin/python"

@@ -15,8 +15,8 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, Trace
 
 from support import installed
 from torchspan import semconv
-from torchspan._base import keys
-from torchspan._base.kept import threshold_of, threshold_text
+from torchspan._sampling import keys
+from torchspan._sampling.kept import threshold_of, threshold_text
 from torchspan.sdk import ParentBasedTorchspanSampler, TorchspanIdGenerator, TorchspanSampler
 from torchspan.sdk._sampler import without_threshold
 

@@ -9,12 +9,12 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic  # the real one, also where a program replaces it later
 from typing import Any, TypeVar
 
 from torchspan._base.boundaries import kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
-from torchspan._base.pauses import LONGEST_S, Pause
 
 logger = Log("torchspan")
 
@@ -34,6 +34,31 @@ NAMES_LIMIT = 1_000
 
 NAME_LENGTH_LIMIT = 256
 """Characters of the name of a callback, which contains the name of a function of the program."""
+
+
+FIRST_PAUSE_S = 1.0
+LONGEST_PAUSE_S = 300.0
+
+
+class Pause:
+    """The pause before the next attempt at something that keeps failing, twice as long each time. Before the first `lengthen` there is none."""
+
+    __slots__ = ("_until", "length_s")
+
+    def __init__(self) -> None:
+        self.length_s = 0.0
+        """Seconds of the last pause."""
+        self._until = 0.0
+
+    def is_over(self) -> bool:
+        """Whether the next attempt may be made."""
+        return self.length_s == 0 or monotonic() >= self._until
+
+    def lengthen(self) -> None:
+        """An attempt has failed. A failure during a pause changes nothing."""
+        if self.is_over():
+            self.length_s = min(2 * self.length_s or FIRST_PAUSE_S, LONGEST_PAUSE_S)
+            self._until = monotonic() + self.length_s
 
 
 @dataclass(frozen=True)
@@ -155,7 +180,7 @@ class Guard:
                 name,
                 failing.failures,
                 failing.pause.length_s,
-                LONGEST_S,
+                LONGEST_PAUSE_S,
             )
 
     def _count_success(self, name: str, step: object) -> None:

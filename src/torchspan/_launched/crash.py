@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import NamedTuple
 
-from torchspan._base.folders import Folder
+from torchspan._files.folders import Folder
 from torchspan._launched.faults import SUFFIX
 
 _LARGEST = 1_000_000

@@ -13,7 +13,7 @@ from torchspan._base import import_hooks
 from torchspan._base.boundaries import ErrorBoundary
 
 if TYPE_CHECKING:
-    from torchspan._base.folders import Folder
+    from torchspan._files.folders import Folder
     from torchspan._launched.run_settings import RunSettings
 
 SUFFIX = ".inputs"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from opentelemetry.trace import NoOpTracer, ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan._base import forks
-from torchspan._base.pauses import Pause
+from torchspan._base.errors import Pause
 from torchspan._launched import private_api as otel_private
 from torchspan._launched.ends import Ends
 from torchspan._launched.run_report import NO_SDK, NOT_APPLIED, RunReport
@@ -22,7 +22,7 @@ from torchspan._launched.run_settings import RunSettings
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics import MeterProvider
 
-    from torchspan._base.folders import Folder
+    from torchspan._files.folders import Folder
     from torchspan._launched.exporting import Delivery
     from torchspan._launched.provider import OwnTracers
     from torchspan.sdk import RunFileProcessor

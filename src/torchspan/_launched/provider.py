@@ -22,10 +22,10 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, Span, SpanKind
 
-from torchspan._base.ids import IDS
 from torchspan._launched import configured
 from torchspan._launched.own_spans import OwnSpan, RunSpanContext, remote
 from torchspan._launched.run_settings import RunSettings, parse_traceparent
+from torchspan._sampling.ids import IDS
 
 _KEEPS_ALL = {"", "always_on", "parentbased_always_on"}
 """Samplers for which a parent changes no decision."""

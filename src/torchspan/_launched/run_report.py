@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchspan import _config_file
-from torchspan._base.folders import Folder
+from torchspan._files.folders import Folder
 from torchspan._launched.run_settings import parse_traceparent
 
 SDK_DISABLED = "OTEL_SDK_DISABLED=true disables OpenTelemetry"

@@ -11,7 +11,7 @@ from torchspan._base.logs import Log
 from torchspan.environment_variables import TORCHSPAN_RUN
 
 if TYPE_CHECKING:
-    from torchspan._base.folders import Folder
+    from torchspan._files.folders import Folder
     from torchspan._launched.process import RunProcess
     from torchspan._launched.run_settings import RunSettings
 
@@ -67,7 +67,7 @@ def _observe_inputs(settings: RunSettings, reports: Folder, process: RunProcess)
 
 def _reports(path: str) -> Folder | None:
     """The folder for reports. None if it does not exist, because `run` has ended, or if it is not this user's."""
-    from torchspan._base.folders import open_folder
+    from torchspan._files.folders import open_folder
 
     try:
         return open_folder(path)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torchspan import phase, semconv
-from torchspan._base.folders import Folder
+from torchspan._files.folders import Folder
 from torchspan._launched.crash import read_crashes
 from torchspan._launched.run_report import RunReport, likely_reason, missing, problems, read_reports
 from torchspan._launched.run_settings import RunSettings

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from torchspan._base.folders import Folder
+from torchspan._files.folders import Folder
 from torchspan._launched.observing import SUFFIX
 from torchspan.cli._output import Output, relative
 from torchspan.inputs.port import Document, InputFileError, documents, merging

@@ -7,8 +7,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._base.kinds import Choice, FolderPath, SettingKind, Switch
 from torchspan._settings import SETTINGS
+from torchspan._settings.kinds import Choice, FolderPath, SettingKind, Switch
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from torchspan._base.files import is_descriptor, open_existing
+from torchspan._files.opening import is_descriptor, open_existing
 from torchspan.cli._command import CommandError
 from torchspan.cli._terminal import printable
 from torchspan.environment_variables import TORCHSPAN_FILE

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from torchspan._base.folders import Folder, open_folder
+from torchspan._files.folders import Folder, open_folder
 from torchspan.cli._command import CommandError
 
 try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from torchspan import phase, semconv
-from torchspan._base.files import open_own, regular_or_named
+from torchspan._files.opening import open_own, regular_or_named
 from torchspan.cli._command import CommandError
 from torchspan.cli._svg import Picture
 from torchspan.cli._terminal import Line, Style, Terminal, broken, printable

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
-from torchspan._base.removable import Removable
 from torchspan.observers._checks import checked_policy
 from torchspan.observers._observable import CallableObservers, make_observable
 from torchspan.observers._observer import Observer
 from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.removable import Removable
 
 if TYPE_CHECKING:
     from torchspan._base.patching import Patches

@@ -9,13 +9,13 @@ from typing import Any, Generic, Literal, NoReturn, TypeVar
 
 from torchspan import _dynamo_safety
 from torchspan._base.errors import ErrorPolicy
-from torchspan._base.removable import Removable
 from torchspan.observers._added import Added, AddedCallbacks
 from torchspan.observers._checks import checked_policy, checked_scope
 from torchspan.subscribers import local_state
 from torchspan.subscribers.checks import check_text
 from torchspan.subscribers.recording import RECORDING, Recording
 from torchspan.subscribers.registry import REGISTRY
+from torchspan.subscribers.removable import Removable
 
 Callback = Callable[..., Any]
 C = TypeVar("C", bound=Callback)

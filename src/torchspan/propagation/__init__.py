@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Propagates OpenTelemetry's context where Python does not: into threads, work items of pools, and processes.
 
-General layout: `_current` is the carrier of the context with which `torchspan._base.threads` propagates into threads and pools
+General layout: `_current` is the carrier of the context with which `torchspan._context.threads` propagates into threads and pools
 of threads. For the rest, `ROWS` lists the names of the standard library that are replaced. `_context` is the context as the other
 side sees it, and `_carrier` its form as text. `_pools`, `_processes` and `_environment` propagate it, and `_start_up` reads the
 context that this process was started with. The folder's files are loaded when there is a context to propagate. Most processes
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as context_api
 
-from torchspan._base import threads
 from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
+from torchspan._context import threads
 from torchspan.propagation._current import CONSEQUENCE, CurrentContext
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext
 
-from torchspan._base.keys import STARTED_BY
+from torchspan._sampling.keys import STARTED_BY
 
 (_SPAN_KEY,) = trace.set_span_in_context(trace.INVALID_SPAN, Context())
 """The key of the current span in a context, for which the API has no public name."""

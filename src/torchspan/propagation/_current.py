@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenTelemetry's current context, as `torchspan._base.threads` propagates it."""
+"""OpenTelemetry's current context, as `torchspan._context.threads` propagates it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from opentelemetry import context as context_api
 from opentelemetry.context import Context
 
 from torchspan._base.forks import uncut
-from torchspan._base.threads import ContextCarrier, Inside
+from torchspan._context.threads import ContextCarrier, Inside
 
 CONSEQUENCE = "Propagating the context failed; the work continues, in traces of its own."
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from opentelemetry.trace import Span
 
-from torchspan._base.files import check_size
 from torchspan._base.forks import renewed, uncut
 from torchspan._base.logs import Log
-from torchspan._base.span_ends import SpanEnds
+from torchspan._context.span_ends import SpanEnds
+from torchspan._files.opening import check_size
 
 logger = Log("torchspan")
 

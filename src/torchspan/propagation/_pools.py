@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools of processes: the context is propagated with the work item, never to the worker that happens to run it.
 
-Items of pools of threads are propagated by `torchspan._base.threads`.
+Items of pools of threads are propagated by `torchspan._context.threads`.
 """
 
 from __future__ import annotations

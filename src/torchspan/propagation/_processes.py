@@ -22,7 +22,7 @@ from torchspan._base import reading
 from torchspan._base.boundaries import ErrorBoundary, log_failure
 from torchspan._base.import_hooks import Undo
 from torchspan._base.patching import Function, Patches
-from torchspan._base.span_ends import SpanEnds
+from torchspan._context.span_ends import SpanEnds
 from torchspan.propagation import _carrier
 from torchspan.propagation._context import from_elsewhere
 from torchspan.propagation._liveness import Liveness, LivenessTable

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace import Event, ReadableSpan, Span, SpanProcessor
 from opentelemetry.trace import SpanContext, TraceFlags
 
 from torchspan import phase, semconv
-from torchspan._base import withheld
 from torchspan._base.logs import Log
+from torchspan._files import withheld
 from torchspan._settings import value_of
 from torchspan.environment_variables import TORCHSPAN_FILE_MAX_SIZE, TORCHSPAN_FILE_MODE
 from torchspan.sdk import _path

@@ -15,7 +15,7 @@ from typing import Any
 
 from opentelemetry.sdk.resources import Resource, ResourceDetector
 
-from torchspan._base.ranks import launched
+from torchspan._sampling.ranks import launched
 
 # Every Python that an instrumented program starts runs this: the table of attributes, whose rows the keys below are,
 # takes longer to load than a start may. What is let through is what the rows' kinds let through; a test holds them

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 
 from torchspan import _settings
 from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SETTING, Instrumented, SamplingRules
 from torchspan._base.spelling import closest
+from torchspan._sampling.rules import SETTING, Instrumented, SamplingRules
 
 VARIABLE = "OTEL_TRACES_SAMPLER_ARG"
 

@@ -12,10 +12,10 @@ from opentelemetry.context import Context
 from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanContext, SpanKind, TraceState
 
-from torchspan._base.kept import Kept, threshold_text
-from torchspan._base.keys import KEEP, KEPT, PARENT_SAMPLED
 from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.kept import Kept, threshold_text
+from torchspan._sampling.keys import KEEP, KEPT, PARENT_SAMPLED
+from torchspan._sampling.rules import SamplingRules
 from torchspan.sdk._rule_texts import RulesInUse
 
 OT = "ot"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Propagates what holds for a piece of work into threads and pools of threads, as `torchspan._base.threads` does it."""
+"""Propagates what holds for a piece of work into threads and pools of threads, as `torchspan._context.threads` does it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from torchspan._base import threads
+from torchspan._context import threads
 
 if TYPE_CHECKING:
     from torchspan.subscribers.local_state import RecordFunctionTLS

@@ -26,9 +26,9 @@ from typing import Any, BinaryIO
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from torchspan._base.files import check_size
-from torchspan._base.folders import Folder, open_folder
 from torchspan._base.logs import Log
+from torchspan._files.folders import Folder, open_folder
+from torchspan._files.opening import check_size
 from torchspan.testing._reference import Binding, Reference
 from torchspan.testing._user_key import user_key
 

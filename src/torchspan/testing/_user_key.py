@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-from torchspan._base.files import check_size, refused
-from torchspan._base.folders import Folder, open_folder
+from torchspan._files.folders import Folder, open_folder
+from torchspan._files.opening import check_size, refused
 
 NAME = "engines.key"
 """Of the file."""

@@ -12,10 +12,10 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanContext, Tracer
 
-from torchspan._base.ids import IDS, KeptRange, SameTrace
-from torchspan._base.kept import Kept, threshold_of
-from torchspan._base.keys import KEPT
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.ids import IDS, KeptRange, SameTrace
+from torchspan._sampling.kept import Kept, threshold_of
+from torchspan._sampling.keys import KEPT
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Event
 
 _RANDOM = 2

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from torchspan._base.ranks import ALL, Selection, rank
+from torchspan._sampling.ranks import ALL, Selection, rank
 from torchspan.engine import Callback, Event
 
 _LEFT_OUT = object()
@@ -18,7 +18,7 @@ class SelectedRanks:
     The rank is looked up at each event, in the variables that launchers set: programs that start their ranks themselves set
     the variables late. A process without a rank has spans.
 
-    text: `all`, or an argument of `torchspan._base.ranks.Selection`. Raises ValueError for any other text.
+    text: `all`, or an argument of `torchspan._sampling.ranks.Selection`. Raises ValueError for any other text.
     """
 
     def __init__(self, text: str) -> None:

@@ -16,10 +16,10 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, Tracer, TracerProvider
 
 from torchspan import semconv
-from torchspan._base import withheld
-from torchspan._base.keys import STARTED_BY
-from torchspan._base.sampling_rules import SamplingRules
-from torchspan._base.withheld import SpanEvent
+from torchspan._files import withheld
+from torchspan._files.withheld import SpanEvent
+from torchspan._sampling.keys import STARTED_BY
+from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
 from torchspan.writer import _kept_spans

@@ -10,8 +10,8 @@ from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider, Tracer, TracerProvider
 
 from torchspan import semconv
-from torchspan._base.ids import IDS
-from torchspan._base.sampling_rules import SamplingRules
+from torchspan._sampling.ids import IDS
+from torchspan._sampling.rules import SamplingRules
 from torchspan._server_span import SERVER_SPANS
 from torchspan._version import __version__
 from torchspan.writer._kept_spans import rules_of

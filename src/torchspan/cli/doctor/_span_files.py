@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from torchspan._base.files import open_existing, regular, regular_or_named
 from torchspan._config_file import VARIABLE
+from torchspan._files.opening import open_existing, regular, regular_or_named
 from torchspan._settings import value_of
 from torchspan.cli import _output as output
 from torchspan.cli._command import CommandError

@@ -2,7 +2,7 @@
 """Spans to a waterfall in the terminal.
 
 General layout, in the direction of the data: `torchspan.traces` (files to spans to trees) -> `_printable` (texts that
-a terminal can be given) -> `_labels` (what a line says) and `_answers` (what the whole says), `_fold` (what is shown
+a terminal can be given) -> `_labels` (what a line says) and `_trace_answers` (what the whole says), `_folded_rows` (what is shown
 at all) -> `_render` (lines of a given width).
 """
 

@@ -20,7 +20,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from torchspan._base import reading
-from torchspan._base.files import check_size, open_own
+from torchspan._files.opening import check_size, open_own
 from torchspan.environment_variables import TORCHSPAN_CAPTURE
 from torchspan.inputs.observed.leaves import ABSENT, Constant, Opaque, Path, TensorShape
 from torchspan.inputs.observed.observations import CallCounts, ModuleCall, ObservedShape, Ranges, Snapshot

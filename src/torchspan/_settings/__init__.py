@@ -17,7 +17,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_type_hints
 
 from torchspan import environment_variables as env
-from torchspan._base.kinds import (
+from torchspan._base.logs import Log
+from torchspan._sampling.rules import SETTING, SamplingRules
+from torchspan._settings.kinds import (
     AnyText,
     Bytes,
     Choice,
@@ -32,8 +34,6 @@ from torchspan._base.kinds import (
     Switch,
     Whole,
 )
-from torchspan._base.logs import Log
-from torchspan._base.sampling_rules import SETTING, SamplingRules
 from torchspan.exceptions import ConfigurationError
 
 logger = Log("torchspan", names_itself=True)

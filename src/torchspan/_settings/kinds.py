@@ -157,7 +157,7 @@ class Ranks(SettingKind):
 
     def parse(self, value: object) -> str:
         """The text without spaces. Raises ValueError if it selects nothing."""
-        from torchspan._base.ranks import ALL, Selection
+        from torchspan._sampling.ranks import ALL, Selection
 
         if value == ALL:
             return ALL

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from torchspan._base.ids import RANDOMNESS_BITS
+from torchspan._sampling.ids import RANDOMNESS_BITS
 
 
 @dataclass(frozen=True, slots=True)
