@@ -8,6 +8,7 @@ is shown where the test fails.
 import json
 import re
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,9 @@ import services
 from support.needs import program
 
 CONFIGURATIONS = services.CONFIGURATIONS
+
+_HANDLER_S = 0.3
+"""Seconds. The Collector handles SIGTERM from a moment after it is ready (`Run` of its `otelcol/collector.go`); before, it dies of it."""
 
 _LEVEL = re.compile(r"^\S+\t(\w+)\t")
 
@@ -53,6 +57,7 @@ class Collector:
 
     def stop(self):
         """End it as a service manager does (SIGTERM). Returns the exit status."""
+        time.sleep(_HANDLER_S)
         return self._running.stop()
 
     def kill(self):

@@ -16,10 +16,18 @@ CLOSE = None
 def _request(stream):
     """What a client sends first; of HTTP/1 the whole request, because a closed connection resets what is still on its way."""
     received = stream.recv(65_536)
-    length = re.search(rb"\r\ncontent-length: *(\d+)\r\n.*?\r\n\r\n", received, re.IGNORECASE | re.DOTALL)
-    while length is not None and len(received) < length.end() + int(length[1]):
-        received += stream.recv(65_536)
+    while re.match(rb"[A-Z]+ /", received) and not _is_whole(received):
+        part = stream.recv(65_536)
+        if not part:
+            break
+        received += part
     return received
+
+
+def _is_whole(request):
+    head, end, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE)
+    return bool(end) and len(body) >= (int(length[1]) if length else 0)
 
 
 class Endpoint:

@@ -231,7 +231,7 @@ def test_a_private_authority_is_trusted_where_the_variable_names_it(tmp_path, mo
         trusted = row(HTTP, PATIENT, to, {"OTEL_EXPORTER_OTLP_CERTIFICATE": authority.file})
         unknown = row(HTTP, to)
 
-    assert (trusted.state, unknown.state) == (State.OK, State.FAILED)
+    assert (trusted.state, unknown.state) == (State.OK, State.FAILED), trusted.summary
 
 
 def test_a_process_that_dies_before_it_says_anything_is_reported(tmp_path):

@@ -124,7 +124,8 @@ def versions(_context: Context) -> Iterator[Check]:
             name,
             State.WARNING,
             f"Packages of OpenTelemetry are incompatible: {'; '.join(unmet)}.",
-            f"Install them in one command, so that pip finds compatible versions: {INSTALL} --upgrade",
+            f"Install them in one command, so that pip finds compatible versions: {INSTALL} --upgrade. Where the OpenTelemetry "
+            "Operator or PYTHONPATH puts other versions first, pip cannot change that: torchspan works with those that come first.",
             here,
         )
         return
