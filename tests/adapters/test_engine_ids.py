@@ -6,7 +6,7 @@ import gc
 import pytest
 
 from torchspan.adapters._machinery.provenance import EngineIds
-from torchspan.probes.describe.identity import engine_id
+from torchspan.probes.describe._values import engine_id
 
 
 class Running:

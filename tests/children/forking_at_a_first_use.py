@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import torchspan
 from torchspan._base import forks
 from torchspan._base.imports import AroundImport
-from torchspan.propagation._liveness import Liveness
+from torchspan.propagation._processes import Liveness
 
 begun, may_end = threading.Event(), threading.Event()
 tracer = TracerProvider().get_tracer("program")

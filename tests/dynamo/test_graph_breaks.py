@@ -6,7 +6,8 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 
 from support import compiled
-from torchspan.probes.describe import graph_breaks, recompiles
+from torchspan.probes.describe import frames as graph_breaks
+from torchspan.probes.describe import recompiles
 from torchspan.semconv._guards import GuardText
 
 ONES = torch.ones(3, 3)

@@ -93,7 +93,7 @@ def test_it_loads_no_more_of_torchspan_than_what_waits(found):
         "torchspan.exceptions",
         "torchspan.instrumentor",
         "torchspan.propagation",
-        "torchspan.propagation._current",
+        "torchspan.propagation._context",
     ]
 
 

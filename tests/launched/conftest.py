@@ -13,7 +13,7 @@ import pytest
 from torchspan._files.folders import open_folder
 from torchspan._launched.run_report import read_reports
 from torchspan._launched.run_settings import RunSettings
-from torchspan.cli._child_environment import environment
+from torchspan.cli.run import environment
 
 RECEIVER = """
 # What the program's own exporter receives, as lines of JSON without ids and times: a tree by names.

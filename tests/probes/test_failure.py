@@ -9,7 +9,8 @@ import pytest
 import torchspan.callbacks
 from torchspan._base.scratch import Scratch
 from torchspan.probes import Call, signature_of
-from torchspan.probes.describe import failure, place
+from torchspan.probes.describe import export_failure as place
+from torchspan.probes.describe import failure
 
 FOLDER = torchspan.__path__[0]
 

@@ -22,7 +22,7 @@ from support.work import span_id
 from torchspan import TorchspanInstrumentor
 from torchspan._context.span_ends import SpanEnds
 from torchspan.propagation import _processes
-from torchspan.propagation._liveness import Liveness, LivenessTable
+from torchspan.propagation._processes import Liveness, LivenessTable
 
 FORK = multiprocessing.get_context("fork")
 

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from torchspan._files.descriptors import Descriptor, identity
-from torchspan._files.opening import CAREFULLY, PRIVATE, check_size, is_own, refused
+from torchspan._files.opening import CAREFULLY, PRIVATE, Descriptor, check_size, identity, is_own, refused
 
 _REMOVALS = 100
 """Attempts to empty a folder in which another process makes files meanwhile."""

@@ -10,8 +10,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from torchspan._files.descriptors import Descriptor
 from torchspan._files.folders import Folder
+from torchspan._files.opening import Descriptor
 
 SUFFIX = ".crash"
 """Of the file; its stem is the process id."""

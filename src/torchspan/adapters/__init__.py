@@ -11,8 +11,8 @@ from torchspan.adapters._machinery.ports import Ports
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.adapters._machinery.resolve import ResolvedProbe, version_of
 from torchspan.adapters.imports import Imports
+from torchspan.adapters.log_lines import LogMarker
 from torchspan.adapters.torch_tensorrt import is_supported
-from torchspan.adapters.torch_tensorrt.loggers import LogMarker
 
 
 def resolve_probes() -> list[ResolvedProbe]:

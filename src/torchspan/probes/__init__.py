@@ -17,8 +17,18 @@ from torchspan.probes._actions import (
     phases_of,
 )
 from torchspan.probes._call import RAISED, Call, signature_of
-from torchspan.probes._probe import SUPPORTED, Probe, parse_version
-from torchspan.probes._target import CustomOperator, Function, InnerName, Lock, Method, Target, WatchedObject
+from torchspan.probes._probe import (
+    SUPPORTED,
+    CustomOperator,
+    Function,
+    InnerName,
+    Lock,
+    Method,
+    Probe,
+    Target,
+    WatchedObject,
+    parse_version,
+)
 
 PROBES: tuple[Probe, ...] = dynamo.PROBES + dynamo.WORKERS + torch_tensorrt.PROBES + export.PROBES + tensorrt.PROBES
 """Every probe."""

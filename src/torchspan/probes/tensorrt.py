@@ -10,8 +10,7 @@ from functools import partial
 
 from torchspan import phase
 from torchspan.probes._actions import Arguments, DescribeStart, Record, Runs, Tap
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import Method
+from torchspan.probes._probe import Method, Probe
 from torchspan.probes.describe import build, execution, parse
 
 _row = partial(Probe, library="tensorrt")

@@ -28,7 +28,7 @@ from torchspan._base.forks import uncut
 from torchspan._base.import_hooks import Undo, when_imported
 from torchspan._base.patching import Function, Patches
 from torchspan._context import threads
-from torchspan.propagation._current import CONSEQUENCE, CurrentContext
+from torchspan.propagation._context import CONSEQUENCE, CurrentContext
 
 if TYPE_CHECKING:
     from torchspan._launched.process import RunProcess

@@ -15,7 +15,7 @@ from torchspan._base.boundaries import ErrorBoundary
 from torchspan._base.patching import Function
 from torchspan._base.reading import is_a
 from torchspan.propagation import _carrier
-from torchspan.propagation._current import inside, outside
+from torchspan.propagation._context import inside, outside
 
 
 def item(boundary: ErrorBoundary, original: Function) -> Function:

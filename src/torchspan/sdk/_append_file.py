@@ -14,8 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep  # the real ones, also where a program replaces them later
 
-from torchspan._files.descriptors import Descriptor
-from torchspan._files.opening import Judge, check_size, is_descriptor, open_for_appending, refused, regular
+from torchspan._files.opening import Descriptor, Judge, check_size, is_descriptor, open_for_appending, refused, regular
 from torchspan.sdk import _path
 
 try:

@@ -9,17 +9,44 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from torchspan.traces import Searchable, Trace, read
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from typing_extensions import Unpack
 
-    from torchspan.testing._stand_in_settings import InstrumentSettings
+
+# --- arguments that `capture()` passes on ---------------------------------------------------------------------------
+class InstrumentSettings(TypedDict, total=False):
+    """Every argument of `torchspan.instrument` except `tracer_provider`, with its type there (tests compare them)."""
+
+    meter_provider: MeterProvider | None
+    logger_provider: LoggerProvider | None
+    detail: Literal["stages", "passes"] | None
+    build_phases: Literal["auto", "on", "off"] | None
+    heartbeat: float | None
+    capture: Literal["none", "text"] | None
+    log_correlation: bool | None
+    propagation: Literal["on", "links", "off"] | None
+    without_gpu: bool | None
+    engine_dir: str | os.PathLike[str] | None
+    ready_after: str | None
+    sample_other: float | None
+    sample_execute: float | None
+    sample_execute_per_second: float | None
+    sample_execute_target: float | None
+    ranks: str | int | None
+    graph_runs: bool | None
+    disabled_calls: bool | None
+    inputs: str | None
+    inputs_every: int | None
 
 
+# ------------------------------------------------------------------------------------------------------------------
 class CapturedTrace(Searchable):
     """The spans that ended in a `capture()` block. While the block runs, those that have ended so far.
 

@@ -19,9 +19,8 @@ Reading files needs neither the OpenTelemetry SDK nor torch.
 
 from torchspan.traces._fields import Part
 from torchspan.traces._file_spans import Attributes, Event, Link, Running, Span, UnfinishedSpan
-from torchspan.traces._read import FileContent, Problem, TraceFile, read
+from torchspan.traces._read import FileContent, Problem, Searchable, SpanNotFoundError, TraceFile, read
 from torchspan.traces._run_traces import Run, by_run
-from torchspan.traces._search import Searchable, SpanNotFoundError
 from torchspan.traces._strings import FileStrings, Place, strings
 from torchspan.traces._tree import Node, Trace, at_or_below, trees
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections import Counter
 from collections.abc import Callable
 from contextvars import Token
@@ -13,12 +14,22 @@ from typing import Any
 from opentelemetry import context as context_api
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Link, NonRecordingSpan, Span, SpanContext, Status, StatusCode, Tracer, TracerProvider
+from opentelemetry.trace import (
+    Link,
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    Status,
+    StatusCode,
+    Tracer,
+    TracerProvider,
+    get_current_span,
+)
 
 from torchspan import semconv
 from torchspan._files import withheld
 from torchspan._files.withheld import SpanEvent
-from torchspan._sampling.keys import STARTED_BY
+from torchspan._sampling.kept import STARTED_BY
 from torchspan._sampling.rules import SamplingRules
 from torchspan.engine import Attributes, Callback, Event, Occurrence
 from torchspan.phase import COMPILE, IMPORT, Phase
@@ -27,12 +38,42 @@ from torchspan.writer._aside import aside
 from torchspan.writer._budget import SPANS_PER_TRACE, Budget, limited_by
 from torchspan.writer._exception_signals import ExceptionSignal, LoggedException, SpanEvents
 from torchspan.writer._folding import Folding
-from torchspan.writer._log_records import RecordMarker
 from torchspan.writer._metric_writer import compile_outcome
 from torchspan.writer._own_files import OwnFiles
 from torchspan.writer._parents import SpanParents
 from torchspan.writer._tracer import TracerOf, TracerSource
 
+# --- trace ids on log records ---------------------------------------------------------------------------------------
+SERVICE_NAME = "service.name"
+
+
+class RecordMarker:
+    """Writes the same attributes as opentelemetry-instrumentation-logging, with the same names and formats.
+
+    A record that has these attributes already, from that package or from the program, is not changed.
+    """
+
+    def __init__(self, provider: Callable[[], TracerProvider]) -> None:
+        self._provider = provider
+
+    def mark(self, record: logging.LogRecord) -> None:
+        """Add trace id and span id (32 and 16 hexadecimal digits, both `0` without a span), the sampled flag, and the service."""
+        attributes = vars(record)
+        if "otelTraceID" in attributes or "otelSpanID" in attributes:
+            return
+        span = get_current_span().get_span_context()
+        attributes["otelTraceID"] = format(span.trace_id, "032x") if span.is_valid else "0"
+        attributes["otelSpanID"] = format(span.span_id, "016x") if span.is_valid else "0"
+        attributes["otelTraceSampled"] = span.is_valid and span.trace_flags.sampled
+        attributes.setdefault("otelServiceName", self._service_name())
+
+    def _service_name(self) -> str:
+        """The name from the provider's resource, which only the SDK has; empty without an SDK."""
+        resource: Any = getattr(self._provider(), "resource", None)
+        return "" if resource is None else str(resource.attributes.get(SERVICE_NAME) or "")
+
+
+# ------------------------------------------------------------------------------------------------------------------
 STEPS_LIMIT = 20
 """Maximum number of kinds of steps that are listed on a span."""
 

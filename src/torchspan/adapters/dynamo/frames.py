@@ -3,24 +3,105 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType, SimpleNamespace
+from typing import Any, NamedTuple, TypeVar
 
 from torchspan import semconv
 from torchspan._base import reading
 from torchspan._base.by_identity import ByIdentity
-from torchspan.adapters.dynamo import compiling, recorded
+from torchspan._base.reading import traceback_of
+from torchspan.adapters.dynamo import recorded
 from torchspan.adapters.dynamo.compile_lock import Waits
-from torchspan.adapters.dynamo.compiling import Compiling
 from torchspan.engine import Audience, Engine, Event, Observed, Occurrence, Placement, Steps, ThreadStacks
 from torchspan.phase import COMPILE_BACKWARD, COMPILE_FRAME, COMPILE_PHASE, Phase
 from torchspan.probes import Call
-from torchspan.probes.describe import compilation, declarations, frames, graph_breaks, recompiles
-from torchspan.probes.describe.graph_breaks import GraphBreak
+from torchspan.probes.describe import compilation, declarations, frames, recompiles
+from torchspan.probes.describe.frames import GraphBreak
 
+# --- the state of Dynamo while it compiles a frame ------------------------------------------------------------------
+_DEPTH = 16
+"""Maximum number of Python frames between torchspan's and the function that compiles a frame; ten in torch 2.14."""
+
+
+class Compiling(NamedTuple):
+    """The frame that is being compiled.
+
+    code: None if this version of PyTorch does not expose it. receiver: the class of its first argument. is_whole: whether a graph break is an error (`fullgraph=True`).
+    """
+
+    code: CodeType | None = None
+    receiver: type | None = None
+    is_whole: bool = False
+
+
+def compiling() -> Compiling:
+    """The frame that the innermost call of Dynamo's `_compile` in this thread compiles."""
+    for frame in _outwards():
+        if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
+            given = frame.f_locals
+            code = given.get("code")
+            return Compiling(
+                code if type(code) is CodeType else None,
+                _receiver(given.get("locals")),
+                is_whole=given.get("one_graph") is True,
+            )
+    return Compiling()
+
+
+def _receiver(variables: Any) -> type | None:
+    """The class of `self` among the variables of a method, or of the first of `*args` of a decorator's function."""
+    if type(variables) is not dict:
+        return None
+    if "self" in variables:
+        return type(variables["self"])
+    args = variables.get("args")
+    return type(args[0]) if type(args) is tuple and args else None
+
+
+def raised() -> BaseException | None:
+    """The exception with which the reported phase ends; not one that the program was handling before.
+
+    The exception is thrown into the context manager that reports (`dynamo_timed`), so its traceback begins there. An exception with
+    which Dynamo begins its own analysis again (torch/_dynamo/exc.py: `RestartAnalysis`) is not an error: the frame is compiled.
+    """
+    error = sys.exc_info()[1]
+    if reading.is_a(error, reading.loaded("torch._dynamo.exc", "RestartAnalysis")):
+        return None
+    entry = None if error is None else traceback_of(error)
+    if entry is None or _module(entry.tb_frame) != "torch._dynamo.utils":
+        return None
+    return error if any(outward is entry.tb_frame for outward in _outwards()) else None
+
+
+def compile_context() -> Any:
+    """The object that represents the current compilation. A backward graph has the object of its forward frame."""
+    kind = reading.loaded("torch._guards", "CompileContext")
+    return None if kind is None else kind.try_get()
+
+
+def suppresses_errors() -> bool:
+    """Whether Dynamo is configured to run frames eagerly that it fails to compile (`torch._dynamo.config.suppress_errors`)."""
+    return getattr(sys.modules.get("torch._dynamo.config"), "suppress_errors", False) is True
+
+
+def _outwards() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEPTH):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+def _module(frame: FrameType) -> Any:
+    return frame.f_globals.get("__name__")
+
+
+# ------------------------------------------------------------------------------------------------------------------
 SHORT_NS = 1_000_000
 """A shorter phase has no event. It is a step of the event around it."""
 
@@ -203,7 +284,7 @@ class Frames:
 
     def broke(self, call: Call) -> None:
         """Record a graph break in the frame that is being traced."""
-        frame, found = self._innermost(_OpenFrame), graph_breaks.graph_break(call)
+        frame, found = self._innermost(_OpenFrame), frames.graph_break(call)
         if frame is not None and found is not None:
             frame.broke(found)
 
@@ -271,7 +352,7 @@ class Frames:
             open_.append(self._begin_phase(name, observed))
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
-        found, context = compiling.compiling(), compiling.context()
+        found, context = compiling(), compile_context()
         facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
@@ -282,7 +363,7 @@ class Frames:
         return _OpenFrame(event, found)
 
     def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
-        context = compiling.context()
+        context = compile_context()
         forward = None if context is None else self._forward.get(context)
         event = self._begin_current(
             BACKWARD,
@@ -329,11 +410,11 @@ class Frames:
                 case _OpenPhase():
                     self._end_phase(ended)
                 case _OpenBackend():
-                    self._close(ended, {}, compiling.raised())
+                    self._close(ended, {}, raised())
                 case _OpenFrame():
                     self._end_frame(ended)
                 case _OpenCompilation():
-                    self._close(ended, ended.facts, compiling.raised())
+                    self._close(ended, ended.facts, raised())
         finally:
             open_.pop()
 
@@ -353,14 +434,14 @@ class Frames:
             self._engine.close(event, at_ns=end_ns)
 
     def _end_frame(self, frame: _OpenFrame) -> None:
-        error = compiling.raised()
+        error = raised()
         swallowed = None if frame.event is None else frame.event.scratch.get(compilation.SWALLOWED)
         ending = frames.Ending(
             metrics=frame.summed_up(error),
             error=error,
             swallowed=swallowed,
             is_whole=frame.compiling.is_whole,
-            suppresses_errors=compiling.suppresses_errors(),
+            suppresses_errors=suppresses_errors(),
         )
         self._close(frame, frame.end(ending), error if ending.reaches_the_program else None)
 

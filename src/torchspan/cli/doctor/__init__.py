@@ -27,7 +27,6 @@ def checks() -> tuple[CheckFunction, ...]:
         _packages,
         _plugins,
         _send,
-        _setting_rows,
         _span_files,
         _switches,
     )
@@ -47,8 +46,8 @@ def checks() -> tuple[CheckFunction, ...]:
         _libraries.torch_compile,
         _plugins.sampler,
         _plugins.id_generator,
-        _setting_rows.settings,
-        _setting_rows.unknown,
+        _switches.settings,
+        _switches.unknown,
         _exporters.loadable,
         _endpoints.reachable,
         _span_files.writable,

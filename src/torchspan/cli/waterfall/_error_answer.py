@@ -3,17 +3,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _labels
 from torchspan.cli.waterfall._answer import Answer, Code, listed, words
 from torchspan.cli.waterfall._code_places import source_line
-from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import plural, times
 from torchspan.traces import Attributes, Node
 
+# --- what validators refused ----------------------------------------------------------------------------------------
+_MOST = 3
+"""Operators whose refusal is shown."""
+
+_LIBRARY = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
+
+
+def refusals(of: Iterable[Attributes]) -> Iterator[tuple[str, ...]]:
+    """A paragraph for each of the first operators: its validators, and the arguments that they were asked about."""
+    found: dict[str, tuple[str, str]] = {}
+    for attributes in of:
+        names, validators, arguments = (
+            _labels.strings(attributes, key)
+            for key in (semconv.REFUSED_OPERATORS, semconv.REFUSED_VALIDATORS, semconv.REFUSED_ARGUMENTS)
+        )
+        if len(names) == len(validators) == len(arguments):
+            for name, asked, given in zip(names, validators, arguments, strict=True):
+                found.setdefault(name, (asked, given))
+    for name, (asked, given) in list(found.items())[:_MOST]:
+        yield words(f"{_labels.operator(name)}: {asked.replace(_LIBRARY, '')} for {given or 'no argument'}")
+
+
+# ------------------------------------------------------------------------------------------------------------------
 Paragraph = tuple[str, ...]
 
 _CONVERTERS = "torch_tensorrt.dynamo.conversion."

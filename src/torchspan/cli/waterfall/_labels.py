@@ -10,7 +10,7 @@ from typing import Any
 
 from torchspan import phase, semconv
 from torchspan.cli._terminal import Style
-from torchspan.cli.waterfall import _frames
+from torchspan.cli.waterfall import _frame_answer
 from torchspan.cli.waterfall._units import duration, plural, size, times
 from torchspan.traces import Attributes, Node, Span, UnfinishedSpan
 
@@ -44,7 +44,9 @@ class StepRows:
 def subject(span: Span) -> str:
     """Which engine, model or outcome the span concerns; empty where it has none."""
     keys = (semconv.CACHE_RESULT,) if span.name == phase.CACHE_LOOKUP.name else _SUBJECTS
-    return _frames.subject(span) or next((str(span.attributes[key]) for key in keys if span.attributes.get(key)), "")
+    return _frame_answer.subject(span) or next(
+        (str(span.attributes[key]) for key in keys if span.attributes.get(key)), ""
+    )
 
 
 def label(node: Node) -> tuple[str, str]:
@@ -173,7 +175,7 @@ def _facts(node: Node) -> list[Fact]:
             *_steps(span),
         )
     ]
-    found += [Fact(text, Style.FALLBACK) for text in _frames.notes(span)]
+    found += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
     found += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
     return [*found, *_end(span), *_log(span), *_error(node)]
 

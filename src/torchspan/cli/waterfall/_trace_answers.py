@@ -11,10 +11,9 @@ from torchspan.cli._terminal import Style
 from torchspan.cli.waterfall import _frame_answer, _labels, _limit_answer
 from torchspan.cli.waterfall._answer import Answer, Why, listed, settings_of, words
 from torchspan.cli.waterfall._cache_answer import cache_answers
-from torchspan.cli.waterfall._error_answer import error_answers
+from torchspan.cli.waterfall._error_answer import error_answers, refusals
 from torchspan.cli.waterfall._labels import SEPARATOR
 from torchspan.cli.waterfall._limit_answer import limit_answers
-from torchspan.cli.waterfall._refusals import refusals
 from torchspan.cli.waterfall._units import duration, plural, share, times
 from torchspan.traces import Node, Trace, UnfinishedSpan, at_or_below
 

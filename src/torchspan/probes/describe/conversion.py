@@ -11,9 +11,17 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, calls, inputs, is_node, known, operator_name, stand_in
+from torchspan.probes.describe._values import (
+    LIST_LIMIT,
+    calls,
+    engine_id,
+    inputs,
+    is_node,
+    known,
+    operator_name,
+    stand_in,
+)
 from torchspan.probes.describe.artifacts import file_size
-from torchspan.probes.describe.identity import engine_id
 
 Facts = dict[str, Any]
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from torchspan import phase
 from torchspan.probes._actions import Arguments, Creates, Record, Runs, Step, Tap, Watch
-from torchspan.probes._probe import Probe
-from torchspan.probes._target import CustomOperator, Method
+from torchspan.probes._probe import CustomOperator, Method, Probe
 from torchspan.probes.describe import conversion, execution
 from torchspan.probes.torch_tensorrt._row import row
 
