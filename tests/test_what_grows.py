@@ -107,9 +107,9 @@ def test_objects_that_have_an_origin_and_are_gone():
     provenance = Provenance()  # its tables are `ByIdentity`, which has a test with as many as the others here
     for number in range(NUMBER // 10):
         model = Model()
-        provenance.made(model, number)
+        provenance.made_runner(model, number)
         provenance.fills(model, model)
-        provenance.ids.made(model, b"engine")
+        provenance.ids.set_up(model, b"engine")
         provenance.ids.changing(model)
     del model
     gc.collect()

@@ -245,9 +245,9 @@ class Bridge:
 
         limits = LimitFollowers(self._engine, self._ports, self._provenance.ids)
         inputs = ModuleInputs(self._engine, self._ports, settings.inputs_every, runs, [limits.make])
-        for each in settings.inputs.split(","):
-            if each != FOLLOW_COMPILED:
-                self._engine.guard.call("following the calls of a class", inputs.watch, each)
+        for folder in settings.inputs.split(","):
+            if folder != FOLLOW_COMPILED:
+                self._engine.guard.call("following the calls of a class", inputs.watch, folder)
         self._undo.append(inputs.close)
         self._gathering += [inputs.measurements, limits.measurements]
         return inputs
@@ -260,7 +260,7 @@ class Bridge:
     def _recorded_phases(self) -> list[Phase]:
         settings = self._settings
         wanted = ((RUN_GRAPH, settings.graph_runs), (RUN_DISABLED, settings.disabled_calls))
-        return [each for each, is_wanted in wanted if is_wanted]
+        return [option for option, is_wanted in wanted if is_wanted]
 
     def _wants_phases(self, package: str) -> bool:
         if self._settings.build_phases == "auto":
@@ -302,7 +302,7 @@ class Bridge:
         resolved = adapters.resolve_probes()
         report.libraries = adapters.versions()
         report.rows = len(resolved)
-        report.resolved = sum(each.status == "resolved" for each in resolved)
+        report.resolved = sum(probe.status == "resolved" for probe in resolved)
         runs, runs_s = (0, 0.0) if self._totals is None else self._totals.now()
         report.count(RunCounts(self._writer.recorded, self._writer.unsampled, runs, runs_s, self._ranks.left_out))
         report.count_pauses(self._engine.guard.left_out)

@@ -119,7 +119,7 @@ class Guard:
     @property
     def failures(self) -> dict[str, int]:
         """How often each observer has failed since its last success, by name, for the last `NAMES_LIMIT` names."""
-        return {name: each.failures for name, each in list(self._failing.items())}
+        return {name: failing.failures for name, failing in list(self._failing.items())}
 
     @property
     def left_out(self) -> dict[str, int]:

@@ -60,13 +60,13 @@ def _hook(module: str, path: str, late: bool) -> Undo:
     from torchspan._base.patching import Patches, in_use
 
     patches = Patches(module, everywhere=late)
-    holder, name, found = _find(sys.modules[module], path)
-    if found is None:
+    holder, name, original = _find(sys.modules[module], path)
+    if original is None:
         reason = "the module has no such function"
-    elif inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+    elif inspect.isgeneratorfunction(original) or inspect.isasyncgenfunction(original):
         reason = "it is a generator function, which returns before it has done anything"
     elif holder is sys.modules[module]:
-        patches.replace_functions([(found, _marking(in_use(found)))])
+        patches.replace_functions([(original, _marking(in_use(original)))])
         return patches.undo
     else:
         patches.replace_attribute(holder, name, _marking)
@@ -89,8 +89,8 @@ def _find(module: ModuleType, path: str) -> tuple[Any, str, Any]:
         holder = vars(holder).get(class_)
         if not isinstance(holder, type):
             return None, name, None
-    found = vars(holder).get(name)
-    function = getattr(found, "__func__", found) if isinstance(found, (staticmethod, classmethod)) else found
+    member = vars(holder).get(name)
+    function = getattr(member, "__func__", member) if isinstance(member, (staticmethod, classmethod)) else member
     return holder, name, function if callable(function) else None
 
 

@@ -103,7 +103,7 @@ def _replace_end(kind: type, user: SpanEnds) -> None:
         return
     with _LOCK:
         _EndsState.users.add(user)
-        holder = next(each for each in kind.__mro__ if "end" in vars(each))
+        holder = next(base for base in kind.__mro__ if "end" in vars(base))
         if holder not in _EndsState.holders:
             if len(_EndsState.holders) >= CLASSES_LIMIT:
                 raise TypeError(f"the ends of {CLASSES_LIMIT} classes are watched already")

@@ -75,7 +75,7 @@ def remove(carrier: ContextCarrier) -> None:
     if carrier not in _CarrierState.carriers:
         return
     with _LOCK:
-        _CarrierState.carriers = tuple(each for each in _CarrierState.carriers if each is not carrier)
+        _CarrierState.carriers = tuple(other for other in _CarrierState.carriers if other is not carrier)
         if _CarrierState.replacements is not None and not _CarrierState.carriers:
             _CarrierState.replacements.undo()
             _CarrierState.replacements = None
@@ -87,7 +87,7 @@ class Inside:
     __slots__ = ("_entered",)
 
     def __init__(self, values: Values) -> None:
-        self._entered = [(each, each.attempt(each.enter, value)) for each, value in values]
+        self._entered = [(carrier, carrier.attempt(carrier.enter, value)) for carrier, value in values]
 
     def __enter__(self) -> None:
         pass

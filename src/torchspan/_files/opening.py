@@ -134,11 +134,11 @@ def open_for_appending(name: str, judge: Judge = regular, mode: int = PRIVATE) -
     """
     for _ in range(_ATTEMPTS):
         with contextlib.suppress(FileExistsError):
-            made = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
+            descriptor = os.open(name, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | CAREFULLY, mode)
             if hasattr(os, "fchmod"):
                 with contextlib.suppress(OSError):  # a file system without permissions
-                    os.fchmod(made, mode)
-            return made
+                    os.fchmod(descriptor, mode)
+            return descriptor
         with contextlib.suppress(FileNotFoundError):
             return open_existing(name, os.O_APPEND, judge)
     raise refused(name, "is deleted and created again repeatedly")
@@ -225,8 +225,8 @@ def is_own(status: os.stat_result, folder: str) -> bool:
     import tempfile  # rarely needed, and every process below `torchspan run` loads this module
 
     # A file system without owners (a share, a FAT disk) gives every file the same one.
-    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as made:
-        return os.fstat(made.fileno()).st_uid == status.st_uid
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=folder) as probe_file:
+        return os.fstat(probe_file.fileno()).st_uid == status.st_uid
     return False
 
 

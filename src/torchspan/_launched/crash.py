@@ -51,9 +51,9 @@ def read_crashes(folder: Folder) -> list[Crash]:
         names = [PurePath(name) for name in folder.names()]
     except OSError:
         return []
-    pids = sorted(int(each.stem) for each in names if each.suffix == SUFFIX and _is_number(each.stem))
-    found = (read_crash(folder, pid) for pid in pids)
-    return [crash for crash in found if crash is not None]
+    pids = sorted(int(path.stem) for path in names if path.suffix == SUFFIX and _is_number(path.stem))
+    crashes = (read_crash(folder, pid) for pid in pids)
+    return [crash for crash in crashes if crash is not None]
 
 
 _REASON = re.compile(r"(?:Fatal Python error|Windows fatal exception): ")

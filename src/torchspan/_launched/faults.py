@@ -65,9 +65,11 @@ class _Catcher:
         def is_enabled_instead() -> Any:
             return self._file is None and is_enabled()
 
-        for name, each in zip(self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True):
-            self._replacements[name] = each
-            setattr(faulthandler, name, each)
+        for name, replacement in zip(
+            self._originals, (enable_instead, disable_instead, is_enabled_instead), strict=True
+        ):
+            self._replacements[name] = replacement
+            setattr(faulthandler, name, replacement)
         return True
 
     def begin_in_child(self) -> None:

@@ -47,10 +47,10 @@ class Ends:
         """Call all of them now. Returns when they are done or `limit_s` seconds have passed."""
         deadline = time.monotonic() + limit_s
         waiting, self._waiting = self._waiting, []
-        for each in waiting:
-            each.begin()
-        for each in waiting:
-            each.wait(max(deadline - time.monotonic(), 0))
+        for thread in waiting:
+            thread.begin()
+        for thread in waiting:
+            thread.wait(max(deadline - time.monotonic(), 0))
 
 
 class _End:
@@ -165,9 +165,9 @@ class RunProcess:
         """Add the file to a provider of the program, once. Returns False if the provider takes no processor."""
         with self._lock:
             with contextlib.suppress(TypeError):  # one that cannot be referenced weakly
-                known = self._known.get(provider)
-                if known is not None and known.behind is _behind(provider):
-                    return known.takes
+                own = self._known.get(provider)
+                if own is not None and own.behind is _behind(provider):
+                    return own.takes
             add = getattr(provider, "add_span_processor", None)
             file = self._file_processor() if callable(add) else None
             taken = False
@@ -273,8 +273,8 @@ class RunProcess:
                             self._ends.add(delivery.shutdown)
                     file = self._file_processor()
                     processors = [*([] if file is None else [file]), *self._deliveries]
-                    made = provider.own_provider(processors)
-                    self._own = provider.OwnTracers(self.settings, made)
+                    own = provider.own_provider(processors)
+                    self._own = provider.OwnTracers(self.settings, own)
                 except Exception as error:
                     self._pause.lengthen()
                     self.fail(f"the OTEL_* variables cannot be applied: {error!r}")

@@ -56,10 +56,10 @@ def own_meters(readers: Sequence[MetricReader]) -> MeterProvider:
 
 def resource() -> Resource:
     """The resource that the program's variables describe, with the name of its script or module as `service.name`."""
-    found = configured.resource()
-    if str(found.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
-        return found.merge(Resource({SERVICE_NAME: service_name()}))
-    return found
+    resource = configured.resource()
+    if str(resource.attributes.get(SERVICE_NAME) or "unknown_service").startswith("unknown_service"):
+        return resource.merge(Resource({SERVICE_NAME: service_name()}))
+    return resource
 
 
 def service_name() -> str:

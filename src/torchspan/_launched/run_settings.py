@@ -56,7 +56,7 @@ class RunSettings(NamedTuple):
                 span=str(values["span"]),
                 started_ns=int(values["started_ns"]),
                 exit_s=_seconds(values["exit_s"]),
-                inputs=tuple(str(each) for each in values["inputs"]),
+                inputs=tuple(str(path) for path in values["inputs"]),
             )
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return None
@@ -99,6 +99,6 @@ def new_span(caller: str | None) -> str:
     """
     import secrets
 
-    found = parse_traceparent(caller)
-    trace_id, flags = (found[0], found[2] & 1) if found else (secrets.randbits(128) or 1, 1)
+    parent = parse_traceparent(caller)
+    trace_id, flags = (parent[0], parent[2] & 1) if parent else (secrets.randbits(128) or 1, 1)
     return f"00-{trace_id:032x}-{secrets.randbits(64) or 1:016x}-{flags:02x}"

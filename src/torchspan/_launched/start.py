@@ -109,8 +109,8 @@ def _configure(process: RunProcess) -> None:
     from opentelemetry.instrumentation.auto_instrumentation import _load
 
     # OpenTelemetry logs what it raises, with values of the file, which may be credentials.
-    made = logging.getLogRecordFactory()
-    logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(made(*args, **kwargs)))
+    factory = logging.getLogRecordFactory()
+    logging.setLogRecordFactory(lambda *args, **kwargs: _without_values(factory(*args, **kwargs)))
     try:
         _load._load_configurators()  # type: ignore[no-untyped-call]
     except Exception as error:
@@ -119,15 +119,17 @@ def _configure(process: RunProcess) -> None:
             f"{CONFIGURATION_FILE} is set, and OpenTelemetry's configurator failed: {reason}; to check the file: torchspan doctor"
         )
     finally:
-        logging.setLogRecordFactory(made)
+        logging.setLogRecordFactory(factory)
 
 
 def _without_values(record: logging.LogRecord) -> logging.LogRecord:
     """The record, if it is one of OpenTelemetry's, without a traceback and without the texts that are filled in."""
     if record.name.startswith("opentelemetry"):
-        known = (CONFIGURATION_FILE, os.environ.get(CONFIGURATION_FILE))
+        harmless = (CONFIGURATION_FILE, os.environ.get(CONFIGURATION_FILE))
         filled_in = record.args if isinstance(record.args, tuple) else ()
-        record.args = tuple(each if isinstance(each, int) or each in known else "?" for each in filled_in)
+        record.args = tuple(
+            argument if isinstance(argument, int) or argument in harmless else "?" for argument in filled_in
+        )
         record.exc_info = record.exc_text = None
     return record
 

@@ -37,7 +37,7 @@ class KeptRange:
 
 class _NextTrace(threading.local):
     wanted: SameTrace | KeptRange | None = None
-    given: SameTrace | KeptRange | None = None
+    granted: SameTrace | KeptRange | None = None
 
 
 class IdGenerator:
@@ -68,7 +68,7 @@ class IdGenerator:
     def generate_trace_id(self) -> int:
         """A random 128-bit number, never 0, or the one that `next_trace` asks for in this thread."""
         mine = self._next
-        wanted, mine.wanted, mine.given = mine.wanted, None, mine.wanted
+        wanted, mine.wanted, mine.granted = mine.wanted, None, mine.wanted
         if wanted is None:
             return self._number(128)
         if isinstance(wanted, SameTrace):
@@ -78,8 +78,8 @@ class IdGenerator:
 
     def is_trace_id_random(self) -> bool:
         """Whether samplers may use the bits of the last trace id (W3C Trace Context, level 2): all are random."""
-        given = self._next.given
-        return given.is_random if isinstance(given, SameTrace) else True
+        granted = self._next.granted
+        return granted.is_random if isinstance(granted, SameTrace) else True
 
     @contextlib.contextmanager
     def next_trace(self, wanted: SameTrace | KeptRange) -> Iterator[None]:
@@ -89,7 +89,7 @@ class IdGenerator:
         try:
             yield
         finally:
-            mine.wanted = mine.given = None
+            mine.wanted = mine.granted = None
 
     def _number(self, bits: int) -> int:
         number = INVALID_ID

@@ -51,15 +51,15 @@ class Launched(NamedTuple):
 
 def launched(environment: Mapping[str, str]) -> Launched:
     """Read `environment`. A value that is not a number counts as not set."""
-    found = Launched()
+    launched = Launched()
     for names in _LAUNCHERS:
         rank, local_rank, world_size = (_number(environment, name) for name in names)
         if rank is not None:
-            found = Launched(rank, local_rank, world_size)
+            launched = Launched(rank, local_rank, world_size)
             break
     restarts = (_number(environment, name) for name in _RESTARTS)
     ids = (environment.get(name, "").strip() for name in _IDS)
-    return found._replace(
+    return launched._replace(
         restart_count=next((restart for restart in restarts if restart is not None), None),
         run_id=next((id_ for id_ in ids if id_ not in _NO_ID), None),
     )
@@ -68,7 +68,7 @@ def launched(environment: Mapping[str, str]) -> Launched:
 def rank(environment: Mapping[str, str]) -> int | None:
     """The rank of this process by `environment`; None without one."""
     ranks = (_number(environment, names[0]) for names in _LAUNCHERS)
-    return next((each for each in ranks if each is not None), None)
+    return next((rank for rank in ranks if rank is not None), None)
 
 
 def _number(environment: Mapping[str, str], name: str) -> int | None:
@@ -89,7 +89,7 @@ class Selection:
     def __init__(self, text: str) -> None:
         self._ranges: list[tuple[int, int]] = []
         for part in text.split(","):
-            first, dash, last = (each.strip() for each in part.partition("-"))
+            first, dash, last = (bound.strip() for bound in part.partition("-"))
             if not _is_number(first) or not _is_number(last if dash else first):
                 raise ValueError(f"{part.strip()!r} is neither a number nor a range such as 0-7")
             ends = int(first), int(last or first)

@@ -390,16 +390,16 @@ def resolved(
     Raises ConfigurationError for an argument with an invalid value.
     """
     environment = os.environ if environment is None else environment
-    in_code = given(arguments)
+    in_code = passed(arguments)
     return tuple(_resolved(setting, in_code, file or {}, environment) for setting in SETTINGS)
 
 
 def unknown_variables(environment: Mapping[str, str] | None = None) -> dict[str, str | None]:
     """The variables that begin as torchspan's do and are none, each with the name that was meant, as far as that is clear."""
     environment = os.environ if environment is None else environment
-    known = {row.variable for row in (*SETTINGS, *VARIABLES)}
-    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in known)
-    return {name: _meant_variable(name, known) for name in unknown}
+    variables = {row.variable for row in (*SETTINGS, *VARIABLES)}
+    unknown = sorted(name for name in environment if name.startswith(PREFIX) and name not in variables)
+    return {name: _meant_variable(name, variables) for name in unknown}
 
 
 def resolved_variables(environment: Mapping[str, str] | None = None) -> tuple[Resolved, ...]:
@@ -411,7 +411,7 @@ def resolved_variables(environment: Mapping[str, str] | None = None) -> tuple[Re
 def resolved_variable(name: str, environment: Mapping[str, str] | None = None) -> Resolved:
     """What holds for one of `VARIABLES`, by its name. An invalid value counts as none."""
     environment = os.environ if environment is None else environment
-    (row,) = (each for each in VARIABLES if each.variable == name)
+    (row,) = (row for row in VARIABLES if row.variable == name)
     text = environment.get(name, "").strip()
     refused: list[str] = []
     if text:
@@ -426,9 +426,9 @@ def resolved_variable(name: str, environment: Mapping[str, str] | None = None) -
 def value_of(name: str, environment: Mapping[str, str] | None = None) -> Any:
     """The value of one of `VARIABLES`, by its name. An invalid one is one warning in a process, and the default holds."""
     environment = os.environ if environment is None else environment
-    found = resolved_variable(name, environment)
-    _warn(found, environment, None)
-    return found.value
+    resolved = resolved_variable(name, environment)
+    _warn(resolved, environment, None)
+    return resolved.value
 
 
 def sampling(settings: Settings) -> dict[str, float]:
@@ -438,7 +438,7 @@ def sampling(settings: Settings) -> dict[str, float]:
     return {name: value for name, value in rules.items() if value is not None}
 
 
-def given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def passed(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the arguments that are given (not None); names that `instrument()` does not take are left out.
 
     Raises ConfigurationError for an invalid value.
@@ -467,26 +467,26 @@ def _invalid(name: str, value: object, expected: str) -> str:
 def _resolved(
     setting: Setting, in_code: Mapping[str, Any], file: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Resolved:
-    found = {Source.DEFAULT: setting.default}
+    sources = {Source.DEFAULT: setting.default}
     refused: list[str] = []
     text, option = environment.get(setting.variable, "").strip(), file.get(setting.name)
     if text:
         try:
-            found[Source.VARIABLE] = setting.kind.read(text)
+            sources[Source.VARIABLE] = setting.kind.read(text)
         except ValueError:
             refused.append(f"{setting.variable}={_shown(environment[setting.variable])}")
     if option is not None:
         try:
-            found[Source.FILE] = setting.kind.read_option(option)
+            sources[Source.FILE] = setting.kind.read_option(option)
         except ValueError:
             refused.append(f"{setting.name}={_shown(option)} in the configuration file")
     if setting.name in in_code:
-        found[Source.ARGUMENT] = in_code[setting.name]
-    source = next(source for source in Source if source in found)
-    in_use = f"{source.value} {describe(setting.name, found[source])}"
+        sources[Source.ARGUMENT] = in_code[setting.name]
+    source = next(source for source in Source if source in sources)
+    in_use = f"{source.value} {describe(setting.name, sources[source])}"
     if source is Source.DEFAULT and setting.default_text:
         in_use = f"the default ({setting.default_text})"
-    return Resolved(setting, found[source], source, _refusal(refused, in_use, setting.kind))
+    return Resolved(setting, sources[source], source, _refusal(refused, in_use, setting.kind))
 
 
 def _refusal(refused: list[str], in_use: str, kind: SettingKind) -> str | None:
@@ -521,11 +521,11 @@ def _parent_has_warned() -> bool:
     return by_multiprocessing and any(name in sys.modules for name in _INSTRUMENTED_BY)
 
 
-def _meant_variable(name: str, known: Iterable[str]) -> str | None:
+def _meant_variable(name: str, names: Iterable[str]) -> str | None:
     from torchspan._base.spelling import closest
 
     # The beginning that they share would allow for more mistakes in the rest.
-    meant = closest(name.removeprefix(PREFIX)[:LONGEST_NAME], [each.removeprefix(PREFIX) for each in known])
+    meant = closest(name.removeprefix(PREFIX)[:LONGEST_NAME], [candidate.removeprefix(PREFIX) for candidate in names])
     return None if meant is None else PREFIX + meant
 
 

@@ -181,14 +181,14 @@ class FollowedClasses(SettingKind):
 
     def parse(self, value: object) -> str:
         """The text without spaces, each part once. Raises ValueError if a part cannot be followed."""
-        parts = [each.strip() for each in value.split(",")] if isinstance(value, str) else [""]
+        parts = [part.strip() for part in value.split(",")] if isinstance(value, str) else [""]
         if parts == [FOLLOW_NONE] or all(part == FOLLOW_COMPILED or self._is_class(part) for part in parts):
             return ",".join(dict.fromkeys(parts))
         raise ValueError(self.expected)
 
     def read(self, text: str) -> str:
         """As `parse`: the case of a name matters."""
-        return self.parse(",".join(each if ":" in each else each.lower() for each in text.split(",")))
+        return self.parse(",".join(part if ":" in part else part.lower() for part in text.split(",")))
 
     def read_option(self, value: object) -> str:
         """The text. In YAML, `off` without quotes is a boolean."""

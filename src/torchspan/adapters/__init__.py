@@ -17,15 +17,15 @@ from torchspan.adapters.torch_tensorrt import is_supported
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every probe of every library, resolved against the modules that are loaded now. Imports and changes nothing."""
-    found = (dynamo, torch_tensorrt, export, tensorrt)
-    return [row for each in found for row in each.resolve_probes()]
+    libraries = (dynamo, torch_tensorrt, export, tensorrt)
+    return [row for library in libraries for row in library.resolve_probes()]
 
 
 def versions() -> dict[str, str]:
     """The loaded libraries that are observed, and torch, by import name."""
     modules = {"torch": sys.modules.get("torch"), torch_tensorrt.LIBRARY: sys.modules.get(torch_tensorrt.LIBRARY)}
-    found = {name: version_of(module) for name, module in {**modules, **tensorrt.loaded()}.items()}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: version_of(module) for name, module in {**modules, **tensorrt.loaded()}.items()}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 __all__ = [

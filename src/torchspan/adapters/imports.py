@@ -20,8 +20,8 @@ _LIVING: weakref.WeakSet[Imports] = weakref.WeakSet()
 
 
 def _report_all() -> None:
-    for each in list(_LIVING):
-        each.report()
+    for recorder in list(_LIVING):
+        recorder.report()
 
 
 def _report_at_exit() -> None:
@@ -82,8 +82,8 @@ class Imports:
 
     def report(self) -> None:
         """Make events of all waiting imports, except for those of other threads that others may follow."""
-        for each in self._times.over():
-            self._put(each)
+        for imported in self._times.over():
+            self._put(imported)
         _dynamo_safety.undisturbed(self._report)
         if self._times.do_wait():
             self._engine.before_next_event(self.report)
@@ -107,8 +107,8 @@ class Imports:
         )
         if event is None:
             return
-        for each in ended.inside:
-            self._emit(each, event)
+        for inner in ended.inside:
+            self._emit(inner, event)
         if ended.version is not None:
             event.additions[semconv.IMPORT_VERSION] = ended.version
         if ended.count > 1:

@@ -81,9 +81,9 @@ class _Marking(logging.Filter):
 
 def _loggers() -> Iterator[logging.Logger]:
     """The loggers that exist. None is created."""
-    for name, each in list(logging.Logger.manager.loggerDict.items()):
-        if isinstance(each, logging.Logger) and (name in LOGGERS or name.startswith(f"{LOGGERS[0]}.")):
-            yield each
+    for name, logger in list(logging.Logger.manager.loggerDict.items()):
+        if isinstance(logger, logging.Logger) and (name in LOGGERS or name.startswith(f"{LOGGERS[0]}.")):
+            yield logger
 
 
 def _nothing(_event: Event, _context: None) -> None:

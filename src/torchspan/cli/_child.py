@@ -27,9 +27,9 @@ _PR_SET_PDEATHSIG = 1
 
 def find(program: str) -> str:
     """The file that a shell would start. Raises CommandError with a shell's status: 127 not found, 126 no program."""
-    found = shutil.which(program)
-    if found:
-        return found
+    executable = shutil.which(program)
+    if executable:
+        return executable
     is_script = program.endswith(".py") and Path(program).is_file()
     hint = f"; to run it with Python: torchspan run -- python {program}" if is_script else ""
     if Path(program).name == program:

@@ -87,16 +87,16 @@ def _text(span: Span) -> str:
 
 def _open_work(traces: Iterable[Trace]) -> dict[int, Node]:
     """By process, the innermost of torchspan's spans that were open at its end; the last one to start of several."""
-    found: dict[int, Node] = {}
+    nodes: dict[int, Node] = {}
     for trace in traces:
         for node in trace.nodes():  # parents first
             pid = node.span.resource.get(semconv.PROCESS_PID)
             if not _is_open(node.span) or not isinstance(pid, int):
                 continue
-            known = found.get(pid)
-            if known is None or node.span.start_ns >= known.span.start_ns:
-                found[pid] = node
-    return found
+            crashed = nodes.get(pid)
+            if crashed is None or node.span.start_ns >= crashed.span.start_ns:
+                nodes[pid] = node
+    return nodes
 
 
 def _is_open(span: Span) -> bool:

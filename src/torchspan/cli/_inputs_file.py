@@ -24,31 +24,31 @@ def conclude(reports: Folder, output: Output, paths: Sequence[str], say: Callabl
     parts = _parts(reports, say)
     for path, reason in _unseen(parts, paths).items():
         say(f"--observe-inputs {path}: {reason}")
-    found = merging.grouped([observation for part in parts for observation in part.observations])
-    if not found:
+    grouped = merging.grouped([observation for part in parts for observation in part.observations])
+    if not grouped:
         return False
     file = _file(output)
     try:
         try:
-            documents.write(Document(found), file)
+            documents.write(Document(grouped), file)
         except OSError:
             # The user may have another file of this name.
             file = _file(output, _path.new_mark())
-            documents.write(Document(found), file)
+            documents.write(Document(grouped), file)
     except OSError as error:
         say(
             f"the observed inputs are lost: cannot write {file}: {error.strerror or error}; name another file: --output <file>"
         )
         return True
     shown = relative(file)
-    calls = ", ".join(f"{each.snapshot.counts.completed:,} of {each.name}" for each in found)
+    calls = ", ".join(f"{report.snapshot.counts.completed:,} of {report.name}" for report in grouped)
     say(f"observed calls are in {shown} ({calls}); to read them: torchspan inputs {shown}")
     return True
 
 
 def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:
     parts = []
-    for name in sorted(each for each in reports.names() if each.endswith(SUFFIX)):
+    for name in sorted(file_name for file_name in reports.names() if file_name.endswith(SUFFIX)):
         process = f"process {name.removesuffix(SUFFIX)}"
         try:
             parts.append(documents.parsed(reports.read(name, documents.LARGEST + 1), f"The file of {process}"))
@@ -59,13 +59,13 @@ def _parts(reports: Folder, say: Callable[[str], None]) -> list[Document]:
 
 def _unseen(parts: Sequence[Document], paths: Sequence[str]) -> dict[str, str]:
     """Why no process saw an object of a class: the reason of the process that came closest to one."""
-    found = {}
+    texts = {}
     for path in paths:
         if all(path in part.unseen for part in parts):
             reasons = [part.unseen[path] for part in parts]
             closer = [reason for reason in reasons if not reason.startswith("the program did not import")]
-            found[path] = (closer or reasons or ["no Python process of the program ended normally"])[0]
-    return found
+            texts[path] = (closer or reasons or ["no Python process of the program ended normally"])[0]
+    return texts
 
 
 def _file(output: Output, mark: str = "") -> str:

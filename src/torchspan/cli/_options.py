@@ -32,8 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def variables(arguments: argparse.Namespace) -> dict[str, str]:
     """The environment variables that the given options stand for."""
-    given = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
-    return {variable: value for variable, value in given.items() if value is not None}
+    values = {setting.variable: getattr(arguments, setting.name) for setting in SETTINGS if setting.option is not None}
+    return {variable: value for variable, value in values.items() if value is not None}
 
 
 def _checked(kind: SettingKind) -> Callable[[str], Any]:

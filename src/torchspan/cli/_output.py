@@ -123,11 +123,11 @@ def default() -> Output:
 
 def sizes(output: Output) -> Mapping[str, int]:
     """The bytes that stand in the files of a run before it. Names of something else have none."""
-    found = {}
+    values = {}
     for path in _path.written_files(output.template):
         with contextlib.suppress(OSError):
-            found[path] = os.lstat(path).st_size
-    return found
+            values[path] = os.lstat(path).st_size
+    return values
 
 
 def relative(path: str) -> str:

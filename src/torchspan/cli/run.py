@@ -148,10 +148,10 @@ def _require_opentelemetry() -> None:
 
 
 def _exit_seconds() -> float:
-    found = resolved_variable(TORCHSPAN_RUN_EXIT_TIMEOUT)
-    if found.refused is not None:
-        say(found.refused)
-    return float(found.value)
+    limit = resolved_variable(TORCHSPAN_RUN_EXIT_TIMEOUT)
+    if limit.refused is not None:
+        say(limit.refused)
+    return float(limit.value)
 
 
 def _is_installed(name: str) -> bool:

@@ -276,10 +276,10 @@ class Callbacks:
         raise ValueError(f"{callback!r} is not among the callbacks of {self._observer!r} here")
 
     def __iter__(self) -> Iterator[Callback]:
-        return iter([each.callback for each in self._observer._here()])
+        return iter([added.callback for added in self._observer._here()])
 
     def __len__(self) -> int:
         return len(self._observer._here())
 
     def __contains__(self, callback: object) -> bool:
-        return any(each == callback for each in self)
+        return any(registered == callback for registered in self)

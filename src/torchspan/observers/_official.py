@@ -25,9 +25,9 @@ def official(name: str, phase: Phase) -> CallableObservers:
 
 def missing(module: str, name: str) -> NoReturn:
     """Raises the AttributeError of a module of this package that has no `name`, with the official observers that exist."""
-    known = {each.rpartition(".")[2]: each for each in OFFICIAL}
-    near = difflib.get_close_matches(name, known, 1)
-    hint = f": did you mean observers.{known[near[0]]}?" if near else "."
+    full_names = {full_name.rpartition(".")[2]: full_name for full_name in OFFICIAL}
+    near = difflib.get_close_matches(name, full_names, 1)
+    hint = f": did you mean observers.{full_names[near[0]]}?" if near else "."
     raise AttributeError(f"{module} has no {name!r}{hint} Official observers: {', '.join(OFFICIAL)}")
 
 

@@ -25,10 +25,10 @@ Select = Callable[[Call], Any]
 class Creates:
     """The call makes an object that runs later and belongs to the compilation around the call.
 
-    made: selects the object. serialized: selects the bytes from which it was made.
+    runner: selects the object. serialized: selects the bytes from which it was made.
     """
 
-    made: Select
+    runner: Select
     serialized: Select
 
 

@@ -143,8 +143,8 @@ def _loaded_when_needed(
         file, _, function = make.partition(":")
         with uncut():
             module = importlib.import_module(f"{__name__}.{file}")
-        made: Function = getattr(module, function)(boundary, original)
-        return made
+        value: Function = getattr(module, function)(boundary, original)
+        return value
 
     def call(*args: Any, **kwargs: Any) -> Any:
         nonlocal replacement

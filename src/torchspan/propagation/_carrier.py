@@ -67,8 +67,8 @@ def fields() -> frozenset[str]:
     """The variables that the current propagators may write."""
     from opentelemetry import propagate
 
-    found = reading.entries(propagate.get_global_textmap().fields) or ()
-    return frozenset(_variable(field) for field in found if type(field) is str and field)
+    fields = reading.entries(propagate.get_global_textmap().fields) or ()
+    return frozenset(_variable(field) for field in fields if type(field) is str and field)
 
 
 def _fits(value: Any) -> bool:

@@ -235,8 +235,8 @@ def _export_within_limit(exports: Callable[[], Sequence[Export]]) -> None:
         return
 
     def export() -> None:
-        for each in due:
-            each()
+        for process in due:
+            process()
 
     thread = threading.Thread(target=export, name="torchspan export", daemon=True)
     thread.start()

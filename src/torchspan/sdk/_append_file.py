@@ -122,13 +122,13 @@ class AppendFile:
         if not stat.S_ISREG(mode):
             self._append_to_stream(descriptor, line)
             return
-        held = self._lock(descriptor)
-        if held is None:
-            descriptor, held = self._elsewhere(descriptor)
+        lock = self._lock(descriptor)
+        if lock is None:
+            descriptor, lock = self._elsewhere(descriptor)
         try:
             self._append_to_regular_file(descriptor, line)
         finally:
-            if held:
+            if lock:
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _append_to_regular_file(self, descriptor: int, line: bytes) -> None:

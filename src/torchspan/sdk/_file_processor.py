@@ -145,7 +145,7 @@ class RunFileProcessor(SpanProcessor):
             if not _is_own(span):
                 self._write(self._encoder.encode(span))
                 return
-            events = [Event(*each) for each in withheld.of(context.trace_id, context.span_id)]
+            events = [Event(*fields) for fields in withheld.of(context.trace_id, context.span_id)]
             encoded = self._encoder.encode(span, _ancestors(around), events)
             if span.name in _RUNS and not _is_announced(span):
                 self._write_soon(encoded)
@@ -215,7 +215,7 @@ class RunFileProcessor(SpanProcessor):
                     raise
                 finally:
                     self._is_writing = False
-                ended = sum(each for _, each in spans)
+                ended = sum(count for _, count in spans)
                 self.ended += ended
                 if reason is not None:
                     lost.append((reason, ended))
@@ -299,8 +299,8 @@ def _ancestors(around: Sequence[OpenSpan]) -> dict[str, Any]:
         return {}
     return semconv.emitted(
         {
-            semconv.OPEN_ANCESTOR_IDS: [f"{each.span_id:016x}" for each in around],
-            semconv.OPEN_ANCESTOR_NAMES: [each.name for each in around],
-            semconv.OPEN_ANCESTOR_STARTS: [each.start_ns for each in around],
+            semconv.OPEN_ANCESTOR_IDS: [f"{ancestor.span_id:016x}" for ancestor in around],
+            semconv.OPEN_ANCESTOR_NAMES: [ancestor.name for ancestor in around],
+            semconv.OPEN_ANCESTOR_STARTS: [ancestor.start_ns for ancestor in around],
         }
     )

@@ -125,5 +125,5 @@ def without_threshold(state: TraceState | None) -> TraceState | None:
     entry = None if state is None else state.get(OT)
     if state is None or entry is None or "th:" not in entry:
         return state
-    rest = ";".join(each for each in entry.split(";") if not each.startswith("th:"))
+    rest = ";".join(member for member in entry.split(";") if not member.startswith("th:"))
     return state.update(OT, rest) if rest else state.delete(OT)

@@ -107,23 +107,23 @@ class ExportFailure(Kind):
         """See `Kind`."""
         cause, place = self._split(text)
         return text == UNKNOWN or (
-            (cause == self.CONDITION or any(each.accepts(cause) for each in self._CAUSES))
+            (cause == self.CONDITION or any(form.accepts(cause) for form in self._CAUSES))
             and (place is None or (PlaceText().accepts(place["file"]) and Identifier().accepts(place["function"])))
         )
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
         cause, place = self._split(text)
-        found = cause if cause == self.CONDITION else self._cause(cause)
-        if found is None:
+        reduced = cause if cause == self.CONDITION else self._cause(cause)
+        if reduced is None:
             return UNKNOWN
         if place is None:
-            return found
+            return reduced
         file, function = PlaceText().reduced(place["file"]), Identifier().reduced(place["function"])
-        return f"{found}, at {file}:{place['line']} in {function}"
+        return f"{reduced}, at {file}:{place['line']} in {function}"
 
     def _cause(self, text: str) -> str | None:
-        return next((found for each in self._CAUSES if (found := each.reduced(text)) is not None), None)
+        return next((reduced for cause in self._CAUSES if (reduced := cause.reduced(text)) is not None), None)
 
     def _split(self, text: str) -> tuple[str, re.Match[str] | None]:
         """The sentence, and the place that follows it."""

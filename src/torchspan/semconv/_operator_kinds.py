@@ -33,8 +33,8 @@ def _is_known(name: str) -> bool:
 
 def _is_library_function(name: str) -> bool:
     module, _, function = name.rpartition(".")
-    found = sys.modules.get(module)
-    return module.partition(".")[0] in _FUNCTIONS and found is not None and function in vars(found)
+    loaded_module = sys.modules.get(module)
+    return module.partition(".")[0] in _FUNCTIONS and loaded_module is not None and function in vars(loaded_module)
 
 
 class Operator(Kind):
@@ -74,13 +74,13 @@ class _Entries(Kind):
 
     def accepts(self, text: str) -> bool:
         """See `Kind`."""
-        return len(text) <= self._LIMIT and all(self._is_entry(each) for each in text.split(", "))
+        return len(text) <= self._LIMIT and all(self._is_entry(part) for part in text.split(", "))
 
     def reduced(self, text: str) -> str:
         """See `Kind`."""
         if len(text) > self._LIMIT:
             return UNKNOWN
-        return ", ".join(each if self._is_entry(each) else UNKNOWN for each in text.split(", "))
+        return ", ".join(part if self._is_entry(part) else UNKNOWN for part in text.split(", "))
 
     def _is_entry(self, text: str) -> bool:
         raise NotImplementedError

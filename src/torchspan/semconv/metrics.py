@@ -116,7 +116,7 @@ METRIC_PHASE_DURATION = Metric(
     torchspan.PHASE,
     torch_tensorrt.CACHE_RESULT,
     opentelemetry.ERROR_TYPE,
-    measure=Duration(of=tuple(each for each in phase.PHASES if each.keep and each not in _OF_THEIR_OWN)),
+    measure=Duration(of=tuple(row for row in phase.PHASES if row.keep and row not in _OF_THEIR_OWN)),
     bounds=LONG_S,
 )
 METRIC_ENGINE_BUILD_SIZE = Metric(

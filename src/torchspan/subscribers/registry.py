@@ -68,12 +68,12 @@ class Sources:
     def silent(self, scopes: Collection[Scope]) -> list[Scope]:
         """Those of `scopes` that nothing fires."""
         fired = [set(source) for source in list(self._sources.values())]
-        return [scope for scope in scopes if not any(scope in each for each in fired)]
+        return [scope for scope in scopes if not any(scope in group for group in fired)]
 
     def reason(self, silent: Sequence[Scope]) -> str:
         """Why nothing fires events of `silent`."""
         reasons = {
-            self._reasons.get(each) or (_OF_PHASES if isinstance(each, Phase) else _OF_RANGES) for each in silent
+            self._reasons.get(scope) or (_OF_PHASES if isinstance(scope, Phase) else _OF_RANGES) for scope in silent
         }
         return "; ".join(sorted(reasons))
 
@@ -187,7 +187,7 @@ class Registry(Sources):
         self.update()
 
     def _follow(self) -> None:
-        follows = any(not each.is_removed for each in self._local.values())
+        follows = any(not observer.is_removed for observer in self._local.values())
         local_state.CARRIER.set_registered(follows)
 
     def _changed(self, entry: Entry) -> None:
@@ -254,14 +254,14 @@ class Registry(Sources):
                 return hits
         self.busy.now = True  # `should_run` is the user's
         try:
-            found = [each for each in roster.steady if _runs(each, tree, roster.countdown)]
+            chosen = [observer for observer in roster.steady if _runs(observer, tree, roster.countdown)]
             if hits:
-                found = sorted((*found, *hits), key=lambda each: each.handle)
+                chosen = sorted((*chosen, *hits), key=lambda observer: observer.handle)
             local = [callback for callback in tls.callbacks if callback.is_on and callback.selects(interest.scope)]
-            found += [each for each in local if _runs(each, tree, roster.countdown)]
-            if not found and tree is not None and roster.is_per_root:
+            chosen += [observer for observer in local if _runs(observer, tree, roster.countdown)]
+            if not chosen and tree is not None and roster.is_per_root:
                 tree.quiet = roster.countdown
-            return found
+            return chosen
         finally:
             self.busy.now = False
 

@@ -64,14 +64,14 @@ class CapturedTrace(Searchable):
     @property
     def traces(self) -> list[Trace]:
         """The spans as trees, one entry for each trace id, in the order of their start."""
-        number, made = self._traces
+        number, traces = self._traces
         ended = self._ended[:]
         if number != len(ended):
             from torchspan.sdk import _otlp_json as otlp
 
-            made = read(io.BytesIO(otlp.line(ended))).traces
-            self._traces = len(ended), made
-        return made
+            traces = read(io.BytesIO(otlp.line(ended))).traces
+            self._traces = len(ended), traces
+        return traces
 
 
 @contextlib.contextmanager
@@ -142,9 +142,9 @@ def _instrumented(wanted: Any, settings: InstrumentSettings) -> Iterator[Any]:
             )
         yield provider
         return
-    known = wanted or trace.get_tracer_provider()
-    own = None if isinstance(known, TracerProvider) else TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
-    provider = own or known
+    source = wanted or trace.get_tracer_provider()
+    own = None if isinstance(source, TracerProvider) else TracerProvider(sampler=ALWAYS_ON, shutdown_on_exit=False)
+    provider = own or source
     instrumentor.instrument(tracer_provider=provider, **settings)
     try:
         yield provider

@@ -37,7 +37,7 @@ def tensorrt() -> Any:
 def stand_in_for(interface: str, original: Any) -> Any:
     """Our class for TensorRT's `original`, which is called `interface`."""
     _real[interface] = original
-    return {each.interface: each for each in (Engine, ExecutionContext, Refitter)}[interface]
+    return {class_.interface: class_ for class_ in (Engine, ExecutionContext, Refitter)}[interface]
 
 
 class StandIn:

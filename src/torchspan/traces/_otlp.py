@@ -62,9 +62,9 @@ def raw_spans(document: Any, place: str, resources: dict[str, Attributes]) -> It
 
 def _requested(request: Any) -> list[Any]:
     """The value of `resourceSpans`."""
-    found = _get(mapping(request), "resourceSpans")
-    if isinstance(found, list):
-        return found
+    groups = _get(mapping(request), "resourceSpans")
+    if isinstance(groups, list):
+        return groups
     keys = {camel(key) for key in mapping(request)}
     kind = next((what for what in ("Metrics", "Logs", "Profiles") if f"resource{what}" in keys), None)
     raise UnreadableError(f"OTLP {kind.lower()}, not traces" if kind else "JSON, but not OTLP (no resourceSpans)")
@@ -104,9 +104,9 @@ def _event(raw: Mapping[str, Any]) -> Event:
 
 def _links(raw: Any) -> Iterator[Link]:
     """Those that can be read: a link is never worth the span that has it."""
-    for each in mappings(raw):
+    for member in mappings(raw):
         try:
-            yield Link(_id(each, "traceId"), _id(each, "spanId"), _attributes(each.get("attributes")))
+            yield Link(_id(member, "traceId"), _id(member, "spanId"), _attributes(member.get("attributes")))
         except UnreadableError:
             continue
 
@@ -211,8 +211,8 @@ def _in_schema(key: str) -> str:
 
 def _get(raw: Mapping[str, Any], key: str) -> Any:
     """The value of a field under its name in JSON, or else under its name in the schema; None without one."""
-    found = raw.get(key)
-    return raw.get(_IN_SCHEMA[key]) if found is None else found
+    child = raw.get(key)
+    return raw.get(_IN_SCHEMA[key]) if child is None else child
 
 
 _IN_SCHEMA = {

@@ -59,10 +59,10 @@ class Searchable:
             SpanNotFoundError: No span has the name, or several have. It is a LookupError.
             TypeError: `name` is not a string.
         """
-        found = self.find(name)
-        if len(found) == 1:
-            return found[0]
-        raise SpanNotFoundError(self._not_one(name, len(found)))
+        spans = self.find(name)
+        if len(spans) == 1:
+            return spans[0]
+        raise SpanNotFoundError(self._not_one(name, len(spans)))
 
     def below(self, span: Span) -> list[Span]:
         """The spans below a span, at any depth. The span itself is not one of them.

@@ -73,7 +73,7 @@ def by_run(traces: Iterable[Trace]) -> list[Run | Trace]:
         for run_id, roots in own.items():
             is_same = trace.trace_id == runs[run_id].span.trace_id
             runs[run_id].members += [
-                Trace(trace.trace_id, each) for each in ([[r] for r in roots] if is_same else [roots])
+                Trace(trace.trace_id, part) for part in ([[r] for r in roots] if is_same else [roots])
             ]
         if rest:
             result.append(Trace(trace.trace_id, rest) if len(rest) < len(trace.roots) else trace)

@@ -55,11 +55,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting: list[BaseException | None] = [error]
     while waiting:
-        each = waiting.pop()
-        if each is not None and id(each) not in seen:  # a chain may be circular
-            seen.add(id(each))
-            waiting += causes_of(each)
-            yield each
+        member = waiting.pop()
+        if member is not None and id(member) not in seen:  # a chain may be circular
+            seen.add(id(member))
+            waiting += causes_of(member)
+            yield member
 
 
 def _innermost(entry: TracebackType | None) -> tuple[CodeType, int, str] | None:
@@ -240,7 +240,7 @@ def exception_signal(opt_in: str, logger_provider: Any, *, capture_text: bool) -
     opt_in: the value of the variable, a comma-separated list. `logs/dup` takes precedence over `logs`.
     """
     events = SpanEvents(capture_text=capture_text)
-    words = {each.strip() for each in opt_in.split(",")}
+    words = {word.strip() for word in opt_in.split(",")}
     if not words & {_LOGS, _BOTH}:
         return events
     records = LogRecords(logger_provider, capture_text=capture_text)

@@ -64,14 +64,14 @@ class SpanParents:
 
     def of(self, span: Span) -> RecordingSpan:
         """The object kept for a recording span: the same one while the span lives."""
-        known = self._known.get(span)
-        if known is None:
+        recording = self._known.get(span)
+        if recording is None:
             with _ParentsLock.one:
-                known = self._known.get(span)
-                if known is None:
-                    known = self._known[span] = RecordingSpan(span)
+                recording = self._known.get(span)
+                if recording is None:
+                    recording = self._known[span] = RecordingSpan(span)
                     self._ends.watch(span, self._ended)
-        return known
+        return recording
 
     def before_current_ends(self, function: Callable[[], None]) -> None:
         """Call `function` once, before the current span ends. Does nothing if the span does not record."""
@@ -79,14 +79,14 @@ class SpanParents:
 
     def close(self) -> None:
         """Write all counts now, and stop watching the ends of spans."""
-        for known in list(self._known.values()):
-            known.close()
+        for recording in list(self._known.values()):
+            recording.close()
         self._ends.close()
 
     def _ended(self, span: Span) -> None:
-        known = self._known.pop(span, None)
-        if known is not None:
-            known.close()
+        recording = self._known.pop(span, None)
+        if recording is not None:
+            recording.close()
 
 
 class RecordingSpan:

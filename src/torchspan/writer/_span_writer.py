@@ -266,9 +266,9 @@ class SpanWriter:
         return semconv.emitted(facts, capture_text=self._capture_text)
 
 
-def _is_refused(made: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
+def _is_refused(own: SpanContext, around: SpanContext, tracer: Tracer) -> bool:
     """Whether a sampler of the SDK has refused a span. A tracer that makes no spans returns the ids of the span around."""
-    if made.trace_flags.sampled or not made.is_valid or made.span_id == around.span_id:
+    if own.trace_flags.sampled or not own.is_valid or own.span_id == around.span_id:
         return False
     return getattr(tracer, "sampler", None) is not None
 

@@ -30,14 +30,14 @@ class Provenance:
     # --- what runs --------------------------------------------------------------------------------------------
     def created(self, creates: Creates, call: Call, event: Event | None) -> None:
         """Record that `call`, inside `event`, has made an object that runs later."""
-        runner = creates.made(call)
+        runner = creates.runner(call)
         if runner is None:
             return
-        self.ids.made(runner, creates.serialized(call))
+        self.ids.set_up(runner, creates.serialized(call))
         compilation = None if event is None else event.nearest(COMPILE)
-        self.made(runner, None if compilation is None else compilation.handle)
+        self.made_runner(runner, None if compilation is None else compilation.handle)
 
-    def made(self, runner: Any, origin: Any) -> None:
+    def made_runner(self, runner: Any, origin: Any) -> None:
         """Record that `runner` will run. origin: represents the event that made it in links; None without such an event."""
         self.fresh.add(runner)
         self.remember(runner, origin)
@@ -75,7 +75,7 @@ class EngineIds:
         self._ids: ByIdentity[str] = ByIdentity()
         self._stale: ByIdentity[str] = ByIdentity()
 
-    def made(self, engine: Any, serialized: Any) -> None:
+    def set_up(self, engine: Any, serialized: Any) -> None:
         """Record that `engine` was set up from these bytes. An object that cannot be referenced weakly has no id."""
         identity = engine_id(serialized)
         self._stale.pop(engine)

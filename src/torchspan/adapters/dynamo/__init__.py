@@ -38,7 +38,7 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     - recorded_phases: the calls that are events at run time: `RUN_GRAPH`, `RUN_DISABLED`.
     """
     patches, phases = Patches("torch"), tuple(recorded_phases)
-    rows = [_resolved(each, LIBRARY) for each in PROBES]
+    rows = [_resolved(probe, LIBRARY) for probe in PROBES]
     reported = next((row.original for row in rows if row.probe.action == Tap("dynamo:reported")), None)
     frames = Frames(engine, reported)
     imports.phase_here = frames.phase_here
@@ -50,19 +50,19 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     undo += [recorded.record(engine, ports, phase) for phase in phases]
     engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
     workers = Workers(engine, frames)
-    undo += [when_imported(each.target.module, partial(_arrived, engine, workers, each)) for each in WORKERS]
+    undo += [when_imported(probe.target.module, partial(_arrived, engine, workers, probe)) for probe in WORKERS]
 
     def undo_all() -> None:
-        for each in reversed(undo):
-            each()
+        for step in reversed(undo):
+            step()
 
     return undo_all
 
 
 def resolve_probes() -> list[ResolvedProbe]:
     """Every probe, resolved in the PyTorch that is loaded. Imports and changes nothing."""
-    of_inductor = (_resolved(each, each.target.module) for each in WORKERS)
-    return [*(_resolved(each, LIBRARY) for each in PROBES), *of_inductor]
+    of_inductor = (_resolved(probe, probe.target.module) for probe in WORKERS)
+    return [*(_resolved(probe, LIBRARY) for probe in PROBES), *of_inductor]
 
 
 def _resolved(probe: Probe, library: str) -> ResolvedProbe:
@@ -132,8 +132,8 @@ def _returning(engine: Engine, frames: Frames, original: Any) -> Any:
     @functools.wraps(original)
     def compiling(self: Any, *args: Any, **kwargs: Any) -> Any:
         compiled = original(self, *args, **kwargs)
-        found = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
-        return compiled if found is FAILED else found
+        recording = engine.guard.begin("recording a compiled graph", frames.compiled, self, compiled)
+        return compiled if recording is FAILED else recording
 
     return compiling
 

@@ -42,12 +42,12 @@ def compiling() -> Compiling:
     """The frame that the innermost call of Dynamo's `_compile` in this thread compiles."""
     for frame in _outwards():
         if frame.f_code.co_name == "_compile" and _module(frame) == "torch._dynamo.convert_frame":
-            given = frame.f_locals
-            code = given.get("code")
+            variables = frame.f_locals
+            code = variables.get("code")
             return Compiling(
                 code if type(code) is CodeType else None,
-                _receiver(given.get("locals")),
-                is_whole=given.get("one_graph") is True,
+                _receiver(variables.get("locals")),
+                is_whole=variables.get("one_graph") is True,
             )
     return Compiling()
 
@@ -183,11 +183,11 @@ class _OpenFrame(_OpenCompilation):
         self.breaks: Counter[str] = Counter()
         self.measured: dict[str, Any] = {}
 
-    def broke(self, found: GraphBreak) -> None:
+    def broke(self, graph_break: GraphBreak) -> None:
         """Record a graph break."""
-        self.breaks[found.facts[semconv.GRAPH_BREAK_CLASS]] += 1
+        self.breaks[graph_break.facts[semconv.GRAPH_BREAK_CLASS]] += 1
         if self.breaks.total() <= BREAKS_LIMIT:
-            self.occurred(semconv.GRAPH_BREAK_EVENT, found.facts)
+            self.occurred(semconv.GRAPH_BREAK_EVENT, graph_break.facts)
 
     def end(self, ending: frames.Ending) -> dict[str, Any]:
         """End the frame. Returns its facts."""
@@ -217,7 +217,7 @@ class _OpenFrame(_OpenCompilation):
 
     def _is_left_by_a_break(self) -> bool:
         occurred = () if self.event is None else self.event.occurrences
-        return any(each.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for each in occurred)
+        return any(occurrence.attributes.get(semconv.GRAPH_BREAK_SKIPS) is True for occurrence in occurred)
 
     def occurred(self, name: str, facts: Mapping[str, Any]) -> None:
         """Add an event to its span, with the current time."""
@@ -284,16 +284,16 @@ class Frames:
 
     def broke(self, call: Call) -> None:
         """Record a graph break in the frame that is being traced."""
-        frame, found = self._innermost(_OpenFrame), frames.graph_break(call)
-        if frame is not None and found is not None:
-            frame.broke(found)
+        frame, graph_break = self._innermost(_OpenFrame), frames.graph_break(call)
+        if frame is not None and graph_break is not None:
+            frame.broke(graph_break)
 
     def captured(self, call: Call) -> None:
         """Receive the graph of the frame that is being compiled, before its backend does: `call_user_compiler(self, gm, ...)`."""
         frame = self._innermost(_OpenFrame)
         if frame is not None:
-            for each in declarations.kept(call.get("gm")):
-                frame.occurred(semconv.DECLARATION_EVENT, each.facts())
+            for declaration in declarations.kept(call.get("gm")):
+                frame.occurred(semconv.DECLARATION_EVENT, declaration.facts())
 
     def compiled(self, output_graph: Any, graph: Any) -> Any:
         """The graph that the backend returned for the current frame, with its runs recorded."""
@@ -324,10 +324,10 @@ class Frames:
     def leave(self, worker: Event) -> None:
         """The opposite of `enter`."""
         open_ = self._thread.open
-        index = next((index for index, each in enumerate(open_) if each.event is worker), None)
+        index = next((index for index, work in enumerate(open_) if work.event is worker), None)
         if index is not None:
-            for each in reversed(open_[index + 1 :]):
-                self._abandon(each)
+            for work in reversed(open_[index + 1 :]):
+                self._abandon(work)
             worker.steps.merge(open_[index].steps)
             del open_[index:]
 
@@ -352,15 +352,15 @@ class Frames:
             open_.append(self._begin_phase(name, observed))
 
     def _begin_frame(self, compile_id: str, observed: Observed) -> _OpenWork:
-        found, context = compiling(), compile_context()
-        facts = {semconv.COMPILE_ID: compile_id, **frames.function(found.code, found.receiver), **declarations.stance()}
+        frame, context = compiling(), compile_context()
+        facts = {semconv.COMPILE_ID: compile_id, **frames.function(frame.code, frame.receiver), **declarations.stance()}
         event = self._begin_current(FRAME, COMPILE_FRAME, facts, observed=observed)
         if event is None:
             return _Unobserved(FRAME)
         if context is not None:
             self._forward[context] = event.handle
         self.waits.began(event)
-        return _OpenFrame(event, found)
+        return _OpenFrame(event, frame)
 
     def _begin_backward(self, compile_id: str, observed: Observed) -> _OpenWork:
         context = compile_context()
@@ -402,8 +402,8 @@ class Frames:
             return
         inside, ended = open_[index + 1 :], open_[index]
         del open_[index + 1 :]
-        for each in reversed(inside):
-            self._abandon(each)
+        for work in reversed(inside):
+            self._abandon(work)
         self._note_cache(name, args)
         try:
             match ended:
@@ -467,25 +467,25 @@ class Frames:
     # --- phases that turn out to be long ----------------------------------------------------------------------
     def _materialized(self, index: int) -> Event | None:
         """The event of the open work at `index`. The work, and the phases around it, get their events now if they have none."""
-        found = self._thread.open[index]
-        if found.event is None and isinstance(found, _OpenPhase):
+        work = self._thread.open[index]
+        if work.event is None and isinstance(work, _OpenPhase):
             outer = self._thread.open[index - 1]
-            is_nested = isinstance(outer, _OpenPhase) and outer.within is found.within
-            around = self._materialized(index - 1) if is_nested else found.within
+            is_nested = isinstance(outer, _OpenPhase) and outer.within is work.within
+            around = self._materialized(index - 1) if is_nested else work.within
             if around is not None:
-                found.event = self._open(
-                    found.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=found.start_ns
+                work.event = self._open(
+                    work.name, audience=Audience.PIPELINE, placement=Placement(around), at_ns=work.start_ns
                 )
-        return found.event
+        return work.event
 
     def _materialize_long(self) -> None:
         """Open the event of a long phase while it runs, so that heartbeats and a crash report show it."""
         open_ = self._thread.open
         for index in range(len(open_) - 1, -1, -1):
-            found = open_[index]
-            if found.event is not None or not isinstance(found, _OpenPhase):
+            work = open_[index]
+            if work.event is not None or not isinstance(work, _OpenPhase):
                 return
-            if self._now_ns() - found.start_ns >= SHORT_NS:
+            if self._now_ns() - work.start_ns >= SHORT_NS:
                 self._materialized(index)
                 return
 
@@ -498,10 +498,10 @@ class Frames:
         return self._innermost_event(_OpenWorker) or self._engine.innermost_open()
 
     def _innermost(self, kind: type[_Innermost]) -> _Innermost | None:
-        return next((each for each in reversed(self._thread.open) if isinstance(each, kind)), None)
+        return next((work for work in reversed(self._thread.open) if isinstance(work, kind)), None)
 
     def _innermost_event(self, *kinds: type[_OpenWork]) -> Event | None:
-        return next((each.event for each in reversed(self._thread.open) if isinstance(each, kinds)), None)
+        return next((work.event for work in reversed(self._thread.open) if isinstance(work, kinds)), None)
 
     def _now_ns(self) -> int:
         """By the clock of the compilation that is running."""

@@ -87,7 +87,7 @@ def _hook(
     build_phases: bool,
     late: bool,
 ) -> None:
-    probes = [each for each in _resolved_in(package) if _claim(each, hooked)]
+    probes = [probe for probe in _resolved_in(package) if _claim(probe, hooked)]
     runs = [probe for probe in probes if isinstance(probe.probe.action, Runs)]
     factory = WrapperFactory(engine, provenance, of_roots=_version_facts(package))
     loggers = LoggerFollower(factory, ports.redact, patches)

@@ -31,7 +31,7 @@ def wrap_create_context(
         context = original(*args, **kwargs) if event is None else factory.run(target, action, original, call, event)
         if context is not None:
             origin = None if event is None else event.handle
-            engine.guard.call("remembering a context", provenance.made, context, origin)
+            engine.guard.call("remembering a context", provenance.made_runner, context, origin)
         return context
 
     return observed_creation

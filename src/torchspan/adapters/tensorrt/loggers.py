@@ -45,10 +45,10 @@ class LoggerFollower:
     def follow(self, builder: Any) -> None:
         """Follow the logger of a builder, from now on and until the patches are undone."""
         holder = _holder(type(attribute(builder, "logger")))
-        if holder is None or any(each is holder for each in self._followed):
+        if holder is None or any(followed is holder for followed in self._followed):
             return
         with self._lock:
-            if any(each is holder for each in self._followed) or len(self._followed) >= CLASSES_LIMIT:
+            if any(followed is holder for followed in self._followed) or len(self._followed) >= CLASSES_LIMIT:
                 return
             self._followed.append(holder)
             target = Method(_LOG)

@@ -10,7 +10,7 @@ from torchspan.adapters._machinery.wrap import WrapperFactory
 from torchspan.probes import Call, Creates, Target, signature_of
 from torchspan.probes.describe import conversion
 
-_CREATES = Creates(made=conversion.module_itself, serialized=conversion.serialized_of)
+_CREATES = Creates(runner=conversion.module_itself, serialized=conversion.serialized_of)
 
 
 def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:

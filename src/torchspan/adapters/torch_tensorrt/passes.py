@@ -75,10 +75,10 @@ def _wrap_pass(
             lowering_pass(*args, **kwargs) if event is None else factory.run(target, action, lowering_pass, call, event)
         )
 
-    for each in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would read them from the program's object
-        value = text(attribute(lowering_pass, each))
+    for attribute_name in functools.WRAPPER_ASSIGNMENTS:  # `functools.wraps` would read them from the program's object
+        value = text(attribute(lowering_pass, attribute_name))
         if value is not None:
-            setattr(observed_pass, each, value)
+            setattr(observed_pass, attribute_name, value)
     observed_pass.__dict__.update(instance_dict(lowering_pass))
     observed_pass.__wrapped__ = lowering_pass  # type: ignore[attr-defined]
     return observed_pass

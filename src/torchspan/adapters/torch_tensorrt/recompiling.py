@@ -18,8 +18,8 @@ def wrap_recompilation(factory: WrapperFactory, target: Target, action: Record, 
 
     def start(call: Call) -> Mapping[str, Any]:
         described = {} if describe is None else describe(call)
-        found = factory.engine.guard.call("comparing a call with the engines that it does not fit", _outside, call)
-        return {**described, **(found or {})}
+        facts = factory.engine.guard.call("comparing a call with the engines that it does not fit", _outside, call)
+        return {**described, **(facts or {})}
 
     return factory.record(target, replace(action, start=start), original)
 

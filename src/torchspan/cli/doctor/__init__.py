@@ -80,18 +80,18 @@ class DoctorCommand:
         from torchspan.cli.doctor import _printed as report
 
         context = Context(os.environ, probe=arguments.probe, send=arguments.send)
-        found: list[Check] = []
+        rows: list[Check] = []
         if arguments.json:
-            found.extend(report.rows(checks(), context))
-            print(report.document(found))
-            return report.exit_status(found)
+            rows.extend(report.rows(checks(), context))
+            print(report.document(rows))
+            return report.exit_status(rows)
         terminal = Terminal(sys.stdout)
         # A row is written once it is there: some checks wait for an answer.
-        terminal.write(report.lines(_kept(report.rows(checks(), context), found), terminal.width))
-        return report.exit_status(found)
+        terminal.write(report.lines(_kept(report.rows(checks(), context), rows), terminal.width))
+        return report.exit_status(rows)
 
 
-def _kept(rows: Iterable[Check], found: list[Check]) -> Iterator[Check]:
+def _kept(rows: Iterable[Check], checks: list[Check]) -> Iterator[Check]:
     for row in rows:
-        found.append(row)
+        checks.append(row)
         yield row

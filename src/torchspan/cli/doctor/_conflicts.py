@@ -30,7 +30,7 @@ def conflicts(context: Context) -> Iterable[Check]:
 
 
 def _disabled(context: Context) -> set[str]:
-    return {each.strip() for each in context.variable("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS").split(",")}
+    return {name.strip() for name in context.variable("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS").split(",")}
 
 
 def _another_torchspan(_context: Context) -> Iterator[Check]:
@@ -110,7 +110,7 @@ def _ddtrace(context: Context) -> Iterator[Check]:
 
 def _started_by(context: Context) -> Iterator[Check]:
     """Python processes that are started from here are instrumented already."""
-    folders = [Path(each).parts[-2:] for each in context.variable("PYTHONPATH").split(os.pathsep) if each]
+    folders = [Path(folder).parts[-2:] for folder in context.variable("PYTHONPATH").split(os.pathsep) if folder]
     by = []
     if TORCHSPAN_RUN in context.environment:
         by.append("torchspan run")

@@ -46,11 +46,11 @@ def _without(secrets: Secrets, row: Check) -> Check:
     )
 
 
-def lines(found: Iterable[Check], width: int) -> Iterator[Line]:
+def lines(rows: Iterable[Check], width: int) -> Iterator[Line]:
     """State, name, what was found, and what to do; at the end how many of each state, and which need a look."""
     names: dict[State, list[str]] = {state: [] for state in reversed(State)}
     yield [(f"torchspan {__version__}", Style.STRONG)]
-    for row in found:
+    for row in rows:
         names[row.state].append(printable(row.name))
         style = _STYLES[row.state]
         yield [(pad(row.state.value, _INDENT), style), (printable(row.name), Style.STRONG)]
@@ -58,18 +58,18 @@ def lines(found: Iterable[Check], width: int) -> Iterator[Line]:
             for piece in broken(printable(text), width - _INDENT) if text else ():
                 yield [(f"{' ' * _INDENT}{piece}", looks)]
     yield [("", Style.PLAIN)]
-    yield [(", ".join(f"{len(each)} {state.value}" for state, each in names.items()), Style.STRONG)]
+    yield [(", ".join(f"{len(group)} {state.value}" for state, group in names.items()), Style.STRONG)]
     for state in (State.FAILED, State.WARNING):
         for piece in broken(f"{state.value}: {', '.join(names[state])}", width) if names[state] else ():
             yield [(piece, _STYLES[state])]
 
 
-def document(found: Sequence[Check]) -> str:
+def document(rows: Sequence[Check]) -> str:
     """The rows as JSON: docs/reference/doctor.md describes it."""
-    checks = [{**row._asdict(), "state": row.state.value, "facts": dict(row.facts)} for row in found]
+    checks = [{**row._asdict(), "state": row.state.value, "facts": dict(row.facts)} for row in rows]
     return json.dumps({"version": VERSION, "torchspan": __version__, "checks": checks}, indent=2, default=str)
 
 
-def exit_status(found: Iterable[Check]) -> int:
+def exit_status(rows: Iterable[Check]) -> int:
     """1 if something that was requested cannot work, else 0."""
-    return int(any(row.state is State.FAILED for row in found))
+    return int(any(row.state is State.FAILED for row in rows))

@@ -63,15 +63,15 @@ def _plain(value: object) -> Any:
 def unknown(context: Context) -> Iterator[Check]:
     """Variables and options that torchspan does not have: misspelled, most of them."""
     variables = unknown_variables(context.environment)
-    known = [row.name for row in SETTINGS]
-    options = {str(name): closest(str(name)[:LONGEST_NAME], known) for name in _options(context) if name not in known}
+    names = [row.name for row in SETTINGS]
+    options = {str(name): closest(str(name)[:LONGEST_NAME], names) for name in _options(context) if name not in names}
     facts = {"variables": sorted(variables), "options": sorted(options)}
     if not variables and not options:
         yield Check("settings.unknown", State.OK, "Every TORCHSPAN_ variable and option is known.", facts=facts)
         return
-    found = [*variables.items(), *options.items()]
+    sources = [*variables.items(), *options.items()]
     listed = ", ".join(
-        f"{name[:LONGEST_NAME]} (did you mean {meant}?)" if meant else name[:LONGEST_NAME] for name, meant in found
+        f"{name[:LONGEST_NAME]} (did you mean {meant}?)" if meant else name[:LONGEST_NAME] for name, meant in sources
     )
     is_asked_for = bool(options) or any(variables.values())
     yield Check(
@@ -124,31 +124,36 @@ def disabled(context: Context) -> Iterator[Check]:
 
 def file(context: Context) -> Iterator[Check]:
     """OTEL_CONFIG_FILE."""
-    found, name = context.file, "sdk.configuration"
-    if found is None:
+    file, name = context.file, "sdk.configuration"
+    if file is None:
         summary = f"The SDK is configured by variables: {_config_file.VARIABLE} is not set."
         yield Check(name, State.OK, summary, facts={"file": None})
-    elif found.problem:
-        yield Check(name, State.FAILED, found.problem, found.remedy, {"file": found.path})
+    elif file.problem:
+        yield Check(name, State.FAILED, file.problem, file.remedy, {"file": file.path})
     else:
         yield Check(
             name,
             State.OK,
-            f"The SDK is configured by the file {found.path}. OpenTelemetry ignores its own variables where the file does "
+            f"The SDK is configured by the file {file.path}. OpenTelemetry ignores its own variables where the file does "
             "not refer to them.",
-            facts={"file": found.path},
+            facts={"file": file.path},
         )
 
 
 def instrumentation(context: Context) -> Iterator[Check]:
     """Whether `opentelemetry-instrument` and `torchspan run` would enable torchspan."""
     name, variable = "instrumentation.enabled", "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
-    names = [each.strip() for each in context.variable(variable).split(",") if each.strip()]
+    names = [name.strip() for name in context.variable(variable).split(",") if name.strip()]
     options = None if context.file is None else context.file.options()
-    found = plugins("opentelemetry_instrumentor", "torchspan")
+    instrumentors = plugins("opentelemetry_instrumentor", "torchspan")
     others = sorted({plugin.name for plugin in plugins("opentelemetry_instrumentor")} - {"torchspan"})
-    facts = {"found": bool(found), "disabled": names, "options": sorted(map(str, options or ())), "others": others}
-    if not found:
+    facts = {
+        "found": bool(instrumentors),
+        "disabled": names,
+        "options": sorted(map(str, options or ())),
+        "others": others,
+    }
+    if not instrumentors:
         yield Check(
             name,
             State.FAILED,

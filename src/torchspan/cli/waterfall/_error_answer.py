@@ -22,17 +22,17 @@ _LIBRARY = "torch_tensorrt.dynamo.conversion.aten_ops_converters."
 
 def refusals(of: Iterable[Attributes]) -> Iterator[tuple[str, ...]]:
     """A paragraph for each of the first operators: its validators, and the arguments that they were asked about."""
-    found: dict[str, tuple[str, str]] = {}
+    refused: dict[str, tuple[str, str]] = {}
     for attributes in of:
         names, validators, arguments = (
             _labels.strings(attributes, key)
             for key in (semconv.REFUSED_OPERATORS, semconv.REFUSED_VALIDATORS, semconv.REFUSED_ARGUMENTS)
         )
         if len(names) == len(validators) == len(arguments):
-            for name, asked, given in zip(names, validators, arguments, strict=True):
-                found.setdefault(name, (asked, given))
-    for name, (asked, given) in list(found.items())[:_MOST]:
-        yield words(f"{_labels.operator(name)}: {asked.replace(_LIBRARY, '')} for {given or 'no argument'}")
+            for name, asked, given_argument in zip(names, validators, arguments, strict=True):
+                refused.setdefault(name, (asked, given_argument))
+    for name, (asked, given_argument) in list(refused.items())[:_MOST]:
+        yield words(f"{_labels.operator(name)}: {asked.replace(_LIBRARY, '')} for {given_argument or 'no argument'}")
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def _details(node: Node, *, has_message: bool) -> Iterator[Paragraph]:
 
 
 def _without_message(node: Node) -> Iterator[Paragraph]:
-    event = next((each for each in node.span.events if each.name == "exception"), None)
+    event = next((event for event in node.span.events if event.name == "exception"), None)
     if event is not None:
         place = _place(event.attributes)
         if place:

@@ -62,13 +62,13 @@ def graph_break(attributes: Attributes) -> str:
 
 def notes(span: Span) -> list[str]:
     """Why the frame was compiled again, where its graph broke, and that it runs eagerly."""
-    found = []
+    breaks = []
     reason, outcome = (span.attributes.get(key) for key in (semconv.RECOMPILE_REASON, semconv.FRAME_OUTCOME))
     if span.name == phase.COMPILE_FRAME.name and reason:
-        found.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
-    found += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
+        breaks.append(f"{'not compiled' if outcome == FrameOutcome.LIMIT else 'recompiled'}: {reason}")
+    breaks += [graph_break(event.attributes) for event in span.events if event.name == semconv.GRAPH_BREAK_EVENT]
     ending = _ENDINGS.get(str(outcome))
-    return [*found, *([] if ending is None else [ending])]
+    return [*breaks, *([] if ending is None else [ending])]
 
 
 # ------------------------------------------------------------------------------------------------------------------
@@ -186,8 +186,11 @@ def _whole(nodes: Sequence[Node]) -> str:
 # --- frames -----------------------------------------------------------------------------------------------------
 def _limits(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
     reached = [frame for frame in frames if frame.get(semconv.FRAME_OUTCOME) == FrameOutcome.LIMIT]
-    for subject, again in _grouped(reached, lambda each: each.get(semconv.RECOMPILE_LIMIT)):
-        setting = next((each[semconv.RECOMPILE_LIMIT] for each in reached if semconv.RECOMPILE_LIMIT in each), None)
+    for subject, again in _grouped(reached, lambda attributes: attributes.get(semconv.RECOMPILE_LIMIT)):
+        setting = next(
+            (attributes[semconv.RECOMPILE_LIMIT] for attributes in reached if semconv.RECOMPILE_LIMIT in attributes),
+            None,
+        )
         yield (
             *words(f"Recompile limit reached in {_functions(again)}: {subject}{_values(again)};"),
             *words("calls with others run eagerly"),
@@ -211,22 +214,22 @@ def _recompiles(frames: Sequence[Attributes]) -> Iterator[Paragraph]:
         for frame in frames
         if frame.get(semconv.RECOMPILE_REASON) and frame.get(semconv.FRAME_OUTCOME) != FrameOutcome.LIMIT
     ]
-    for subject, each in _grouped(again):
-        said = f"Recompiled in {_functions(each)}: {subject}{_values(each)}"
-        yield (*words(f"{said}:" if each.advice else said), *each.advice)
+    for subject, repeated in _grouped(again):
+        said = f"Recompiled in {_functions(repeated)}: {subject}{_values(repeated)}"
+        yield (*words(f"{said}:" if repeated.advice else said), *repeated.advice)
 
 
 def _grouped(
     frames: Sequence[Attributes], also: Callable[[Attributes], object] = lambda _: None
 ) -> Iterator[tuple[str, _Again]]:
     """What the guard that failed concerns, with the frames for which it is the same."""
-    found: dict[tuple[str, Paragraph, object], _Again] = {}
+    groups: dict[tuple[str, Paragraph, object], _Again] = {}
     for frame in frames:
         subject, values, advice = _guard(frame)
-        again = found.setdefault((subject, advice, also(frame)), _Again(advice))
+        again = groups.setdefault((subject, advice, also(frame)), _Again(advice))
         again.functions[_named(frame)] += 1
         again.values.update(dict.fromkeys(values))
-    for (subject, _, _), again in found.items():
+    for (subject, _, _), again in groups.items():
         yield subject, again
 
 
@@ -234,11 +237,11 @@ def _guard(frame: Attributes) -> tuple[str, Sequence[str], Paragraph]:
     """What a guard that failed concerns, its values before and now, and what avoids the recompilation."""
     text, kind = (str(frame.get(key) or "") for key in (semconv.RECOMPILE_REASON, semconv.RECOMPILE_CLASS))
     form = _FORMS.get(kind)
-    found = None if form is None else form.match(text)
+    match = None if form is None else form.match(text)
     advice = _ADVICE.get(kind, ())
-    if found is None:
+    if match is None:
         return text, (), advice
-    name, axis, *values = found.groups()
+    name, axis, *values = match.groups()
     is_argument = name.isidentifier() and not is_resumed(frame)
     if kind == GuardClass.SIZE and is_argument:
         advice = (Code(f"torch._dynamo.mark_dynamic({name}, {axis})"),)
@@ -278,12 +281,12 @@ def _often(text: str, count: int) -> str:
 
 # --- graph breaks -----------------------------------------------------------------------------------------------
 def _breaks(nodes: Sequence[Node]) -> Iterator[Paragraph]:
-    found: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
     for node in nodes:
         if node.span.name == phase.COMPILE_FRAME.name:
             events = [event.attributes for event in node.span.events if event.name == semconv.GRAPH_BREAK_EVENT]
-            found.update(_break(event, node.span.attributes) for event in events)
-    for text, count in found.items():
+            reasons.update(_break(event, node.span.attributes) for event in events)
+    for text, count in reasons.items():
         yield words(_often(text, count))
 
 
@@ -295,5 +298,5 @@ def _break(event: Attributes, frame: Attributes) -> str:
     if event.get(semconv.GRAPH_BREAK_SKIPS) is True:
         text += f", so all of {_named(frame)} runs eagerly"
     kind, type_ = (str(event.get(key) or "") for key in (semconv.GRAPH_BREAK_CLASS, semconv.GRAPH_BREAK_TYPE))
-    advice = _BREAK_ADVICE.get(kind) or next((each for begin, each in _CAPTURES if type_.startswith(begin)), None)
+    advice = _BREAK_ADVICE.get(kind) or next((advice for begin, advice in _CAPTURES if type_.startswith(begin)), None)
     return f"G{text[1:]}{f'; {advice}' if advice else ''}"

@@ -71,8 +71,8 @@ def _name(node: Node) -> str:
 def target(span: Span) -> str:
     """The pass or builder phase that the span's name ends in; empty where there is none."""
     for key in _TARGETS:
-        if found := span.attributes.get(key):
-            return str(found)
+        if text := span.attributes.get(key):
+            return str(text)
     return ""
 
 
@@ -163,7 +163,7 @@ def _is_number(value: Any) -> bool:
 
 def _facts(node: Node) -> list[Fact]:
     span = node.span
-    found = [
+    facts = [
         Fact(text)
         for text in (
             *_operators(node),
@@ -175,9 +175,9 @@ def _facts(node: Node) -> list[Fact]:
             *_steps(span),
         )
     ]
-    found += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
-    found += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
-    return [*found, *_end(span), *_log(span), *_error(node)]
+    facts += [Fact(text, Style.FALLBACK) for text in _frame_answer.notes(span)]
+    facts += [*_serving(span), *_cache(span), *_fallback(span), *_refit(span), *_memory(span), *_last_seen(span)]
+    return [*facts, *_end(span), *_log(span), *_error(node)]
 
 
 def _serving(span: Span) -> list[Fact]:
@@ -207,60 +207,60 @@ def _log(span: Span) -> list[Fact]:
     _, failure = error(span)
     shown = [a for a in lines if a.get(semconv.LOG_MESSAGE) != failure][:_MOST_LOGGED]
     counts = {id(a): int(number(a, semconv.LOG_COUNT) or 1) for a in lines}
-    found = []
+    facts = []
     for a in shown:
         severity = str(a.get(semconv.LOG_SEVERITY) or "log").lower().replace("_", " ")
         often = f" {times(counts[id(a)])}" if counts[id(a)] > 1 else ""
-        found.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
+        facts.append(f"TensorRT {severity}{often}: {a.get(semconv.LOG_MESSAGE) or ''}".rstrip(" :"))
     rest = sum(counts[id(a)] for a in lines if a not in shown and a.get(semconv.LOG_MESSAGE) != failure)
     rest += int(number(span.attributes, semconv.LOG_OMITTED) or 0)
     if rest:
-        found.append(f"{plural(rest, 'more line')} of TensorRT's log")
-    return [Fact(text, Style.FALLBACK) for text in found]
+        facts.append(f"{plural(rest, 'more line')} of TensorRT's log")
+    return [Fact(text, Style.FALLBACK) for text in facts]
 
 
 def _operators(node: Node) -> list[str]:
     a = node.span.attributes
     around = {} if node.parent is None else node.parent.span.attributes
-    found = []
+    facts = []
     total, inside, planned = (
         number(a, key) for key in (semconv.OPERATORS_TOTAL, semconv.OPERATORS_TENSORRT, semconv.OPERATORS_PLANNED)
     )
     if total is not None and planned is not None:
         if semconv.OPERATORS_TENSORRT not in around or semconv.OPERATORS_PLANNED in around:  # else it was carried out
-            found.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
+            facts.append(f"{planned:.0f} of {total:.0f} ops planned for TensorRT")
     elif total is not None and inside is not None:
-        found.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
+        facts.append(f"{inside:.0f} of {total:.0f} ops in TensorRT")
     elif total is not None:
-        found.append(plural(int(total), "op"))
+        facts.append(plural(int(total), "op"))
     left, right = number(a, semconv.SUBGRAPHS_TENSORRT), number(a, semconv.SUBGRAPHS_TORCH)
     if left is not None and right is not None:
         inline = a.get(semconv.PARTITIONER) == "global"  # it leaves PyTorch's operators where they are
-        found.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
+        facts.append(f"subgraphs: {left:.0f} TensorRT" + ("" if inline else f", {right:.0f} PyTorch"))
     operators = number(a, semconv.ENGINE_OPERATORS)
     if operators is not None:
-        found.append(plural(int(operators), "op"))
-    return found
+        facts.append(plural(int(operators), "op"))
+    return facts
 
 
 def _engines(span: Span) -> list[str]:
     a = span.attributes
-    found = []
+    facts = []
     engines, total = number(a, semconv.ENGINE_COUNT), number(a, semconv.ENGINES_SIZE)
     if engines is not None:
         planned = " planned" if a.get(semconv.SETTINGS["dryrun"]) is True else ""
-        found.append(plural(int(engines), "engine") + planned)
+        facts.append(plural(int(engines), "engine") + planned)
     if total and engines:
-        found[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
+        facts[-1] += f" of {size(total)}" if engines == 1 else f", {size(total)} together"
     model = number(a, semconv.MODEL_SIZE)
     if model is not None:
-        found.append(size(model))
+        facts.append(size(model))
     layers, bytes_ = number(a, semconv.NETWORK_LAYERS), number(a, semconv.ENGINE_SIZE)
     if layers is not None:
-        found.append(plural(int(layers), "layer"))
+        facts.append(plural(int(layers), "layer"))
     if bytes_ is not None:
-        found.append(size(bytes_))
-    return found
+        facts.append(size(bytes_))
+    return facts
 
 
 def _files(span: Span) -> list[str]:
@@ -283,7 +283,7 @@ def _graphs(span: Span) -> list[str]:
 def _runs(span: Span) -> list[str]:
     a = span.attributes
     runs = ["first run"] if a.get(semconv.EXECUTE_FIRST) is True or a.get(semconv.RUN_FIRST) is True else []
-    for keys in (each.folded for each in phase.PHASES if each.folded is not None):
+    for keys in (row.folded for row in phase.PHASES if row.folded is not None):
         folded, total, longest = (number(a, key) or 0 for key in keys)
         if folded:
             runs.append(f"+ {folded:.0f} runs, {duration(total * 1e9)} in all, longest {duration(longest * 1e9)}")

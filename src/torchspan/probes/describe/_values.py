@@ -40,7 +40,7 @@ def engine_id(serialized: Any) -> str | None:
     if not reading.exactly(serialized, *_BUFFERS) and not reading.is_of_library(type(serialized)):
         return None
     try:
-        with memoryview(serialized) as held, held.cast("B") as view:
+        with memoryview(serialized) as whole, whole.cast("B") as view:
             return _digest(view) if view.nbytes else None
     except (TypeError, ValueError, BufferError):
         return None
@@ -112,7 +112,7 @@ def dimensions(shape: Any) -> list[str] | None:
     if entries is None and reading.is_of_library(type(shape)):  # TensorRT has its own class for sizes
         with contextlib.suppress(TypeError):
             entries = list(shape)
-    return None if entries is None else [_dimension(each) for each in entries]
+    return None if entries is None else [_dimension(size) for size in entries]
 
 
 def _dimension(size: Any) -> str:
@@ -123,20 +123,20 @@ def _dimension(size: Any) -> str:
 
 def shape_list(shape: Any) -> str | None:
     """`[1, 16]`; None for what is not a shape."""
-    found = dimensions(shape)
-    return None if found is None else f"[{', '.join(found)}]"
+    sizes = dimensions(shape)
+    return None if sizes is None else f"[{', '.join(sizes)}]"
 
 
 def shape_text(value: Any) -> str:
     """`[1, 16]` for a tensor or a static Input, `[1..4..8, 16]` (min, opt, max) for a dynamic one."""
     shape = shape_of(value)
     if is_a(shape, dict):
-        given = dict(reading.pairs(shape))
-        bounds = [dimensions(given.get(key)) or [] for key in ("min_shape", "opt_shape", "max_shape")]
+        ranges_by_axis = dict(reading.pairs(shape))
+        bounds = [dimensions(ranges_by_axis.get(key)) or [] for key in ("min_shape", "opt_shape", "max_shape")]
         ranges = zip(*bounds, strict=False)
         return f"[{', '.join(low if low == high else f'{low}..{opt}..{high}' for low, opt, high in ranges)}]"
-    found = shape_list(shape)
-    return reading.class_name(type(value)).rpartition(".")[2] if found is None else found
+    sizes = shape_list(shape)
+    return reading.class_name(type(value)).rpartition(".")[2] if sizes is None else sizes
 
 
 _DTYPES = {
@@ -156,7 +156,7 @@ def dtype_text(value: Any) -> str:
 
 
 def dtype_name(dtype: Any) -> str | None:
-    """The name of a data type of a library, or of one that is given as text; None for anything else."""
+    """The name of a data type of a library, or of one that is ranges_by_axis as text; None for anything else."""
     name = reading.text(dtype) or reading.text(attribute(dtype, "name"))
     if name is None and reading.is_of_library(type(dtype)):
         name = str(dtype)
@@ -177,19 +177,19 @@ def leaves(value: Any) -> Iterator[Any]:
     return _leaves([value], NESTING_LIMIT, itertools.repeat(None, VISITS_LIMIT))
 
 
-def _leaves(found: list[Any], depth: int, visits: Iterator[None]) -> Iterator[Any]:
-    for each, _ in zip(found, visits, strict=False):
-        inner = reading.entries(each) if is_a(each, (list, tuple, dict)) else None
+def _leaves(pending: list[Any], depth: int, visits: Iterator[None]) -> Iterator[Any]:
+    for group, _ in zip(pending, visits, strict=False):
+        inner = reading.entries(group) if is_a(group, (list, tuple, dict)) else None
         if inner is not None and depth:
             yield from _leaves(inner, depth - 1, visits)
-        elif inner is None and each is not None:
-            yield each
+        elif inner is None and group is not None:
+            yield group
 
 
 def inputs(*groups: Any) -> tuple[list[str], list[str]]:
     """Shapes and data types of the first `LIST_LIMIT` leaves of `groups`."""
-    found = list(itertools.islice((leaf for group in groups for leaf in leaves(group)), LIST_LIMIT))
-    return [shape_text(leaf) for leaf in found], [dtype_text(leaf) for leaf in found]
+    flattened = list(itertools.islice((leaf for group in groups for leaf in leaves(group)), LIST_LIMIT))
+    return [shape_text(leaf) for leaf in flattened], [dtype_text(leaf) for leaf in flattened]
 
 
 # --- graphs ----------------------------------------------------------------------------------------------------------
@@ -197,10 +197,10 @@ def graph_of(value: Any) -> Any:
     """The graph of a traced module or of an exported program; None without one."""
     if reading.is_of_library(type(value)):
         return attribute(value, "graph")
-    held = reading.instance_dict(value)
-    if "_graph_module" in held:  # of a program whose class is derived from PyTorch's
-        return graph_of(held["_graph_module"])
-    graph = held.get("_graph", held.get("graph"))  # `graph` of a module is a property over `_graph`
+    attributes = reading.instance_dict(value)
+    if "_graph_module" in attributes:  # of a program whose class is derived from PyTorch's
+        return graph_of(attributes["_graph_module"])
+    graph = attributes.get("_graph", attributes.get("graph"))  # `graph` of a module is a property over `_graph`
     return graph if graph is None or reading.only_stores(type(graph)) else None
 
 
@@ -224,10 +224,10 @@ def calls(graph_module: Any) -> Iterator[Any]:
 
 def nodes(graph_module: Any) -> Iterator[Any]:
     """The nodes of a graph that are PyTorch's, so that what they store may be read."""
-    found = nodes_of(graph_module)
-    if found is None or not (reading.is_of_library(type(found)) or reading.exactly(found, list, tuple)):
+    nodes = nodes_of(graph_module)
+    if nodes is None or not (reading.is_of_library(type(nodes)) or reading.exactly(nodes, list, tuple)):
         return iter(())
-    return filter(is_node, found)
+    return filter(is_node, nodes)
 
 
 def is_node(value: Any) -> bool:
@@ -239,8 +239,8 @@ def is_node(value: Any) -> bool:
 
 def meta(node: Any, key: str) -> Any:
     """What a pass has stored about a node."""
-    held = attribute(node, "meta")
-    return held.get(key) if type(held) is dict else None
+    metadata = attribute(node, "meta")
+    return metadata.get(key) if type(metadata) is dict else None
 
 
 def children(module: Any) -> list[tuple[str, Any]]:
@@ -292,7 +292,7 @@ def stand_in(thing: Any) -> dict[str, Any]:
     return {semconv.STAND_IN: True} if attribute(thing, "__torchspan_stand_in__") is True else {}
 
 
-def known(facts: Mapping[str, Any]) -> dict[str, Any]:
+def without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
     """`facts` without those that are None: an unknown value has no attribute."""
     return {key: value for key, value in facts.items() if value is not None}
 

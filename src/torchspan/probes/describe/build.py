@@ -12,7 +12,7 @@ from torchspan._base import reading
 from torchspan._base.reading import attribute, whole_number
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import Call
-from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, engine_id, known, shape_list, tensorrt_dtype
+from torchspan.probes.describe._values import LIST_LIMIT, UNKNOWN, engine_id, shape_list, tensorrt_dtype, without_none
 
 # --- TensorRT's log -------------------------------------------------------------------------------------------------
 LOUDEST_QUIET = 3
@@ -72,9 +72,9 @@ OUT_OF_MEMORY: tuple[Wording, ...] = (
 )  # fmt: skip
 """The wordings of TensorRT 7 to 10 and of TensorRT-RTX."""
 
-_OUT_OF_MEMORY = re.compile("|".join(each.pattern for each in OUT_OF_MEMORY), re.IGNORECASE)
+_OUT_OF_MEMORY = re.compile("|".join(pattern.pattern for pattern in OUT_OF_MEMORY), re.IGNORECASE)
 _SKIPS = {
-    kind: re.compile("|".join(each.pattern for each in OUT_OF_MEMORY if each.skips == kind), re.IGNORECASE)
+    kind: re.compile("|".join(pattern.pattern for pattern in OUT_OF_MEMORY if pattern.skips == kind), re.IGNORECASE)
     for kind in ("skipping", "request")
 }
 SEARCHED = 4096
@@ -98,7 +98,7 @@ Facts = dict[str, Any]
 def builder_config(call: Call) -> Facts:
     """`Builder.build_serialized_network(self, network, config)`: the network and the configuration, read only."""
     network, config = call.get("network", position=1), call.get("config", position=2)
-    return known(
+    return without_none(
         {
             semconv.NETWORK_LAYERS: whole_number(attribute(network, "num_layers")),
             semconv.BUILDER_FLAGS: _flags(config),
@@ -117,10 +117,10 @@ def network_inputs(call: Call) -> Facts:
     network = call.get("network", position=1)
     if not reading.is_of_library(type(network)):
         return {}
-    found = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
+    tensors = [network.get_input(index) for index in range(min(network.num_inputs, LIST_LIMIT))]
     return {
-        semconv.RUN_SHAPES: [shape_list(each.shape) or UNKNOWN for each in found],
-        semconv.RUN_DTYPES: [tensorrt_dtype(each.dtype) for each in found],
+        semconv.RUN_SHAPES: [shape_list(tensor.shape) or UNKNOWN for tensor in tensors],
+        semconv.RUN_DTYPES: [tensorrt_dtype(tensor.dtype) for tensor in tensors],
     }
 
 
@@ -162,8 +162,8 @@ def built(call: Call, result: Any, scratch: Scratch) -> Facts:
     after: Facts = {semconv.TIMING_CACHE_SIZE_AFTER: _timing_cache_size(call.get("config", position=2))}
     if result is None or result is False:
         reason: Facts = {semconv.BUILD_ERROR: scratch.get(LAST_ERROR), semconv.BUILD_LOGGER: _logger_class(call)}
-        return known({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
-    return known({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
+        return without_none({semconv.ERROR_TYPE: BUILD_FAILED, **reason, **after})
+    return without_none({semconv.ENGINE_SIZE: reading.size(result), semconv.ENGINE_ID: engine_id(result), **after})
 
 
 def _logger_class(call: Call) -> str | None:
@@ -179,7 +179,7 @@ BUILD_FAILED = "engine_build_failed"
 def serialized_engine(call: Call) -> Facts:
     """`Runtime.deserialize_cuda_engine(self, serialized_engine)`."""
     serialized = call.get("serialized_engine", position=1)
-    return known({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
+    return without_none({semconv.ENGINE_SIZE: reading.size(serialized), semconv.ENGINE_ID: engine_id(serialized)})
 
 
 def deserialized(_call: Call, result: Any, _scratch: Scratch) -> Facts:

@@ -20,7 +20,7 @@ from torchspan._base.reading import attribute
 from torchspan._base.scratch import Key, Scratch
 from torchspan.probes._call import RAISED, Call
 from torchspan.probes.describe import cache_neighbors
-from torchspan.probes.describe._values import LIST_LIMIT, engine_id, known
+from torchspan.probes.describe._values import LIST_LIMIT, engine_id, without_none
 from torchspan.semconv import CacheReason
 
 # --- results of the engine cache's parts ----------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def count_settings(scratch: Scratch, _call: Call, result: Any, _duration_s: floa
         return
     compatible, differing = result
     if compatible is False:
-        names = (reading.text(each) for each in reading.entries(differing) or ())
+        names = (reading.text(name) for name in reading.entries(differing) or ())
         scratch[SETTINGS] = sorted(name for name in names if name is not None)[:LIST_LIMIT]
 
 
@@ -163,14 +163,14 @@ def looked_up(call: Call, result: Any, scratch: Scratch) -> Facts:
     if result is not None:
         engine = attribute(result, "serialized_engine")
         facts: Facts = {semconv.ENGINE_SIZE: reading.size(engine), semconv.ENGINE_ID: engine_id(engine)}
-        return known({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
+        return without_none({semconv.CACHE_RESULT: "hit", **facts, **_cost(scratch)})
     unavailable = _unavailable(call)
     if unavailable:
         return {semconv.CACHE_RESULT: "disabled", semconv.CACHE_REASON: unavailable}
-    found = scratch.get(READ, (0.0, None))[1]
-    if found is not FOUND and ENTRY not in scratch:
+    outcome = scratch.get(READ, (0.0, None))[1]
+    if outcome is not FOUND and ENTRY not in scratch:
         return {semconv.CACHE_RESULT: "miss", **cache_neighbors.facts(call), **_cost(scratch)}
-    reason = CacheReason.OUTDATED_ENTRY if found is NOTHING else CacheReason.IGNORED
+    reason = CacheReason.OUTDATED_ENTRY if outcome is NOTHING else CacheReason.IGNORED
     return {
         **_rejected(reason, scratch),
         semconv.FALLBACK_REASON_CLASSES: [semconv.FallbackReason.CACHE_ENTRY_REJECTED],
@@ -199,7 +199,7 @@ def _rejected(reason: str, scratch: Scratch) -> Facts:
 
 
 def _cost(scratch: Scratch) -> Facts:
-    return known(
+    return without_none(
         {
             semconv.CACHE_ENTRY_SIZE: scratch.get(ENTRY),
             semconv.CACHE_READ_DURATION: _read_s(scratch),
@@ -228,7 +228,7 @@ def inserted(call: Call, result: Any, scratch: Scratch) -> Facts:
     """`insert_engine_to_cache`, which returns whether it tried."""
     refusal = scratch.get(NOT_STORED) if reading.switch(result) else _unavailable(call)
     if refusal is not None or not reading.switch(result):
-        return known({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
+        return without_none({semconv.CACHE_INSERTED: "refused", semconv.CACHE_REASON: refusal, **_stored(scratch)})
     refreshed = scratch.get(READ, (0.0, None))[1] is FOUND
     return {semconv.CACHE_INSERTED: "refreshed" if refreshed else "inserted", **_stored(scratch)}
 
@@ -246,7 +246,7 @@ def insertion_failed(_call: Call, error: BaseException, scratch: Scratch) -> Fac
 
 def _stored(scratch: Scratch) -> Facts:
     gone, freed = scratch.get(EVICTED) or (None, None)
-    return known(
+    return without_none(
         {
             semconv.CACHE_ENTRY_SIZE: scratch.get(PACKED),
             semconv.ENGINE_ID: scratch.get(STORED_ID),

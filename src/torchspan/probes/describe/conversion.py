@@ -17,9 +17,9 @@ from torchspan.probes.describe._values import (
     engine_id,
     inputs,
     is_node,
-    known,
     operator_name,
     stand_in,
+    without_none,
 )
 from torchspan.probes.describe.artifacts import file_size
 
@@ -35,7 +35,7 @@ CONVERTERS_LIMIT = 1_000
 def convert(call: Call) -> Facts:
     """`convert_module(module, inputs, settings, name, engine_cache)`."""
     shapes, dtypes = inputs(call.get("inputs"))
-    return known(
+    return without_none(
         {
             semconv.ENGINE_NAME: reading.text(call.get("name")) or None,
             semconv.ENGINE_OPERATORS: sum(1 for _ in calls(call.get("module"))),
@@ -48,7 +48,7 @@ def convert(call: Call) -> Facts:
 def interpreted(_call: Call, result: Any, _scratch: Scratch) -> Facts:
     """`SerializedInterpreterResult`: the engine's bytes and outputs."""
     serialized, outputs = attribute(result, "serialized_engine"), reading.entries(attribute(result, "output_names"))
-    return known(
+    return without_none(
         {
             semconv.ENGINE_SIZE: reading.size(serialized),
             semconv.ENGINE_ID: engine_id(serialized),
@@ -81,7 +81,7 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
         semconv.NETWORK_OUTPUTS: whole_number(attribute(net, "num_outputs")),
     }
     return {
-        **known(sizes),
+        **without_none(sizes),
         semconv.CONVERTER_OPERATORS: [name for name, _ in slowest],
         semconv.CONVERTER_COUNTS: [count for _, (count, _) in slowest],
         semconv.CONVERTER_DURATIONS: [seconds for _, (_, seconds) in slowest],
@@ -91,7 +91,7 @@ def network(call: Call, _result: Any, scratch: Scratch) -> Facts:
 def setup(call: Call) -> Facts:
     """`setup_engine(self)` of the module that wraps an engine."""
     module, serialized = call.get("self"), serialized_of(call)
-    return known(
+    return without_none(
         {
             semconv.ENGINE_NAME: reading.text(attribute(module, "name")) or None,
             semconv.ENGINE_ID: engine_id(serialized),
@@ -134,7 +134,7 @@ def timing_cache_in(call: Call) -> Facts:
     if _has_no_timing_cache():
         return {}
     size = file_size(call.get("timing_cache_path"))
-    return known(
+    return without_none(
         {semconv.TIMING_CACHE_FILE: "created" if size is None else "read", semconv.TIMING_CACHE_SIZE_BEFORE: size}
     )
 
@@ -143,7 +143,7 @@ def timing_cache_out(call: Call, _result: Any, _scratch: Scratch) -> Facts:
     """`TRTInterpreter._save_timing_cache(self, builder_config, timing_cache_path)`: what it wrote."""
     if _has_no_timing_cache():
         return {}
-    return known({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
+    return without_none({semconv.TIMING_CACHE_SIZE_AFTER: file_size(call.get("timing_cache_path"))})
 
 
 def _has_no_timing_cache() -> bool:

@@ -15,7 +15,7 @@ from torchspan._base.reading import attribute
 from torchspan.probes._actions import Facts
 from torchspan.probes._call import Call
 from torchspan.probes.describe import declarations, place, recompiles
-from torchspan.probes.describe._values import first_match, known
+from torchspan.probes.describe._values import first_match, without_none
 from torchspan.semconv.torch import BreakClass, Declared, FrameOutcome
 
 # --- graph breaks ---------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def of_reason(reason: str, kind: str | None = None) -> Facts:
     """Class, type and explanation. kind: the type, if it is not the first line of the reason."""
     kind = kind or reason.lstrip().partition("\n")[0]
     explained = _EXPLANATION.search(reason)
-    return known(
+    return without_none(
         {
             semconv.GRAPH_BREAK_CLASS: class_of(kind),
             semconv.GRAPH_BREAK_TYPE: kind,
@@ -117,7 +117,7 @@ def function(code: Any, receiver: type | None = None) -> Facts:
 
 def summary(metrics: Any, code: Any) -> Facts:
     """The facts in `CompilationMetrics` about a frame of `code`: sizes, restarts, and the failure."""
-    return known(
+    return without_none(
         {
             semconv.GUARDS_COUNT: _number(metrics, "guard_count"),
             semconv.GRAPH_OPERATORS: _number(metrics, "graph_op_count"),
@@ -147,8 +147,8 @@ def limit_reason(error: BaseException | None) -> str | None:
 
 def first_line(text: Any) -> str | None:
     """The first line of a text; None for a value that is not a text."""
-    found = reading.text(text)
-    return None if found is None else found.lstrip().partition("\n")[0]
+    phrase = reading.text(text)
+    return None if phrase is None else phrase.lstrip().partition("\n")[0]
 
 
 def _number(metrics: Any, name: str) -> int | None:
@@ -157,8 +157,8 @@ def _number(metrics: Any, name: str) -> int | None:
 
 def _restarts(metrics: Any) -> list[str]:
     """In alphabetical order: Dynamo keeps them as a set."""
-    given = reading.entries(attribute(metrics, "restart_reasons")) or []
-    return sorted(filter(None, map(first_line, given)))[:RESTARTS_LIMIT]
+    restarts = reading.entries(attribute(metrics, "restart_reasons")) or []
+    return sorted(filter(None, map(first_line, restarts)))[:RESTARTS_LIMIT]
 
 
 _GAVE_UP = frozenset({"Unsupported", "SkipFrame"})
@@ -205,7 +205,7 @@ class Ending:
     def facts(self) -> Facts:
         """The outcome, and the class of the failure."""
         failure = self.swallowed if self.error is None else semconv.class_name(type(self.error))
-        return known({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
+        return without_none({semconv.FRAME_OUTCOME: self.outcome, semconv.COMPILE_FAILURE_TYPE: failure})
 
     def left_to_python(self) -> GraphBreak | None:
         """The graph break for which the whole frame runs eagerly, as Dynamo sums it up. None if that has another cause."""
@@ -216,4 +216,4 @@ class Ending:
             semconv.CODE_FILE: reading.text(attribute(self.metrics, "fail_user_frame_filename")),
             semconv.CODE_LINE: _number(self.metrics, "fail_user_frame_lineno"),
         }
-        return GraphBreak({**of_reason(reason), **known(place), semconv.GRAPH_BREAK_SKIPS: True})
+        return GraphBreak({**of_reason(reason), **without_none(place), semconv.GRAPH_BREAK_SKIPS: True})
