@@ -102,7 +102,7 @@ class batch:  # noqa: N801 - it is used as a function is
         self._event = engine.open(phase.BATCH, {semconv.BATCH_REQUESTS: len(self._requests)}, links=links)
         batch = None if self._event is None else self._event.handle
         if isinstance(batch, SpanContext) and batch not in links:  # else the trace was at its limit of spans
-            engine.guard.call("linking requests to their batch", _link_to, batch, sampled[1:])
+            engine.guard.around("linking requests to their batch")(_link_to)(batch, sampled[1:])
 
 
 def _checked(index: int, request: Any) -> Request:

@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
+import operator
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic  # the real one, also where a program replaces it later
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from torchspan._base.boundaries import kind_of, log_failure
 from torchspan._base.forks import renewed, uncut
@@ -19,6 +21,7 @@ from torchspan._base.logs import Log
 logger = Log("torchspan")
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 FAILED: Any = object()
 """Returned in place of an observer's result if there is none."""
@@ -131,6 +134,10 @@ class Guard:
         result = self.begin(name, observer, *args)
         return None if result is FAILED else result
 
+    def around(self, name: str) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+        """A decorator: the function is called as by `call`, and so returns None if it raised or is paused."""
+        return _guarding(name, lambda _args: self)
+
     def begin(self, name: str, observer: Callable[..., T], *args: Any) -> T | Any:
         """Return what `observer(*args)` returns; `FAILED` if it raised or is paused."""
         if self._failing and self._leaves_out(name):
@@ -198,6 +205,32 @@ class Guard:
                 return False
             self._logged.add(text)
             return True
+
+
+def guarded(name: str, guard: str = "_engine.guard") -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+    """A decorator of methods that calls them as `Guard.call` does: they return None if they raised or are paused.
+
+    name: of the observer; `{target}` stands for the method's first argument. guard: where the guard is, from the method's object.
+    """
+    guard_of = operator.attrgetter(guard)
+    return _guarding(name, lambda args: guard_of(args[0]))
+
+
+def _guarding(
+    name: str, guard_for: Callable[[tuple[Any, ...]], Guard]
+) -> Callable[[Callable[P, T]], Callable[P, T | None]]:
+    names_target = "{target}" in name
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T | None]:
+        @functools.wraps(function)
+        def guarded_call(*args: P.args, **kwargs: P.kwargs) -> T | None:
+            full_name = name.format(target=args[1]) if names_target else name
+            observer = functools.partial(function, **kwargs) if kwargs else function
+            return guard_for(args).call(full_name, observer, *args)
+
+        return guarded_call
+
+    return decorate
 
 
 class _Failing:

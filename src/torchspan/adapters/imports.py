@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from torchspan import _dynamo_safety, semconv
+from torchspan._base.errors import guarded
 from torchspan._base.imports import FirstImports, Import, run_body
 from torchspan.engine import Engine, Event, Placement
 from torchspan.phase import IMPORT
@@ -96,7 +97,11 @@ class Imports:
         while self._waiting:
             ended, around = self._waiting.popleft()
             if ended.pid == os.getpid():  # a forked child did not import it
-                self._engine.guard.call("reporting an import", ended.context.run, self._emit, ended, around)
+                ended.context.run(self._emit_guarded, ended, around)
+
+    @guarded("reporting an import")
+    def _emit_guarded(self, ended: Import, around: Event | None) -> None:
+        self._emit(ended, around)
 
     def _emit(self, ended: Import, around: Event | None) -> None:
         event = self._engine.open(

@@ -71,11 +71,10 @@ class LogMarker:
 class _Marking(logging.Filter):
     def __init__(self, guard: Guard, mark: Callable[[logging.LogRecord], None]) -> None:
         super().__init__()
-        self._guard = guard
-        self._mark = mark
+        self._mark = guard.around("marking log records")(mark)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        self._guard.call("marking log records", self._mark, record)
+        self._mark(record)
         return True
 
 
@@ -105,10 +104,10 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
     is not recorded. A line on one of the library's own threads is outside every event.
     """
     engine, peek = factory.engine, factory.engine.peek
-    guard, name = engine.guard, f"keeping lines of {target}"
     severities: Any = None
     """TensorRT's class of severities, once a line has had one."""
 
+    @engine.guard.around(f"keeping lines of {target}")
     def keep(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal severities
         if len(args) > 1 and reading.is_of_library(type(args[1])) and type(attribute(args[1], "value")) is int:
@@ -123,7 +122,7 @@ def tap_log(factory: WrapperFactory, redact: Callable[[str], str], target: Targe
             # A build logs thousands of lines of information. Their severity is read here, without a call.
             severity: Any = args[1] if len(args) > 1 else None
             if type(severity) is not severities or severity.value < LOUDEST_QUIET:
-                guard.call(name, keep, args, kwargs)
+                keep(args, kwargs)
         return original(*args, **kwargs)
 
     return observed_log

@@ -92,9 +92,10 @@ class Heartbeats:
         is_exported: Callable[[Event], bool] = lambda _event: True,
     ) -> None:
         self._active = active
-        self._reporter = reporter
         self._interval_ns = None if interval_s is None else round(interval_s * NS)
-        self._guard = guard
+        self._begin = guard.around("recording the start of long work")(reporter.begin)
+        self._report = guard.around("reporting progress")(reporter.report)
+        self._flush = guard.around("writing progress")(reporter.flush)
         self._is_exported = is_exported
         self._thread = Background(NAME, self._run, new_wake)
         self._schedules: dict[Event, _Schedule] = {}
@@ -109,7 +110,7 @@ class Heartbeats:
     def _start(self, event: Event) -> bool:
         if event not in self._active or not self._is_exported(event):
             return False
-        self._guard.call("recording the start of long work", self._reporter.begin, event)
+        self._begin(event)
         self._thread.wake()
         return True
 
@@ -141,11 +142,11 @@ class Heartbeats:
         due = [event for event, state in schedules.items() if event.elapsed_ns() >= state.due_ns]
         is_new = False
         for event in due:
-            if self._guard.call("reporting progress", self._reporter.report, event, schedules[event].number):
+            if self._report(event, schedules[event].number):
                 schedules[event].number += 1
                 is_new = True
         if is_new:
-            self._guard.call("writing progress", self._reporter.flush)
+            self._flush()
         for event in due:  # scheduled from now: heartbeats missed because of a slow processor are left out
             schedules[event].due_ns = next_beat_ns(event.elapsed_ns(), self._interval_ns)
         waits = [state.due_ns - event.elapsed_ns() for event, state in schedules.items() if event.is_open]

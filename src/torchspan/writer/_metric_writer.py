@@ -16,7 +16,7 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import NonRecordingSpan, SpanContext
 
 from torchspan import semconv
-from torchspan._base.errors import PROCESS_GUARD
+from torchspan._base.errors import PROCESS_GUARD, guarded
 from torchspan._base.forks import renewed
 from torchspan.engine import ActiveWork, Callback, Engine, Event
 from torchspan.engine.run_times import RunTimes
@@ -141,7 +141,7 @@ class MetricWriter:
 
     def collect(self) -> None:
         """Called when a reader collects: record the values that are still held."""
-        self._engine.guard.call("collecting metrics", self._collect)
+        self._collect()
 
     def running(self) -> list[float]:
         """The seconds for which each piece of long work has been running."""
@@ -191,6 +191,7 @@ class MetricWriter:
             instruments.attach(self)
 
     # --- held values ------------------------------------------------------------------------------------------
+    @guarded("collecting metrics")
     def _collect(self) -> None:
         if self._look_for_provider() is not None:
             self._collect_runs()

@@ -16,10 +16,11 @@ from types import FrameType
 from typing import Any
 
 from torchspan import semconv
+from torchspan._base.errors import guarded
 from torchspan.adapters._machinery.provenance import Provenance
 from torchspan.engine import Engine, Event, Observed
 from torchspan.phase import Phase
-from torchspan.probes import RAISED, Annotate, Call, Record, Step, Tally, Target, signature_of
+from torchspan.probes import RAISED, Annotate, Call, Creates, Record, Step, Tally, Target, signature_of
 
 Facts = Mapping[str, Any]
 Follow = Callable[[Any, Call, Event | None], None]
@@ -86,14 +87,14 @@ class WrapperFactory:
         phase = action.phase if is_within else action.elsewhere
         if phase is None:
             return None
-        name = f"opening the event of {target}"
-        opening = engine.guard.call(name, self._opening, target, action, phase, call, original)
+        opening = self._opening(target, action, phase, call, original)
         if opening is None:
             return None
         facts, links = opening
         observed = Observed(original, call.args, call.kwargs)
         return engine.open(phase, facts, links=links, observed=observed)
 
+    @guarded("opening the event of {target}", "engine.guard")
     def _opening(self, target: Target, action: Record, phase: Phase, call: Call, original: Any) -> Opening:
         facts = {**self.fixed_facts(phase), **self._described(target, action.start, call)}
         if getattr(original, "__torchspan_stand_in__", False):
@@ -121,44 +122,42 @@ class WrapperFactory:
 
     def _close_failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         try:
-            name = f"closing the event of {target}"
-            self.engine.guard.call(name, self._failed, target, action, call, error, event)
+            self._failed(target, action, call, error, event)
         finally:
             self.engine.close(event, error)
 
     def _close(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
         try:
-            name = f"closing the event of {target}"
-            self.engine.guard.call(name, self._returned, target, action, call, result, event)
+            self._returned(target, action, call, result, event)
         except BaseException as interrupt:  # raised by the program while the result was described
             self.engine.close(event, interrupt)
             raise
         self.engine.close(event, None, result)
 
+    @guarded("closing the event of {target}", "engine.guard")
     def _returned(self, target: Target, action: Record, call: Call, result: Any, event: Event) -> None:
         self._add_end(target, action.end, call, result, event)
         _share(action, event)
         if action.remembers_result:
             self.provenance.remember(result, event.handle)
         if action.creates is not None:
-            name = f"remembering {target}"
-            self.engine.guard.call(name, self.provenance.created, action.creates, call, event)
+            self._remember_created(target, action.creates, call, event)
         if action.follows is not None:
             self._follow_made(target, action.follows, call, result, event)
 
+    @guarded("remembering {target}", "engine.guard")
+    def _remember_created(self, _target: Target, creates: Creates, call: Call, event: Event) -> None:
+        self.provenance.created(creates, call, event)
+
+    @guarded("following what {target} made", "engine.guard")
     def _follow_made(
-        self, target: Target, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event | None
+        self, _target: Target, select: Callable[[Call, Any], Any], call: Call, result: Any, event: Event | None
     ) -> None:
-        follow = self._follow
+        module = None if self._follow is None else select(call, result)
+        if module is not None and self._follow is not None:
+            self._follow(module, call, event)
 
-        def follow_selected() -> None:
-            module = select(call, result)
-            if module is not None and follow is not None:
-                follow(module, call, event)
-
-        if follow is not None:
-            self.engine.guard.call(f"following what {target} made", follow_selected)
-
+    @guarded("closing the event of {target}", "engine.guard")
     def _failed(self, target: Target, action: Record, call: Call, error: BaseException, event: Event) -> None:
         if action.failed is not None:
             name = f"describing the failure of {target}"

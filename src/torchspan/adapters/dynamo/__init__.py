@@ -12,7 +12,7 @@ from typing import Any
 
 from torchspan import _dynamo_safety
 from torchspan._base import templates
-from torchspan._base.errors import FAILED
+from torchspan._base.errors import FAILED, guarded
 from torchspan._base.import_hooks import when_imported
 from torchspan._base.patching import Patches
 from torchspan._base.reading import attribute, loaded, method
@@ -44,9 +44,9 @@ def install(engine: Engine, ports: Ports, imports: Imports, recorded_phases: Ite
     imports.phase_here = frames.phase_here
     templates.words()  # takes some milliseconds, which would otherwise delay the first call of a compiled function
     undo: list[Undo] = [patches.undo]
-    engine.guard.call("hooking into Dynamo", _hook, engine, patches, rows, frames, RUN_GRAPH in phases)
+    _hook(engine, patches, rows, frames, RUN_GRAPH in phases)
     if RUN_DISABLED in phases:
-        engine.guard.call("hooking into torch.compiler.disable", recorded.watch_disabled, patches)
+        engine.guard.around("hooking into torch.compiler.disable")(recorded.watch_disabled)(patches)
     undo += [recorded.record(engine, ports, phase) for phase in phases]
     engine.guard.call("naming traces to Dynamo", user_context.follow, patches, engine.guard, ports.traceparent)
     workers = Workers(engine, frames)
@@ -79,6 +79,7 @@ def _arrived(engine: Engine, workers: Workers, probe: Probe, _late: bool) -> Und
     return patches.undo
 
 
+@guarded("hooking into Dynamo", "guard")
 def _hook(
     engine: Engine, patches: Patches, rows: Iterable[ResolvedProbe], frames: Frames, records_graphs: bool
 ) -> None:

@@ -71,9 +71,8 @@ def install(
     late: whether execution contexts may exist already.
     """
     patches = Patches(package)
-    engine.guard.call(
-        f"hooking into {package}", _hook, engine, provenance, ports, patches, package, hooked, build_phases, late
-    )
+    hook = engine.guard.around(f"hooking into {package}")(_hook)
+    hook(engine, provenance, ports, patches, package, hooked, build_phases, late)
     return patches.undo
 
 

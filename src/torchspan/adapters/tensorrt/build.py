@@ -62,25 +62,27 @@ def monitor_for(trt: Any, engine: Engine, build: Event, inner: Any) -> tuple[Any
     documentation, an answer of None or an exception cancels the build: this was measured.)
     """
     phases = BuildPhases(engine, build, trt.IProgressMonitor.phase_start)
-    guard = engine.guard
+    start = engine.guard.around("reporting a TensorRT phase")(phases.start)
+    step = engine.guard.around("counting a TensorRT step")(phases.step)
+    finish = engine.guard.around("reporting the end of a TensorRT phase")(phases.finish)
 
     class ProgressMonitor(trt.IProgressMonitor):  # type: ignore[misc]  # made per build: the library is not imported here
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
 
         def phase_start(self, phase_name: str, parent_phase: str | None, num_steps: int) -> None:
-            guard.call("reporting a TensorRT phase", phases.start, phase_name, parent_phase, num_steps)
+            start(phase_name, parent_phase, num_steps)
             if inner is not None:
                 inner.phase_start(phase_name, parent_phase, num_steps)
 
-        def step_complete(self, phase_name: str, step: int) -> Any:
-            guard.call("counting a TensorRT step", phases.step, phase_name)
-            return True if inner is None else inner.step_complete(phase_name, step)
+        def step_complete(self, phase_name: str, number: int) -> Any:
+            step(phase_name)
+            return True if inner is None else inner.step_complete(phase_name, number)
 
         def phase_finish(self, phase_name: str) -> None:
             if inner is not None:
                 inner.phase_finish(phase_name)
-            guard.call("reporting the end of a TensorRT phase", phases.finish, phase_name)
+            finish(phase_name)
 
     return ProgressMonitor(), phases
 
@@ -108,12 +110,13 @@ def wrap_build(
         return {**(action.start(call) if action.start else {}), **network_inputs(call)}
 
     programs = replace(action, start=of_program)
+    follow_guarded = factory.engine.guard.around("following the program's logger")(follow_logger)
 
     @functools.wraps(original)
     def observed_build(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
         if args and factory.engine.active:
-            factory.engine.guard.call("following the program's logger", follow_logger, args[0])
+            follow_guarded(args[0])
         event = factory.open(target, action if factory.engine.current else programs, call, original)
         if event is None:
             return original(*args, **kwargs)
@@ -129,7 +132,7 @@ def _run_monitored(
     factory: WrapperFactory, target: Target, action: Record, original: Any, call: Call, event: Event, config: Any
 ) -> Any:
     guard = factory.engine.guard
-    chained = guard.call("making a progress monitor", _chain, factory, event, config)
+    chained = guard.around("making a progress monitor")(_chain)(factory, event, config)
     if chained is None:
         return factory.run(target, action, original, call, event)
     inner, monitor, build_phases = chained

@@ -15,14 +15,14 @@ _CREATES = Creates(runner=conversion.module_itself, serialized=conversion.serial
 
 def tap_engine(factory: WrapperFactory, target: Target, original: Any) -> Any:
     """`TRTEngine._setup_engine(self)`, which remembers the engine and its bytes, inside an event or not."""
-    signature, engine, provenance = signature_of(original), factory.engine, factory.provenance
+    signature, engine = signature_of(original), factory.engine
+    remember = engine.guard.around(f"remembering {target}")(factory.provenance.created)
 
     @functools.wraps(original)
     def observed_making(*args: Any, **kwargs: Any) -> Any:
         result = original(*args, **kwargs)
         if engine.active:
-            call = Call(signature, args, kwargs)
-            engine.guard.call(f"remembering {target}", provenance.created, _CREATES, call, engine.current)
+            remember(_CREATES, Call(signature, args, kwargs), engine.current)
         return result
 
     return observed_making

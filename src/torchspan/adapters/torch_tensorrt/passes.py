@@ -29,6 +29,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     interest = engine.registry.interest(action.phase)
     audience = Audience.ALL if recorded else Audience.SUBSCRIBERS
 
+    @engine.guard.around("wrapping the lowering passes")
     def with_wrapped_passes(manager: Any) -> Any:
         passes = entries(attribute(manager, "passes"))
         if passes is None or not is_of_library(type(manager)):  # copying any other manager would run the program's code
@@ -37,6 +38,7 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
         observed.passes = [_wrap_pass(factory, target, action, audience, pass_) for pass_ in passes]
         return observed
 
+    @engine.guard.around("remembering that lowering passes are valid")
     def remember(manager: Any, observed: Any) -> None:
         if hasattr(observed, "_validated"):  # the manager validates once, and remembers that
             manager._validated = observed._validated
@@ -45,11 +47,11 @@ def wrap_pass_manager(factory: WrapperFactory, target: Target, action: Record, o
     def observed_passes(self: Any, *args: Any, **kwargs: Any) -> Any:
         if engine.current is None or (not recorded and interest.countdown is None):
             return original(self, *args, **kwargs)
-        observed = engine.guard.call("wrapping the lowering passes", with_wrapped_passes, self)
+        observed = with_wrapped_passes(self)
         if observed is None:
             return original(self, *args, **kwargs)
         result = original(observed, *args, **kwargs)
-        engine.guard.call("remembering that lowering passes are valid", remember, self, observed)
+        remember(self, observed)
         return result
 
     return observed_passes
@@ -63,12 +65,13 @@ def _wrap_pass(
     lowering_pass: Callable[..., Any],
 ) -> Callable[..., Any]:
     engine = factory.engine
+    describe = engine.guard.around("describing a lowering pass")(lowering.lowering_pass)
     named = text(attribute(lowering_pass, "__name__")) or class_name(type(lowering_pass)).rpartition(".")[2]
     name = semconv.identifier(named)
 
     def observed_pass(*args: Any, **kwargs: Any) -> Any:
         call = Call(None, args, kwargs)
-        facts = engine.guard.call("describing a lowering pass", lowering.lowering_pass, name, call) or {}
+        facts = describe(name, call) or {}
         observed = Observed(lowering_pass, args, kwargs)
         event = engine.open(action.phase, facts, target=name, observed=observed, audience=audience)
         return (
